@@ -1,0 +1,23 @@
+"""The ways a command ends early; `cli` turns each into one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+
+class MtkitError(Exception):
+    """Something failed while running (disk full, out of memory, diverged): exit code 1."""
+
+    exit_code = 1
+
+
+class UserError(MtkitError):
+    """Something the user can mend before any work: where, what was found, what to do. Exit code 2."""
+
+    exit_code = 2
+
+
+class Interrupted(MtkitError):
+    """Stopped by a signal with everything saved: exit code 130 (Ctrl-C) or 143 (SIGTERM)."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

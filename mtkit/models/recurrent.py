@@ -1,0 +1,193 @@
+"""LSTM sequence to sequence (Sutskever et al. 2014), with or without attention (Luong et al. 2015).
+
+Without input feeding the decoder's LSTM does not depend on attention, so teacher forcing runs it
+over the whole target at once, and attends from all target positions together. With input feeding
+the attentional hidden state of a step is part of the next step's input, and steps are a loop.
+Padding follows the real tokens: the forward direction never sees it before them, and the backward
+direction reads each sentence reversed within its own length, so that it never sees it either. A
+decoder layer starts from its encoder layer's last outputs through an affine bridge: the state as
+tanh(W h), as in Bahdanau et al. 2015 (appendix A.2.2), the cell as W' h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mtkit.config import Seq2SeqSettings
+from mtkit.models.attention import (
+    AdditiveAttention,
+    DotAttention,
+    GeneralAttention,
+    RecurrentAttention,
+)
+from mtkit.models.base import Decoded, TranslationModel
+from mtkit.models.layers import Dropout, linear
+from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
+
+
+@dataclass(frozen=True)
+class RecurrentMemory:
+    """The encoded sentences, what attention made of them, and what the decoder starts from."""
+
+    states: Float[Tensor, "B S D"]
+    keys: Float[Tensor, "B S D"]
+    mask: SourceMask
+    hidden: Float[Tensor, "B L D"]
+    cell: Float[Tensor, "B L D"]
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """What each layer carries on, and the last attentional hidden state (for input feeding)."""
+
+    hidden: Float[Tensor, "N L D"]
+    cell: Float[Tensor, "N L D"]
+    feed: Float[Tensor, "N D"]
+
+
+class EncoderLayer(nn.Module):
+    """One LSTM layer over the source, forwards or in both directions (half the width each)."""
+
+    def __init__(self, settings: Seq2SeqSettings) -> None:
+        super().__init__()
+        directions = 2 if settings.bidirectional else 1
+        self.directions = nn.ModuleList(
+            _lstm(settings.d_model, settings.d_model // directions) for _ in range(directions)
+        )
+
+    def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
+        """Outputs at every position, and those of each direction at the last token it reads."""
+        # Whole rectangles run twice as fast as packed sequences, and padding comes last anyway.
+        last = (mask.sum(dim=1) - 1)[:, None, None]
+        outputs, finals = [], []
+        for index, lstm in enumerate(self.directions):
+            order = _reversal(mask) if index else None
+            output, _ = lstm(_reorder(x, order))
+            finals.append(output.gather(1, last.expand(-1, 1, output.shape[-1])).squeeze(1))
+            outputs.append(_reorder(output, order))
+        return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)
+
+
+class Seq2Seq(TranslationModel):
+    """LSTM encoder and decoder behind the contract of `TranslationModel`."""
+
+    def __init__(self, settings: Seq2SeqSettings, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(source_vocab, target_vocab, settings.d_model, settings.tie)
+        self.settings = settings
+        d_model = settings.d_model
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.layers))
+        self.bridge = nn.ModuleList(linear(d_model, 2 * d_model) for _ in range(settings.layers))
+        inputs = 2 * d_model if settings.input_feeding else d_model
+        self.decoder = nn.ModuleList(
+            _lstm(d_model if index else inputs, d_model) for index in range(settings.layers)
+        )
+        self.attention = _attention(settings)
+        self.dropout = Dropout(settings.dropout)
+        dropout = settings.embedding_dropout
+        self.embedding_dropout = Dropout(settings.dropout if dropout is None else dropout)
+
+    def encode(self, source: SourceIds, source_mask: SourceMask) -> RecurrentMemory:
+        x = self._embed(self.source_embedding, source)
+        starts = []
+        for index, (layer, bridge) in enumerate(zip(self.encoder, self.bridge, strict=True)):
+            output, final = layer(self.dropout(x) if index else x, source_mask)
+            x = x + output if self.settings.residual and index else output
+            starts.append(bridge(final))
+        hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
+        keys = x if self.attention is None else self.attention.keys(x)
+        return RecurrentMemory(x, keys, source_mask, torch.tanh(hidden), cell)
+
+    def start(self, memory: RecurrentMemory, beam: int = 1) -> RecurrentState:
+        hidden = memory.hidden.repeat_interleave(beam, dim=0)
+        cell = memory.cell.repeat_interleave(beam, dim=0)
+        return RecurrentState(hidden, cell, torch.zeros_like(hidden[:, -1]))
+
+    def decode(
+        self,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        target: TargetIds,
+        *,
+        attention: bool = False,
+    ) -> Decoded:
+        x = self._embed(self.target_embedding, target)
+        pieces = torch.split(x, 1, dim=1) if self.settings.input_feeding else (x,)
+        outputs, weights = [], []
+        for piece in pieces:
+            output, state, weight = self._advance(memory, state, piece)
+            outputs.append(output)
+            weights.append(weight)
+        return Decoded(torch.cat(outputs, dim=1), state, _stack(weights) if attention else None)
+
+    def _advance(
+        self, memory: RecurrentMemory, state: RecurrentState, x: Hidden
+    ) -> tuple[Hidden, RecurrentState, Tensor | None]:
+        """Reads embedded target symbols: any number, or a single one with input feeding."""
+        if self.settings.input_feeding:
+            x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)
+        hiddens, cells = [], []
+        for index, lstm in enumerate(self.decoder):
+            before = (_layer(state.hidden, index, x), _layer(state.cell, index, x))
+            output, (hidden, cell) = lstm(self.dropout(x) if index else x, before)
+            x = x + output if self.settings.residual and index else output
+            hiddens.append(hidden[0])
+            cells.append(cell[0])
+        weight = None
+        if self.attention is not None:
+            x, weight = self.attention(x, memory.keys, memory.states, memory.mask)
+        x = self.dropout(x)
+        carried = RecurrentState(torch.stack(hiddens, 1), torch.stack(cells, 1), x[:, -1])
+        return x, carried, weight
+
+    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Hidden:
+        # Scaled as in the Transformer: embeddings are initialised for their role in the output.
+        return cast(Tensor, self.embedding_dropout(embedding(ids) * self.settings.d_model**0.5))
+
+
+def _attention(settings: Seq2SeqSettings) -> RecurrentAttention | None:
+    match settings.attention:
+        case "dot":
+            return DotAttention(settings.d_model)
+        case "general":
+            return GeneralAttention(settings.d_model)
+        case "additive":
+            return AdditiveAttention(settings.d_model)
+        case "none":
+            return None
+
+
+def _lstm(inputs: int, outputs: int) -> nn.LSTM:
+    """One LSTM layer with orthogonal recurrent weights and a forget gate that starts open."""
+    lstm = nn.LSTM(inputs, outputs, batch_first=True)
+    nn.init.xavier_uniform_(cast(Tensor, lstm.weight_ih_l0))
+    nn.init.orthogonal_(cast(Tensor, lstm.weight_hh_l0))
+    bias = nn.init.zeros_(cast(Tensor, lstm.bias_ih_l0))
+    nn.init.zeros_(cast(Tensor, lstm.bias_hh_l0))
+    with torch.no_grad():
+        bias[outputs : 2 * outputs] = 1.0  # gates are stored as input, forget, cell, output
+    return lstm
+
+
+def _reversal(mask: SourceMask) -> Tensor:
+    """Positions that reverse each sentence within its length and leave padding where it is."""
+    position = torch.arange(mask.shape[1], device=mask.device)
+    mirrored = mask.sum(dim=1, keepdim=True) - 1 - position
+    return torch.where(mask, mirrored, position)  # (B, S)
+
+
+def _reorder(x: Hidden, positions: Tensor | None) -> Hidden:
+    return x if positions is None else x.gather(1, positions.unsqueeze(-1).expand_as(x))
+
+
+def _layer(states: Float[Tensor, "N L D"], index: int, like: Tensor) -> Float[Tensor, "1 N D"]:
+    return states[:, index].unsqueeze(0).to(like.dtype).contiguous()
+
+
+def _stack(weights: list[Tensor | None]) -> Float[Tensor, "N 1 1 T S"] | None:
+    there = [weight for weight in weights if weight is not None]
+    return torch.cat(there, dim=1)[:, None, None] if there else None

@@ -1,0 +1,50 @@
+"""The glossary: the letters of every shape, the aliases that signatures are written in, `Batch`.
+
+    B sentences · K beam · N = B·K hypotheses · S source length · T target length
+    D model size · H heads · V vocabulary · L layers
+
+Masks are True for real tokens. `logits` come before softmax, `log_probs` after it, and `scores`
+are sums of log_probs. A sequence on the source side ends in EOS; on the target side the model
+reads BOS y1 … yn and is asked for y1 … yn EOS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""Ids of the special symbols: fixed in every tokenizer, hence in every model."""
+
+SourceIds = Int[Tensor, "B S"]
+SourceMask = Bool[Tensor, "B S"]
+TargetIds = Int[Tensor, "N T"]
+Hidden = Float[Tensor, "N T D"]
+Logits = Float[Tensor, "... V"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs padded to a rectangle each."""
+
+    source: SourceIds
+    target_input: Int[Tensor, "B T"]
+    target_output: Int[Tensor, "B T"]
+    target_tokens: int
+    """Real tokens of `target_output`, EOS included."""
+
+    @property
+    def source_mask(self) -> SourceMask:
+        return self.source != PAD
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on `device`; asynchronous where the memory is pinned."""
+        return Batch(
+            self.source.to(device, non_blocking=True),
+            self.target_input.to(device, non_blocking=True),
+            self.target_output.to(device, non_blocking=True),
+            self.target_tokens,
+        )

@@ -1,0 +1,44 @@
+"""Ctrl-C and SIGTERM end a run between two updates, not inside one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, Self
+
+from mtkit.errors import Interrupted
+
+
+class StopSignal:
+    """While open, the first SIGINT or SIGTERM is remembered; a second one acts as ever."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def raise_if_received(self) -> None:
+        """Raises Interrupted with the exit code of the signal; call when the state is saved."""
+        if self.received is not None:
+            raise Interrupted(
+                128 + self.received,
+                "training interrupted, checkpoint saved: run the same command again to go on",
+            )
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()

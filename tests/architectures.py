@@ -1,0 +1,58 @@
+"""Small instances of every architecture and variant: the contract suite runs on each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mtkit.config import ModelSettings, Seq2SeqSettings, TransformerSettings
+from mtkit.models import TranslationModel, build_model
+from mtkit.terms import EOS, PAD
+
+VOCAB = 30
+
+
+def transformer(**settings: object) -> TransformerSettings:
+    return TransformerSettings.model_validate(
+        {"layers": 2, "d_model": 16, "ffn": 24, "heads": 4} | settings
+    )
+
+
+def seq2seq(**settings: object) -> Seq2SeqSettings:
+    return Seq2SeqSettings.model_validate({"layers": 2, "d_model": 16} | settings)
+
+
+ARCHITECTURES: dict[str, ModelSettings] = {
+    "transformer": transformer(),
+    "transformer-prenorm": transformer(norm="pre", activation="gelu"),
+    "transformer-gated-learned": transformer(activation="gated", positions="learned"),
+    "transformer-deep-encoder": transformer(encoder_layers=3, decoder_layers=1, tie="target"),
+    "transformer-neighbourhood": transformer(neighbourhood=2, tie="none"),
+    "seq2seq-dot": seq2seq(attention="dot"),
+    "seq2seq-general": seq2seq(attention="general", input_feeding=False),
+    "seq2seq-general-feeding": seq2seq(attention="general", residual=True),
+    "seq2seq-additive": seq2seq(attention="additive", bidirectional=False, layers=1),
+    "seq2seq-none": seq2seq(attention="none", input_feeding=False, tie="target"),
+}
+
+
+def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel:
+    """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
+    torch.manual_seed(seed)
+    return build_model(ARCHITECTURES[name], vocab, vocab).double().eval()
+
+
+def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:
+    """Random sentences that end in EOS, padded to the longest."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in enumerate(lengths):
+        batch[row, : length - 1] = torch.randint(4, vocab, (length - 1,), generator=generator)
+        batch[row, length - 1] = EOS
+    return batch
+
+
+def targets(rows: int, length: int, *, seed: int = 2, vocab: int = VOCAB) -> Tensor:
+    """Random target symbols."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(4, vocab, (rows, length), generator=generator)

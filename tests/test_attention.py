@@ -1,0 +1,171 @@
+"""Every attention against its equation written out naively, or against torch's own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.models.attention import (
+    AdditiveAttention,
+    DotAttention,
+    GeneralAttention,
+    MultiHeadAttention,
+    NeighbourhoodAttention,
+    bias_of,
+    causal_bias,
+)
+
+D = 16
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(3)
+
+
+def reference_multi_head(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
+    theirs = torch.nn.MultiheadAttention(D, ours.heads, batch_first=True).double()
+    parts = [ours.query, ours.key, ours.value]
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        theirs.out_proj.load_state_dict(ours.output.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8])
+def test_multi_head_attention_equals_torch(heads: int) -> None:
+    ours = MultiHeadAttention(D, heads, 0.0).double()
+    query, memory = torch.randn(3, 5, D).double(), torch.randn(3, 7, D).double()
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    output, weights = ours(query, ours.look_at(memory), bias_of(mask)[:, None, None])
+    expected, expected_weights = reference_multi_head(ours)(
+        query, memory, memory, key_padding_mask=~mask, average_attn_weights=False
+    )
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights, expected_weights)
+
+
+def test_multi_head_attention_is_its_equation() -> None:
+    attention = MultiHeadAttention(D, 2, 0.0).double()
+    x, memory = torch.randn(1, 4, D).double(), torch.randn(1, 6, D).double()
+    query, key, value = attention.query(x), attention.key(memory), attention.value(memory)
+    heads = []
+    for head in range(2):
+        part = slice(head * D // 2, (head + 1) * D // 2)
+        scores = query[0, :, part] @ key[0, :, part].T / math.sqrt(D / 2)
+        heads.append(torch.softmax(scores, dim=-1) @ value[0, :, part])
+    expected = attention.output(torch.cat(heads, dim=-1))
+    torch.testing.assert_close(attention(x, attention.look_at(memory), None)[0][0], expected)
+
+
+def test_masked_self_attention_gives_the_future_no_weight_and_the_rest_sums_to_one() -> None:
+    attention = MultiHeadAttention(D, 4, 0.0).double()
+    x = torch.randn(2, 6, D).double()
+    _, weights = attention(x, attention.look_at(x), causal_bias(6, 0, x.device))
+    assert weights.triu(1).abs().max() == 0
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 6).double())
+    theirs, _ = reference_multi_head(attention)(
+        x, x, x, attn_mask=torch.ones(6, 6, dtype=torch.bool).triu(1)
+    )
+    torch.testing.assert_close(
+        attention(x, attention.look_at(x), causal_bias(6, 0, x.device))[0], theirs
+    )
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 20])
+@pytest.mark.parametrize("radius", [1, 2, 3, 5, 30])
+def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
+    length: int, radius: int
+) -> None:
+    near = NeighbourhoodAttention(D, 2, 0.0, radius).double()
+    whole = MultiHeadAttention(D, 2, 0.0).double()
+    whole.load_state_dict(near.state_dict())
+    x = torch.randn(2, length, D).double()
+    real = torch.ones(2, length, dtype=torch.bool)
+    real[1, max(1, length - 2) :] = False
+    position = torch.arange(length)
+    band = (position - position[:, None]).abs() <= radius
+    expected, _ = whole(x, whole.look_at(x), bias_of(band & real[:, None, None]))
+    output, weights = near(x, near.look_at(x), bias_of(real)[:, None, None])
+    torch.testing.assert_close(output[real], expected[real])
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, length).double())
+
+
+def test_neighbourhood_attention_costs_no_quadratic_memory() -> None:
+    attention = NeighbourhoodAttention(D, 2, 0.0, 4)
+    x = torch.randn(1, 4096, D)
+    _, weights = attention(x, attention.look_at(x), bias_of(torch.ones(1, 1, 1, 4096) > 0))
+    assert weights.numel() == 2 * 4096 * 3 * 4
+
+
+def attended(weights: Tensor, states: Tensor) -> Tensor:
+    return (weights[:, :, None] * states[None]).sum(dim=1)
+
+
+def test_dot_attention_is_its_equation() -> None:
+    attention = DotAttention(D).double()
+    states, memory = torch.randn(1, 4, D).double(), torch.randn(1, 6, D).double()
+    scores = torch.stack([torch.stack([s @ h for h in memory[0]]) for s in states[0]])
+    alpha = torch.softmax(scores, dim=-1)
+    both = torch.cat([attended(alpha, memory[0]), states[0]], dim=-1)
+    expected = torch.tanh(both @ attention.combine.weight.T + attention.combine.bias)
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    combined, weights = attention(states, attention.keys(memory), memory, mask)
+    torch.testing.assert_close(combined[0], expected)
+    torch.testing.assert_close(weights[0], alpha)
+
+
+def test_general_attention_is_its_equation() -> None:
+    attention = GeneralAttention(D).double()
+    states, memory = torch.randn(1, 4, D).double(), torch.randn(1, 6, D).double()
+    w_a = attention.bilinear.weight  # (h_enc W^T): the W_a of h_dec · W_a · h_enc^T
+    weights = torch.softmax(states[0] @ w_a @ memory[0].T, dim=-1)
+    both = torch.cat([weights @ memory[0], states[0]], dim=-1)
+    assert attention.combine.bias is None
+    expected = torch.tanh(both @ attention.combine.weight.T)
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    combined, ours = attention(states, attention.keys(memory), memory, mask)
+    torch.testing.assert_close(combined[0], expected)
+    torch.testing.assert_close(ours[0], weights)
+
+
+def test_additive_attention_is_its_equation() -> None:
+    attention = AdditiveAttention(D).double()
+    states, memory = torch.randn(1, 4, D).double(), torch.randn(1, 6, D).double()
+    w, u = attention.project_query.weight, attention.project_key.weight
+    v = attention.score.weight[0]
+    scores = torch.stack(
+        [torch.stack([v @ torch.tanh(w @ s + u @ h) for h in memory[0]]) for s in states[0]]
+    )
+    weights = torch.softmax(scores, dim=-1)
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    _, ours = attention(states, attention.keys(memory), memory, mask)
+    torch.testing.assert_close(ours[0], weights)
+
+
+def test_attention_over_a_masked_position_is_attention_without_it() -> None:
+    for kind in (DotAttention, GeneralAttention, AdditiveAttention):
+        attention = kind(D).double()
+        states, memory = torch.randn(2, 3, D).double(), torch.randn(2, 6, D).double()
+        mask = torch.ones(2, 6, dtype=torch.bool)
+        mask[:, 4:] = False
+        masked, _ = attention(states, attention.keys(memory), memory, mask)
+        short = memory[:, :4]
+        cut, _ = attention(states, attention.keys(short), short, mask[:, :4])
+        torch.testing.assert_close(masked, cut)
+
+
+def test_attention_agrees_with_the_fused_kernel_of_torch() -> None:
+    attention = MultiHeadAttention(D, 4, 0.0)
+    x = torch.randn(2, 5, D)
+    seen = attention.look_at(x)
+    query = attention.query(x).view(2, 5, 4, D // 4).transpose(1, 2)
+    fused = F.scaled_dot_product_attention(query, seen.key, seen.value, is_causal=True)
+    expected = attention.output(fused.transpose(1, 2).reshape(2, 5, D))
+    torch.testing.assert_close(attention(x, seen, causal_bias(5, 0, x.device))[0], expected)

@@ -1,0 +1,97 @@
+"""Positional encodings, norms, feed-forward and dropout against their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.models.layers import (
+    Dropout,
+    FeedForward,
+    PostNorm,
+    PreNorm,
+    SinusoidalPositions,
+    sinusoids,
+)
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 128])
+def test_sinusoids_are_the_published_formula_in_split_halves(d_model: int) -> None:
+    table = sinusoids(50, d_model)
+    for position in (0, 1, 7, 49):
+        for i in range(d_model // 2):
+            angle = position / 10000 ** (2 * i / d_model)
+            assert table[position, i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, d_model // 2 + i].item() == pytest.approx(
+                math.cos(angle), abs=1e-6
+            )
+
+
+def test_positions_depend_on_the_place_alone_at_any_length() -> None:
+    short, long = SinusoidalPositions(32), SinusoidalPositions(32)
+    before = short(0, 10).clone()
+    late = long(5000, 3)
+    torch.testing.assert_close(late, sinusoids(5003, 32)[5000:])
+    torch.testing.assert_close(long(0, 10), before)
+
+
+def test_post_norm_is_the_norm_of_the_sum() -> None:
+    residual, x, y = PostNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+    assert residual.enter(x) is x
+    torch.testing.assert_close(residual.leave(x, y), F.layer_norm(x + y, [8]))
+
+
+def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
+    residual, x, y = PreNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+    torch.testing.assert_close(residual.enter(x), F.layer_norm(x, [8]))
+    torch.testing.assert_close(residual.leave(x, y), x + y)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gated"])
+def test_feed_forward_is_its_equation(activation: str) -> None:
+    layer = FeedForward(8, 12, activation, 0.0)  # type: ignore[arg-type]
+    x = torch.randn(2, 3, 8)
+    inner = x @ layer.expand.weight.T + layer.expand.bias
+    if activation == "relu":
+        inner = inner.clamp_min(0)
+    elif activation == "gelu":
+        inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))
+    else:
+        gate, value = inner[..., :12], inner[..., 12:]
+        inner = gate * torch.sigmoid(gate) * value
+    torch.testing.assert_close(layer(x), inner @ layer.contract.weight.T + layer.contract.bias)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
+def test_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    dropout, x = Dropout(p), torch.ones(1000, 999)
+    dropped = dropout(x)
+    assert (dropped == 0).float().mean().item() == pytest.approx(p, abs=0.005)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.01)
+    assert len(dropped.unique()) == 2
+    # Independent: neighbours and the eight places cut from one random number.
+    zero = (dropped == 0).flatten()[: 8 * 100_000].view(-1, 8).float()
+    correlation = torch.corrcoef(zero.T) - torch.eye(8)
+    assert correlation.abs().max().item() < 0.02
+
+
+def test_dropout_gradient_is_its_mask() -> None:
+    x = torch.ones(50, 50, requires_grad=True)
+    dropped = Dropout(0.5)(x)
+    dropped.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, dropped.detach())
+
+
+def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
+    dropout, x = Dropout(0.5), torch.ones(40, 40)
+    torch.manual_seed(7)
+    first = dropout(x)
+    torch.manual_seed(7)
+    assert torch.equal(first, dropout(x))
+    assert not torch.equal(first, dropout(x))
+    assert dropout.eval()(x) is x

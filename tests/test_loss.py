@@ -1,0 +1,90 @@
+"""The fused output projection and loss against the naive formula, gradients by autograd."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.terms import PAD
+from mtkit.training.loss import CHUNK, projected_cross_entropy
+
+
+def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(rows)
+    hidden = torch.randn(2, rows, 6, dtype=dtype, requires_grad=True)
+    weight = torch.randn(11, 6, dtype=dtype, requires_grad=True)
+    target = torch.randint(1, 11, (2, rows))
+    target[1, rows // 2 :] = PAD
+    return hidden, weight, target
+
+
+def naive(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    total = hidden.new_zeros(())
+    for vector, gold in zip(hidden.flatten(0, 1), target.flatten(), strict=True):
+        if gold != PAD:
+            log_probs = torch.log_softmax(weight @ vector, dim=-1)
+            total = total - (1 - smoothing) * log_probs[gold] - smoothing * log_probs.mean()
+    return total
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("rows", [1, 5, CHUNK])
+def test_loss_and_gradients_equal_the_naive_formula(rows: int, smoothing: float) -> None:
+    hidden, weight, target = example(rows)
+    loss = projected_cross_entropy(hidden, weight, target, smoothing)
+    ours = torch.autograd.grad(loss.smoothed * 1.7, (hidden, weight))
+    expected = naive(hidden, weight, target, smoothing)
+    theirs = torch.autograd.grad(expected * 1.7, (hidden, weight))
+    torch.testing.assert_close(loss.smoothed, expected)
+    torch.testing.assert_close(loss.nll, naive(hidden, weight, target, 0.0))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_agree_with_finite_differences() -> None:
+    hidden, weight, target = example(3)
+    assert torch.autograd.gradcheck(
+        lambda h, w: projected_cross_entropy(h, w, target, 0.1).smoothed, (hidden, weight)
+    )
+
+
+def test_bfloat16_products_stay_near_float32() -> None:
+    hidden, weight, target = example(200, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = projected_cross_entropy(hidden, weight, target, 0.1)
+    expected = F.cross_entropy(
+        (hidden @ weight.T).flatten(0, 1), target.flatten(), ignore_index=PAD,
+        label_smoothing=0.1, reduction="sum",
+    )  # fmt: skip
+    assert loss.smoothed.dtype == torch.float32
+    assert loss.smoothed.item() == pytest.approx(expected.item(), rel=5e-3)
+    ours = torch.autograd.grad(loss.smoothed, (hidden, weight))
+    theirs = torch.autograd.grad(expected, (hidden, weight))
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert (got - wanted).norm() < 0.02 * wanted.norm()
+
+
+def test_certain_predictions_neither_overflow_nor_vanish() -> None:
+    hidden = torch.tensor([[[1000.0, 0.0]]], requires_grad=True)
+    weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    right = projected_cross_entropy(hidden, weight, torch.tensor([[1]]), 0.0)
+    wrong = projected_cross_entropy(hidden, weight, torch.tensor([[2]]), 0.0)
+    assert right.smoothed.item() == 0
+    assert wrong.smoothed.item() == 2000
+
+
+def test_a_batch_of_padding_alone_costs_nothing() -> None:
+    hidden, weight, target = example(4)
+    loss = projected_cross_entropy(hidden, weight, torch.zeros_like(target), 0.1)
+    loss.smoothed.backward()
+    assert loss.smoothed.item() == 0
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
+def test_without_gradients_none_are_made() -> None:
+    hidden, weight, target = example(4)
+    with torch.inference_mode():
+        loss = projected_cross_entropy(hidden, weight, target, 0.0)
+    torch.testing.assert_close(loss.smoothed, naive(hidden, weight, target, 0.0).detach())

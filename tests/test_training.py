@@ -1,0 +1,384 @@
+"""The training step, checkpoints and the loop: exact by tokens, exact over interruptions."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from tasks import tiny_config, write_reversal_task
+
+import mtkit.training.train as training_module
+from mtkit.artifacts import open_artifact
+from mtkit.batching import build_batches
+from mtkit.config import Config
+from mtkit.errors import Interrupted, MtkitError, UserError
+from mtkit.models import build_model
+from mtkit.models.weights import copied_weights
+from mtkit.terms import BOS, EOS, PAD, Batch
+from mtkit.tokenizer import train_tokenizer
+from mtkit.training import train
+from mtkit.training.journal import Journal
+from mtkit.training.state import TrainState, Validation, build_optimizer, is_stalled, rank
+from mtkit.training.step import seed_of, train_step
+
+both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the corpus, and a run with its tokenizer and batches."""
+    folder = tmp_path_factory.mktemp("task")
+    write_reversal_task(folder)
+    config = tiny_config(folder, "transformer")
+    train_tokenizer(config)
+    build_batches(config)
+    return folder
+
+
+@pytest.fixture
+def fresh(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Config]:
+    """Makes configs of runs that have everything but the training."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(kind: str, run: str = "run", **changes: Any) -> Config:
+        if not (tmp_path / run).exists():
+            shutil.copytree(prepared / "run", tmp_path / run)
+        config = tiny_config(prepared, kind, **changes)
+        return config.model_copy(update={"run": str(tmp_path / run)})
+
+    return make
+
+
+def state_of(config: Config, vocab: int = 20) -> TrainState:
+    torch.manual_seed(1)
+    model = build_model(config.model, vocab, vocab).double().train()
+    optimizer = build_optimizer(model, config.training.optimizer)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    return TrainState(model, optimizer, scaler, "float32")
+
+
+def pairs(count: int) -> list[tuple[list[int], list[int]]]:
+    generator = torch.Generator().manual_seed(4)
+
+    def some(length: int) -> list[int]:
+        return torch.randint(4, 20, (length,), generator=generator).tolist()  # type: ignore[no-any-return]
+
+    return [(some(2 + index % 3), some(1 + index % 4)) for index in range(count)]
+
+
+def batch_of(some: list[tuple[list[int], list[int]]]) -> Batch:
+    def pad(rows: list[list[int]]) -> torch.Tensor:
+        width = max(map(len, rows))
+        return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+
+    outputs = pad([[*target, EOS] for _, target in some])
+    return Batch(
+        pad([[*source, EOS] for source, _ in some]),
+        pad([[BOS, *target] for _, target in some]),
+        outputs,
+        int((outputs != PAD).sum()),
+    )
+
+
+@both
+def test_accumulated_micro_batches_give_the_update_of_the_whole_batch(
+    kind: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh(kind, model={"dropout": 0.0})
+    eight = pairs(8)
+    whole, halves = state_of(config), state_of(config)
+    one = train_step(whole, [batch_of(eight)], config, 0.1)
+    two = train_step(halves, [batch_of(eight[:3]), batch_of(eight[3:])], config, 0.1)
+    assert one.tokens == two.tokens
+    assert one.nll == pytest.approx(two.nll)
+    for a, b in zip(whole.model.parameters(), halves.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config]) -> None:
+    config = fresh(
+        "transformer",
+        model={"dropout": 0.0},
+        training={"optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.0},
+    )
+    state, batch = state_of(config), batch_of(pairs(5))
+    before = copied_weights(state.model)
+    hidden = state.model(batch.source, batch.source_mask, batch.target_input)
+    log_probs = state.model.project(hidden).log_softmax(-1)
+    gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
+    mean = -gold[batch.target_output != PAD].mean()
+    gradients = torch.autograd.grad(mean, list(state.model.parameters()))
+    train_step(state, [batch], config, 0.5)
+    for (name, after), gradient in zip(state.model.named_parameters(), gradients, strict=True):
+        torch.testing.assert_close(after, before[name] - 0.5 * gradient)
+
+
+def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
+    state = state_of(config)
+    before = copied_weights(state.model)
+    report = train_step(state, [batch_of(pairs(5))], config, 1.0)
+    moved = [p - before[n] for n, p in state.model.named_parameters()]
+    assert report.gradient_norm > 1e-3
+    assert math.sqrt(sum(m.pow(2).sum().item() for m in moved)) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", model={"dropout": 0.5})
+    first, second = state_of(config), state_of(config)
+    torch.manual_seed(123)
+    train_step(first, [batch_of(pairs(5))], config, 0.1)
+    torch.manual_seed(456)
+    train_step(second, [batch_of(pairs(5))], config, 0.1)
+    for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    seeds = {seed_of(s, t, m) for s in range(3) for t in range(3) for m in range(3)}
+    assert len(seeds) == 27
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_says_where(
+    fresh: Callable[..., Config],
+) -> None:
+    config = fresh("transformer")
+    state = state_of(config)
+    with torch.no_grad():
+        state.model.output_weight[5, 0] = math.inf
+    with pytest.raises(MtkitError, match="diverged at step 1: loss nan"):
+        train_step(state, [batch_of(pairs(3))], config, 0.1)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "sgd"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_every_optimizer_and_precision_learns(
+    optimizer: str, precision: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
+    state = state_of(config)
+    state.model.float()
+    state.precision = precision
+    state.scaler = torch.amp.GradScaler("cpu", enabled=precision == "float16")
+    batch, rate = batch_of(pairs(8)), 0.5 if optimizer == "sgd" else 0.01
+    losses = [train_step(state, [batch], config, rate).nll for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def comparable(run: Path) -> dict[str, Any]:
+    """All that a run leaves, its times apart."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    times = {"seconds", "tokens_per_second"}
+    return {
+        "metrics": [{k: v for k, v in r.items() if k not in times} for r in records],
+        "checkpoints": {
+            path.parent.name: json.loads(path.read_text())["identity"]
+            for path in sorted(run.glob("checkpoints/*/manifest.json"))
+        },
+        "names": json.loads((run / "checkpoints" / "checkpoints.json").read_text()),
+        "model": open_artifact(run / "model", "model", verify=True).identity,
+    }
+
+
+RICH = {
+    "accumulate": 2,
+    "ema": 0.9,
+    "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
+    "validate_every": 3,
+    "patience": 3,
+    "best_by": "loss",
+}
+
+
+@both
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_equals_uninterrupted_bit_for_bit(
+    kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = RICH if kind == "transformer" else {}
+    train(fresh(kind, "whole", training=training))
+    config = fresh(kind, "broken", training=training)
+    add, at = Journal.add, [5, 7]
+
+    def add_and_interrupt(self: Journal, report: Any) -> None:
+        add(self, report)
+        if at and self.state.step == at[0]:
+            signal.raise_signal(at.pop(0) and number)
+
+    monkeypatch.setattr(Journal, "add", add_and_interrupt)
+    for _ in range(2):
+        with pytest.raises(Interrupted, match="run the same command again") as caught:
+            train(config)
+        assert caught.value.exit_code == 128 + number
+    train(config)
+    whole, broken = (comparable(Path(f"{run}")) for run in ("whole", "broken"))
+    # Where it was interrupted there is one more checkpoint, unless newer ones have replaced it.
+    assert whole["metrics"] == broken["metrics"]
+    assert whole["names"] == broken["names"]
+    assert whole["model"] == broken["model"]
+    shared = whole["checkpoints"].keys() & broken["checkpoints"].keys()
+    assert f"step-{whole['names']['last']:08d}" in shared
+    assert all(whole["checkpoints"][name] == broken["checkpoints"][name] for name in shared)
+
+
+def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(fresh("transformer"))
+    before = open_artifact(Path("run/model"), "model")
+    train(fresh("transformer"))
+    assert "up to date" in capsys.readouterr().err
+    train(fresh("transformer", training={"steps": 16}))
+    assert "resuming after step 12" in capsys.readouterr().err
+    longer = open_artifact(Path("run/model"), "model")
+    assert longer.report["steps"] == 16
+    assert longer.identity != before.identity
+
+
+def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]) -> None:
+    model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
+    assert model.report["epochs"] == 2
+
+
+def test_a_checkpoint_of_other_settings_is_refused_by_name(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer"))
+    with pytest.raises(UserError, match=r"training\.label_smoothing: 0\.1, now 0\.2"):
+        train(fresh("transformer", training={"label_smoothing": 0.2}))
+    with pytest.raises(UserError, match=r"model\.d_model: 32, now 16"):
+        train(fresh("transformer", model={"d_model": 16}))
+
+
+def test_a_damaged_checkpoint_is_named(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer"))
+    weights = Path("run/checkpoints/step-00000012/model.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(UserError, match=r"step-00000012/model\.safetensors: damaged"):
+        train(fresh("transformer", training={"steps": 20}))
+
+
+def test_weights_files_hold_no_time_path_or_run_name(fresh: Callable[..., Config]) -> None:
+    for run in ("one", "two"):
+        train(fresh("transformer", run))
+    one, two = (open_artifact(Path(run) / "model", "model") for run in ("one", "two"))
+    assert one.manifest["files"] == two.manifest["files"]
+    assert one.identity == two.identity
+
+
+def test_only_the_newest_and_the_best_checkpoints_are_kept(fresh: Callable[..., Config]) -> None:
+    every = {"validate_every": 1, "save_every": 1, "keep": 2, "average": 3, "best_by": "loss"}
+    train(fresh("transformer", training=every))
+    kept = {int(p.name[5:]) for p in Path("run/checkpoints").glob("step-*")}
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    losses = sorted((r["loss"], r["step"]) for r in records if r["kind"] == "valid")
+    assert kept == {11, 12} | {step for _, step in losses[:3]}
+
+
+def test_early_stopping_waits_for_patience_validations() -> None:
+    history = [Validation(step, loss, 1.0) for step, loss in enumerate([3.0, 2.0, 2.5, 2.0, 1.0])]
+    assert [is_stalled(history[:n], "loss", 2) for n in range(6)] == [
+        False, False, False, False, True, False,
+    ]  # fmt: skip
+    assert not is_stalled(history[:4], "loss", None)
+
+
+def test_bleu_ranks_upwards_and_loss_downwards() -> None:
+    history = [Validation(1, 2.0, 7.4, bleu=10.0), Validation(2, 3.0, 20.1, bleu=30.0)]
+    assert [v.step for v in rank(history, "loss")] == [1, 2]
+    assert [v.step for v in rank(history, "bleu")] == [2, 1]
+
+
+def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
+    fresh: Callable[..., Config],
+) -> None:
+    model = train(fresh("transformer", training={"best_by": "loss", "validate_every": 2}))
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    best = min(r["loss"] for r in records if r["kind"] == "valid")
+    assert model.report["validation"]["loss"] <= best
+
+
+def test_the_moving_average_is_what_is_validated_and_kept(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", training={"ema": 0.9, "average": 1, "best_by": "loss"}))
+    names = json.loads(Path("run/checkpoints/checkpoints.json").read_text())
+    best = Path(f"run/checkpoints/step-{names['best']:08d}")
+    average = safetensors.torch.load_file(best / "average.safetensors")
+    weights = safetensors.torch.load_file(best / "model.safetensors")
+    model = safetensors.torch.load_file("run/model/model.safetensors")
+    assert all(torch.equal(model[name], average[name]) for name in average)
+    assert any(not torch.equal(weights[name], average[name]) for name in average)
+
+
+def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", "base"))
+    frozen = {"init_from": "base", "schedule": {"kind": "inverse_sqrt", "peak": 1e-12}, "steps": 1}
+    train(fresh("transformer", "tuned", training=frozen))
+    base, tuned = (
+        safetensors.torch.load_file(f"{run}/model/model.safetensors") for run in ("base", "tuned")
+    )
+    for name in base:
+        torch.testing.assert_close(base[name], tuned[name])
+
+
+def test_fine_tuning_with_another_tokenizer_is_refused(
+    fresh: Callable[..., Config], prepared: Path
+) -> None:
+    train(fresh("transformer", "base"))
+    other = tiny_config(prepared, "transformer", tokenizer={"vocab_size": 50})
+    other = other.model_copy(update={"run": "other"})
+    train_tokenizer(other)
+    build_batches(other)
+    changed = other.training.model_copy(update={"init_from": "base"})
+    with pytest.raises(UserError, match="another tokenizer"):
+        train(other.model_copy(update={"training": changed}))
+
+
+def test_a_missing_stage_is_named_with_its_command(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = fresh("transformer")
+    shutil.rmtree(tmp_path / "run" / "batches")
+    with pytest.raises(UserError, match="mtkit batch"):
+        train(config)
+    shutil.rmtree(tmp_path / "run" / "tokenizer")
+    with pytest.raises(UserError, match="mtkit train-spm"):
+        train(config)
+
+
+def test_batches_of_another_tokenizer_are_refused(
+    fresh: Callable[..., Config], prepared: Path
+) -> None:
+    config = fresh("transformer", tokenizer={"vocab_size": 50})
+    train_tokenizer(config)
+    with pytest.raises(UserError, match="encoded with another tokenizer"):
+        train(config)
+
+
+def test_the_last_run_is_linked_for_translate(fresh: Callable[..., Config]) -> None:
+    for run in ("one", "two"):
+        train(fresh("transformer", run))
+        assert os.path.samefile("runs/latest", run)
+
+
+def test_tensorboard_gets_what_metrics_jsonl_gets(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", training={"tensorboard": True}))
+    events = list(Path("run/tensorboard").glob("events.*"))
+    assert len(events) == 1
+    assert b"valid/bleu" in events[0].read_bytes()
+
+
+def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(UserError, match="cuda"):
+        train(fresh("transformer", training={"device": "cuda"}))
+
+
+def test_training_exports_one_entry_function() -> None:
+    assert training_module.train is train
