@@ -93,8 +93,10 @@ def create(
             path.rename(old)
         partial.rename(path)
         _remove(old)
-    except BaseException:
+    except BaseException as error:
         _remove(partial)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk, in a write
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -117,6 +119,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
             raise UserError(f"{file}: missing or of another size: remake with `{COMMANDS[kind]}`")
         if verify and hash_file(file) != facts["sha256"]:
             raise UserError(f"{file}: damaged (its sha256 is not the manifest's)")
+    request = request_of(kind, manifest["settings"], manifest["inputs"])
+    identity = sha256_of({"request": request, "files": manifest["files"]})
+    if verify and (request, identity) != (manifest["request"], manifest["identity"]):
+        raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
     return Artifact(path, manifest)
 
 
@@ -170,7 +176,8 @@ def _write_manifest(
 def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        wanted = {"kind": str, "format": int, "files": dict, "identity": str, "request": str}
+        wanted = {"kind": str, "format": int, "settings": dict, "inputs": dict, "files": dict}
+        wanted |= {"request": str, "identity": str, "report": dict}
         for key, type_ in wanted.items():
             if not isinstance(manifest[key], type_):
                 raise TypeError(key)

@@ -289,7 +289,7 @@ class ModelConfig(Settings):
 
 
 class Config(Settings):
-    run: str = Field(description="folder where every stage writes")
+    run: str = Field(min_length=1, description="folder where every stage writes")
     seed: NonNegativeInt = 1
     data: DataSettings
     tokenizer: TokenizerSettings = TokenizerSettings()

@@ -10,12 +10,12 @@ class MtkitError(Exception):
 
 
 class UserError(MtkitError):
-    """Something the user can mend before any work: where, what was found, what to do. Exit code 2."""
+    """The user can mend it before any work: where, what was found, what to do. Exit code 2."""
 
     exit_code = 2
 
 
-class Interrupted(MtkitError):
+class Interrupted(MtkitError):  # noqa: N818 - it is no error
     """Stopped by a signal with everything saved: exit code 130 (Ctrl-C) or 143 (SIGTERM)."""
 
     def __init__(self, exit_code: int, message: str) -> None:

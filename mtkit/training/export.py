@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.artifacts import Artifact, create, open_artifact, write_json
 from mtkit.config import ModelConfig
-from mtkit.decoding import find_model
+from mtkit.decoding.model import find_model
 from mtkit.errors import UserError
 from mtkit.models import TranslationModel
 from mtkit.models.weights import load_weights, save_weights

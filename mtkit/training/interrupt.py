@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 from mtkit.errors import Interrupted
 
@@ -17,7 +17,7 @@ class StopSignal:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._remember)

@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mtkit.config import Metric
 from mtkit.errors import UserError
@@ -31,7 +31,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._began = time.monotonic() - state.seconds
         self._measure_from_here()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Journal:
         return self
 
     def __exit__(self, *_: object) -> None:

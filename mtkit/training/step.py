@@ -79,7 +79,7 @@ def train_step(
             loss = projected_cross_entropy(
                 hidden, state.model.output_weight, batch.target_output, settings.label_smoothing
             )
-        state.scaler.scale(loss.smoothed / tokens).backward()  # type: ignore[no-untyped-call]
+        state.scaler.scale(loss.smoothed / tokens).backward()
         smoothed, nll = smoothed + loss.smoothed.item(), nll + loss.nll.item()
     state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(

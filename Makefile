@@ -1,0 +1,77 @@
+# Set-up, checks, data. `.venv` is made when a target first needs it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test check fix schema multi30k clean
+
+demo: $(INSTALLED)
+	$(BIN)/mtkit run -c data/demo/demo.yaml
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+fix: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+schema: $(INSTALLED)
+	$(BIN)/python -c 'from mtkit.configfile import schema; print(schema())' > configs/schema.json
+
+# make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, from the hub.
+multi30k: $(INSTALLED)
+	@mkdir -p data/multi30k
+ifdef FROM
+	cp $(foreach split,train val test2016,$(FROM)/$(split).en $(FROM)/$(split).de) data/multi30k/
+else
+	$(BIN)/python -c "$$DOWNLOAD_MULTI30K"
+endif
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find mtkit tests data -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c "$$REQUIRE_PYTHON"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(PYTHON) -c "$$CPU_INDEX") -c constraints.txt -e '.[dev]'
+	@touch $@
+
+define REQUIRE_PYTHON
+import sys
+if sys.version_info < (3, 11):
+    here = ".".join(map(str, sys.version_info[:3]))
+    sys.exit(f"mtkit needs Python 3.11 or newer, this is {here}: try make PYTHON=python3.11")
+endef
+export REQUIRE_PYTHON
+
+# Without an NVIDIA GPU, the gigabytes of CUDA in the usual Linux wheel of PyTorch are of no use.
+define CPU_INDEX
+import shutil, sys, urllib.request
+index = "https://download.pytorch.org/whl/cpu"
+if sys.platform == "linux" and shutil.which("nvidia-smi") is None:
+    try:
+        urllib.request.urlopen(urllib.request.Request(index + "/torch/", method="HEAD"), timeout=5)
+        print("--extra-index-url", index)
+    except OSError:
+        pass
+endef
+export CPU_INDEX
+
+define DOWNLOAD_MULTI30K
+import datasets, pathlib
+for split, name in {"train": "train", "validation": "val", "test": "test2016"}.items():
+    rows = datasets.load_dataset("bentrevett/multi30k", split=split)
+    for language in ("en", "de"):
+        lines = (" ".join(line.split()) + "\n" for line in rows[language])
+        path = pathlib.Path("data/multi30k") / f"{name}.{language}"
+        path.write_text("".join(lines), encoding="utf-8")
+endef
+export DOWNLOAD_MULTI30K

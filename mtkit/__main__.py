@@ -1,0 +1,5 @@
+"""`python -m mtkit` is `mtkit`."""
+
+from mtkit.cli import main
+
+main()

@@ -1,0 +1,18 @@
+"""Stage 2: text pairs to batches of subword ids."""
+
+from __future__ import annotations
+
+from mtkit.batching.build import Batches, build_batches, open_batches
+from mtkit.batching.loader import load_batch, prefetch
+from mtkit.batching.plan import plan_epoch
+from mtkit.batching.store import Store
+
+__all__ = [
+    "Batches",
+    "Store",
+    "build_batches",
+    "load_batch",
+    "open_batches",
+    "plan_epoch",
+    "prefetch",
+]

@@ -1,0 +1,126 @@
+"""Bytes to lines of text, as they come, and lines of text to bytes.
+
+Only a line feed ends a line, and the last line needs none. Lines travel in windows; a window is
+handed on when it is full, or a moment after its first line came: so nobody waits for a line that
+has not been written yet, and what is held in memory does not grow with the input.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from mtkit.errors import UserError
+from mtkit.report import warn
+
+WINDOW = 1024
+"""Lines that are sorted by length and translated together."""
+PATIENCE = 0.1
+"""Seconds that a line waits for others to come."""
+CHUNK = 1 << 16
+
+
+def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list[bytes]]:
+    """The lines of `stream` without their line feeds, at most `size` at a time, never none."""
+    lines: list[bytes] = []
+    unended: list[bytes] = []
+    is_open = True
+    while is_open or lines:
+        closing = time.monotonic() + PATIENCE if lines else None
+        while is_open and len(lines) < size and _is_readable(stream, closing):
+            chunk = stream.read1(CHUNK)
+            first, *others = chunk.split(b"\n")
+            unended.append(first)
+            if others:
+                lines += [b"".join(unended), *others[:-1]]
+                unended = [others[-1]]
+            is_open = bool(chunk)
+            if not is_open and any(unended):
+                lines.append(b"".join(unended))
+            if lines and closing is None:
+                closing = time.monotonic() + PATIENCE
+        if lines:
+            yield lines[:size]
+        lines = lines[size:]
+
+
+def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
+    """The same windows as text, without carriage returns at the ends and a byte order mark.
+
+    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning.
+    """
+    number, has_warned = 0, False
+    for window in windows:
+        texts = []
+        for raw in window:
+            number += 1
+            text = raw.removesuffix(b"\r").decode(errors="replace")
+            if "\ufffd" in text and not has_warned and not _is_utf8(raw):
+                warn(f"input line {number}: not UTF-8: replaced by U+FFFD, here and in later lines")
+                has_warned = True
+            texts.append(text.removeprefix("\ufeff") if number == 1 else text)
+        yield texts
+
+
+@contextmanager
+def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
+    """The file, or standard input; UserError where it cannot be read."""
+    if path is None:
+        yield cast(io.BufferedIOBase, sys.stdin.buffer)
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}): name a text file") from None
+    with file:
+        yield file
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[BinaryIO]:
+    """The file, which appears when it is complete or not at all, or standard output.
+
+    Raises UserError where it cannot be written.
+    """
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    target = path.resolve()
+    is_special = target.exists() and not target.is_file()  # a device or a pipe is not replaced
+    written = target if is_special else target.with_name(f".{target.name}.partial")
+    try:
+        file = written.open("wb")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        with file:
+            yield file
+        written.replace(target)
+    except BaseException:
+        if not is_special:
+            written.unlink(missing_ok=True)
+        raise
+
+
+def _is_readable(stream: io.BufferedIOBase, closing: float | None) -> bool:
+    """Waits until a read will not block, or until the time `closing`."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # held in memory
+        return True
+    wait = None if closing is None else max(0.0, closing - time.monotonic())
+    return bool(select.select([descriptor], [], [], wait)[0])
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""Lines that are too long for the model: split into parts, whose translations are joined again.
+
+A line is split at the ends of its sentences; a sentence that is still too long in halves, at the
+space nearest its middle, or where it has none between characters, until every part fits. No text
+is lost but the white space at the seams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
+_SPACE = re.compile(r"\s")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]"  # kana, Han, and their punctuation
+)
+
+
+def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
+    """The parts of `line` in order, each of which fits (or is a single character)."""
+    if fits(line):
+        return [line]
+    parts = _sentences(line)
+    if len(parts) == 1:
+        parts = _halves(parts[0])
+    if len(parts) == 1:
+        return parts
+    return [small for part in parts for small in split_line(part, fits)]
+
+
+def join_parts(texts: Iterable[str]) -> str:
+    """One line: with a space at each seam, but none between letters of unspaced scripts."""
+    line = ""
+    for text in filter(None, texts):
+        is_unspaced = line and _UNSPACED.match(line[-1]) and _UNSPACED.match(text)
+        line += text if is_unspaced or not line else f" {text}"
+    return line
+
+
+def _sentences(line: str) -> list[str]:
+    cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
+    parts = [line[start:end].strip() for start, end in pairwise(cuts)]
+    return [part for part in parts if part]
+
+
+def _halves(text: str) -> list[str]:
+    middle = len(text) // 2
+    spaces = [match.start() for match in _SPACE.finditer(text)]
+    cut = min(spaces, key=lambda space: abs(space - middle)) if spaces else middle
+    return [half for half in (text[:cut].strip(), text[cut:].strip()) if half]

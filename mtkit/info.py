@@ -1,0 +1,123 @@
+"""What lies in a folder, for people: sizes, settings, scores, and what it was made from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+
+from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
+from mtkit.errors import UserError
+from mtkit.report import data
+
+LATEST = Path("runs/latest")
+HASH_SHOWN = 12
+"""Digits of a hash that people see."""
+
+
+def info(path: Path | None = None, *, verify: bool = False, config: bool = False) -> None:
+    """Describes a run, model, other artifact or config file on stdout; `config`: its settings.
+
+    Raises UserError where there is nothing of the kind, or where `verify` finds damage.
+    """
+    text = _settings(path) if config else "\n".join(_describe(path, verify))
+    data(text.rstrip("\n") + "\n")
+
+
+def _settings(path: Path | None) -> str:
+    """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
+    folder = path or _default()
+    if kind_at(folder) is not None:
+        return yaml.safe_dump(_open(folder, verify=False).manifest["settings"], sort_keys=False)
+    from mtkit.configfile import dump_config, load_config
+
+    resolved = folder / "config.yaml"
+    if path is not None and path.is_dir() and not resolved.is_file():
+        raise UserError(f"{path}: no run, model or artifact here")
+    return dump_config(load_config(resolved if resolved.is_file() else path))
+
+
+def _describe(path: Path | None, verify: bool) -> Iterator[str]:
+    folder = path or _default()
+    if kind_at(folder) is not None:
+        yield from _artifact(_open(folder, verify=verify), with_settings=True)
+        return
+    parts = [folder / kind for kind in get_args(Kind) if kind_at(folder / kind) is not None]
+    progress = list(_progress(folder / "metrics.jsonl"))
+    if not parts and not progress:
+        raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
+    yield f"run  {folder}\n"
+    for part in parts:
+        yield from _artifact(_open(part, verify=verify), with_settings=False)
+    yield from progress
+
+
+def _default() -> Path:
+    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
+
+
+def _open(path: Path, *, verify: bool) -> Artifact:
+    kind = kind_at(path)
+    if kind is None:
+        raise UserError(f"{path}: not an artifact of this mtkit")
+    return open_artifact(path, kind, verify=verify)
+
+
+def _artifact(artifact: Artifact, *, with_settings: bool) -> Iterator[str]:
+    manifest = artifact.manifest
+    rows = {"identity": artifact.identity[:HASH_SHOWN]}
+    rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}
+    rows["made by"] = f"mtkit {manifest['mtkit']}, format {manifest['format']}"
+    rows |= _flat(artifact.report)
+    if with_settings:
+        rows |= _flat(manifest["settings"])
+    for name, facts in manifest["files"].items():
+        rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
+    yield from _block(f"{manifest['kind']}  {artifact.path}", rows)
+
+
+def _progress(metrics: Path) -> Iterator[str]:
+    """How far training is, and its last validation."""
+    if not metrics.is_file():
+        return
+    records = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    validations = [record for record in records if record["kind"] == "valid"]
+    rows = {"last step": _shown(records[-1]["step"])} if records else {}
+    if validations:
+        rows |= _flat(validations[-1] | {"kind": None}, "last validation.")
+    yield from _block(f"training  {metrics}", rows)
+
+
+def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:
+    width = max(map(len, rows), default=0)
+    yield title
+    for name, value in rows.items():
+        yield f"  {name:<{width}}  {value}"
+    yield ""
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """Nested data as dotted names and values to show, what is None left out."""
+    if not isinstance(value, Mapping):
+        return {} if value is None else {prefix.removesuffix("."): _shown(value)}
+    rows: dict[str, str] = {}
+    for name, inner in value.items():
+        rows |= _flat(inner, f"{prefix}{name}.")
+    return rows
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case bool() | str():
+            return str(value)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.5g}"
+        case list():
+            return ", ".join(_shown(item) for item in value)
+    return str(value)

@@ -1,0 +1,101 @@
+"""All stages in order, then the test set; a stage whose artifact is up to date skips itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.batching import build_batches
+from mtkit.batching.corpus import corpus_identity, read_pairs
+from mtkit.config import Config, Corpus
+from mtkit.configfile import save_config
+from mtkit.decoding import Translator
+from mtkit.report import data, progress, say
+from mtkit.scoring.metrics import METRICS
+from mtkit.tokenizer import train_tokenizer
+from mtkit.training import train
+
+WINDOW = 256
+"""Lines of the test set that are translated together."""
+SAMPLES = 3
+SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
+
+
+def run(config: Config) -> None:
+    """Trains whatever is not up to date; with a test set, writes its scores to stdout.
+
+    Raises what the stages raise.
+    """
+    save_config(config)
+    train_tokenizer(config)
+    build_batches(config)
+    model = train(config)
+    if config.data.test is not None:
+        test = _test(config, config.data.test, model)
+        _show_samples(test.path)
+        data(_table(test))
+    say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
+
+
+def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
+    """The test set translated and scored, into RUN/test."""
+    path = Path(config.run) / "test"
+    settings = {
+        "decoding": config.decoding.model_dump(),
+        "target_language": config.data.target_language,
+    }
+    inputs = {"model": model.identity, "test": corpus_identity(corpus)}
+    if find_current(path, "test", settings, inputs):
+        say("test: up to date")
+        return open_artifact(path, "test")
+    pairs = list(read_pairs(corpus))
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    translator = Translator.load(model.path, config.training.device)
+    report: dict[str, Any] = {}
+    with create(path, "test", settings, inputs, report) as folder:
+        hypotheses = list(_translate(translator, sources))
+        for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
+            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        report |= _scores(hypotheses, references, config.data.target_language)
+    return open_artifact(path, "test")
+
+
+def _translate(translator: Translator, lines: list[str]) -> Iterator[str]:
+    with progress("translating the test set", len(lines), "lines") as shown:
+        for first in range(0, len(lines), WINDOW):
+            translations = translator.translate(lines[first : first + WINDOW])
+            shown.advance(len(translations))
+            yield from translations
+
+
+def _scores(hypotheses: list[str], references: list[str], language: str | None) -> dict[str, Any]:
+    scores = [
+        metric.compute(hypotheses, references, language)
+        for metric in METRICS.values()
+        if language or not metric.needs_language
+    ]
+    return {
+        score.name: {"score": round(score.value, 4), "signature": score.signature}
+        for score in scores
+    }
+
+
+def _table(test: Artifact) -> str:
+    width = max(map(len, test.report))
+    return "".join(
+        f"{name:<{width}}  {found['score']:6.2f}  {found['signature']}\n"
+        for name, found in test.report.items()
+    )
+
+
+def _show_samples(folder: Path) -> None:
+    texts = [
+        (folder / name).read_text(encoding="utf-8").split("\n")[:-1]
+        for name in (SOURCE, REFERENCE, HYPOTHESES)
+    ]
+    step = max(1, len(texts[0]) // SAMPLES)
+    for source, reference, hypothesis in list(zip(*texts, strict=True))[::step][:SAMPLES]:
+        say(f"\n  source       {source}\n  reference    {reference}\n  translation  {hypothesis}")
+    say("")

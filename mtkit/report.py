@@ -1,0 +1,229 @@
+"""Console and metrics log: the only module that prints.
+
+stdout carries data alone. Everything else goes to stderr: as a live bar where stderr is a terminal,
+as plain lines with seconds between them otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import rich.progress
+
+SECONDS_BETWEEN_LINES = 10.0
+
+_quiet = False
+_bar: rich.progress.Progress | None = None
+
+
+def set_quiet(quiet: bool) -> None:
+    """With True, `say` and `progress` are silent; warnings and data are not."""
+    global _quiet
+    _quiet = quiet
+
+
+def say(text: str) -> None:
+    """A line on stderr for the person who waits."""
+    if not _quiet:
+        _line(text)
+
+
+def warn(text: str) -> None:
+    """A line on stderr that --quiet does not silence."""
+    _line(f"warning: {text}")
+
+
+def error(text: str, cause: Exception | None = None) -> None:
+    """The one line on stderr that says why a command ended early, below the traceback."""
+    if cause is not None:
+        traceback.print_exception(cause)
+    _line(" ".join(text.split()))
+
+
+def data(text: str) -> None:
+    """Writes exactly `text` to stdout, at once; a live bar on the same terminal makes room."""
+    bar = _bar if sys.stdout.isatty() else None
+    if bar is not None:
+        bar.stop()
+    with writing_stdout():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    if bar is not None:
+        bar.start()
+
+
+@contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Around writes: ends the program where nobody reads on (`| head`), which is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_unwritable()
+        sys.exit(0)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or "stdout") from None
+
+
+def drop_unwritable() -> None:
+    """Flushes stdout; what cannot be written is dropped, or Python would complain when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _line(text: str) -> None:
+    if _bar is None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    else:
+        _bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Progress:
+    """Counts what is done; `show` draws the count and a note."""
+
+    def __init__(self, show: Callable[[int, str], None]) -> None:
+        self.count = 0
+        self._show = show
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.count += amount
+        self._show(self.count, note)
+
+
+@contextmanager
+def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
+    """Shows how far a long task is; work that took some seconds leaves one line behind."""
+    started = time.monotonic()
+    with _shown(description, total, unit) as show:
+        shown = Progress(show)
+        yield shown
+    seconds = time.monotonic() - started
+    if seconds >= SECONDS_BETWEEN_LINES:
+        say(f"{description}: {_count(shown.count, total, unit)} in {_clock(seconds)}")
+
+
+def _shown(
+    description: str, total: int | None, unit: str
+) -> AbstractContextManager[Callable[[int, str], None]]:
+    if _quiet or _bar is not None:
+        return _hidden()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return _live_bar(description, total, unit)
+    return _plain_lines(description, total, unit)
+
+
+@contextmanager
+def _hidden() -> Iterator[Callable[[int, str], None]]:
+    yield lambda count, note: None
+
+
+@contextmanager
+def _plain_lines(
+    description: str, total: int | None, unit: str
+) -> Iterator[Callable[[int, str], None]]:
+    began = spoke = time.monotonic()
+    first: int | None = None
+
+    def show(count: int, note: str) -> None:
+        nonlocal began, spoke, first
+        now = time.monotonic()
+        if first is None:  # what is there at once was done by an earlier, interrupted run
+            first, began = count, now
+        if now - spoke < SECONDS_BETWEEN_LINES:
+            return
+        spoke = now
+        parts = [f"{description}: {_count(count, total, unit)}", note]
+        if total is not None and count > first:
+            parts.append(f"{_clock((total - count) * (now - began) / (count - first))} left")
+        say("  ".join(part for part in parts if part))
+
+    yield show
+
+
+@contextmanager
+def _live_bar(
+    description: str, total: int | None, unit: str
+) -> Iterator[Callable[[int, str], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+    global _bar
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[text]}", markup=False),
+    ]
+    if total is not None:
+        columns += [TimeRemainingColumn(), TextColumn("left")]
+    bar = _bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    task = bar.add_task(description, total=total, text=_count(0, total, unit))
+    last_note = ""
+
+    def show(count: int, note: str) -> None:
+        nonlocal last_note
+        last_note = note or last_note
+        text = f"{_count(count, total, unit)}  {last_note}".rstrip()
+        bar.update(task, completed=count, text=text)
+
+    try:
+        with bar:
+            yield show
+    finally:
+        _bar = None
+
+
+def _count(count: int, total: int | None, unit: str) -> str:
+    number = f"{count:,}" if total is None else f"{count:,}/{total:,}"
+    return f"{number} {unit}".rstrip()
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+class MetricsLog:
+    """One JSON object per line, each written whole and at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def truncate(self, step: int) -> None:
+        """Drops what a resumed run will write again: records after `step`, and torn lines."""
+        if not self.path.exists():
+            return
+        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        kept = [line for line in lines[:-1] if _step(line) <= step]
+        temporary = self.path.with_name(f".{self.path.name}.partial")
+        temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        temporary.replace(self.path)
+
+
+def _step(line: str) -> float:
+    try:
+        return float(json.loads(line).get("step", 0))
+    except ValueError:
+        return math.inf

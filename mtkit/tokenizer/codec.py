@@ -1,0 +1,92 @@
+"""Lines to subword ids and back: SentencePiece (Kudo and Richardson 2018), one model or one a side.
+
+SentencePiece's ids are the ids that the translation model sees. A decoded line is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+from mtkit.errors import UserError
+from mtkit.terms import BOS, EOS, PAD, UNK
+
+JOINT = "spm.model"
+SOURCE, TARGET = "spm.source.model", "spm.target.model"
+
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+
+class Tokenizer:
+    """Both sides of a tokenizer; `joint` where they share one vocabulary."""
+
+    def __init__(self, models: Mapping[Path, bytes]) -> None:
+        """`models`: one for both sides, or source then target; UserError if one is none."""
+        self._models = {path.name: model for path, model in models.items()}
+        processors = [_processor(path, model) for path, model in models.items()]
+        self.joint = len(processors) == 1
+        self._source, self._target = processors[0], processors[-1]
+        self.source_vocab: int = self._source.vocab_size()
+        self.target_vocab: int = self._target.vocab_size()
+
+    @classmethod
+    def load(cls, folder: Path) -> Tokenizer:
+        """The tokenizer in a tokenizer artifact or in a model folder; UserError where none is."""
+        names = (JOINT,) if (folder / JOINT).is_file() else (SOURCE, TARGET)
+        try:
+            return cls({folder / name: (folder / name).read_bytes() for name in names})
+        except OSError as error:
+            raise UserError(
+                f"{folder}: no tokenizer here ({JOINT}, or {SOURCE} and {TARGET})"
+            ) from error
+
+    @property
+    def file_names(self) -> list[str]:
+        return list(self._models)
+
+    def copy_to(self, folder: Path) -> None:
+        """Writes the files into `folder`, byte for byte."""
+        for name, model in self._models.items():
+            (folder / name).write_bytes(model)
+
+    def encode_source(self, lines: list[str]) -> list[list[int]]:
+        """Subword ids of each line, without BOS and EOS."""
+        return _encode(self._source, lines)
+
+    def encode_target(self, lines: list[str]) -> list[list[int]]:
+        """Subword ids of each line, without BOS and EOS."""
+        return _encode(self._target, lines)
+
+    def decode(self, ids: list[list[int]]) -> list[str]:
+        """Text of each sequence of target ids; special ids are skipped, line breaks are spaces."""
+        return [
+            self._target.decode([i for i in line if i > EOS]).translate(_LINE_BREAKS)
+            for line in ids
+        ]
+
+    def target_pieces(self, ids: list[int]) -> list[str]:
+        """The subwords themselves, for people who look at alignments and scores."""
+        return [self._target.id_to_piece(i) for i in ids]
+
+
+def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
+    processor = SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise UserError(f"{path}: not a SentencePiece model: train one with mtkit") from error
+    found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+    if found != (PAD, UNK, BOS, EOS):
+        raise UserError(
+            f"{path}: ids of pad, unk, bos and eos are {found}, not {(PAD, UNK, BOS, EOS)}: "
+            "train a tokenizer with mtkit"
+        )
+    return processor
+
+
+def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:
+    # One thread: a line takes microseconds, and workers encode side by side.
+    ids: list[list[int]] = processor.encode(lines, num_threads=1)
+    return ids

@@ -1,0 +1,132 @@
+"""Trains a tokenizer on a sample of the training corpus: `RUN/tokenizer`.
+
+The same corpus, settings and seed give the same bytes, on any number of cores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.batching.corpus import corpus_identity, read_pairs
+from mtkit.config import Config, Corpus, TokenizerSettings
+from mtkit.errors import MtkitError, UserError
+from mtkit.report import progress, say
+from mtkit.terms import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET
+
+LONGEST = 2000
+"""Characters of a training line; longer ones are cut, as SentencePiece drops or fails on them."""
+THREADS = 16
+"""Fixed, as SentencePiece's sums (and the model file) depend on it."""
+SPECIAL, BYTES = 4, 256
+STRIDE = 10_000
+"""Pairs between two signs of progress."""
+
+
+def train_tokenizer(config: Config) -> Artifact:
+    """The artifact `RUN/tokenizer`, made unless it is up to date.
+
+    Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
+    """
+    path = Path(config.run) / "tokenizer"
+    settings = {**config.tokenizer.model_dump(), "seed": config.seed}
+    inputs = {"train": corpus_identity(config.data.train)}
+    if current := find_current(path, "tokenizer", settings, inputs):
+        say("tokenizer: up to date")
+        return current
+    sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
+    report: dict[str, Any] = {"lines_per_side": len(sample)}
+    with create(path, "tokenizer", settings, inputs, report) as folder:
+        for name, lines in _lines_by_model(sample, config.tokenizer.joint).items():
+            model = _train(lines, config.tokenizer, name)
+            (folder / name).write_bytes(model)
+            report[name] = _write_vocabulary(model, (folder / name).with_suffix(".vocab"))
+    sizes = " and ".join(f"{size:,}" for name, size in report.items() if name.endswith(".model"))
+    say(f"tokenizer: {sizes} subwords from {len(sample):,} lines per side")
+    return open_artifact(path, "tokenizer")
+
+
+def _sample(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
+    """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985)."""
+    random = Random(seed)
+    sample: list[tuple[str, str]] = []
+    seen = 0
+    with progress("reading", unit="pairs") as shown:
+        for seen, pair in enumerate(read_pairs(corpora)):
+            if seen < size:
+                sample.append((pair.source, pair.target))
+            elif (place := random.randrange(seen + 1)) < size:
+                sample[place] = (pair.source, pair.target)
+            if (seen + 1) % STRIDE == 0:
+                shown.advance(STRIDE)
+        shown.advance((seen + 1) % STRIDE)
+    return sample
+
+
+def _lines_by_model(sample: list[tuple[str, str]], joint: bool) -> dict[str, Iterator[str]]:
+    sources, targets = (side for side, _ in sample), (side for _, side in sample)
+    if joint:
+        return {JOINT: _cut(side for pair in sample for side in pair)}
+    return {SOURCE: _cut(sources), TARGET: _cut(targets)}
+
+
+def _cut(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield from (line[i : i + LONGEST] for i in range(0, len(line), LONGEST))
+
+
+def _train(lines: Iterator[str], settings: TokenizerSettings, name: str) -> bytes:
+    """The serialised model."""
+    model = BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=lines,
+            model_writer=model,
+            model_type=settings.type,
+            vocab_size=settings.vocab_size,
+            normalization_rule_name=settings.normalization,
+            byte_fallback=settings.byte_fallback,
+            character_coverage=settings.character_coverage,
+            max_sentence_length=4 * LONGEST,  # bytes
+            num_threads=THREADS,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            minloglevel=3,
+        )
+    except RuntimeError as error:
+        raise _explained(str(error), settings, name) from error
+    return model.getvalue()
+
+
+def _explained(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
+    """SentencePiece's complaint in terms of our settings."""
+    asked = f"tokenizer.vocab_size: {settings.vocab_size} is too"
+    of = {SOURCE: " of the source side", TARGET: " of the target side"}.get(name, "")
+    if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
+        return UserError(f"{asked} large for the text{of}: {largest[1]} is the largest that works")
+    if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return UserError(f"{asked} small for the characters{of}: {smallest[1]} is the smallest")
+    if "char_model_trainer" in message and settings.byte_fallback:
+        return UserError(f"{asked} small: byte_fallback alone needs {SPECIAL + BYTES}")
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return UserError(f"data.train: no text{of} to train a tokenizer on")
+    return MtkitError(f"{name}: SentencePiece failed: {message}")
+
+
+def _write_vocabulary(model: bytes, path: Path) -> int:
+    """Writes a line per id (subword, tab, score), for people; returns how many."""
+    processor = SentencePieceProcessor(model_proto=model)
+    size: int = processor.vocab_size()
+    lines = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(size))
+    path.write_text("".join(lines), encoding="utf-8")
+    return size

@@ -1,0 +1,110 @@
+"""Who may import whom, and who may print: read from the source, so that no branch is missed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "mtkit"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+GROUND = {"artifacts", "config", "errors", "report", "terms"}
+MAY_IMPORT = {
+    "errors": set(),
+    "config": set(),
+    "terms": set(),
+    "report": set(),
+    "artifacts": {"", "errors"},
+    "device": {"errors"},
+    "complaints": {"config"},
+    "configfile": {"complaints", "config", "errors", "report"},
+    "info": {"artifacts", "configfile", "errors", "report"},
+    "models": {"config", "errors", "terms"},
+    "tokenizer": GROUND | {"batching"},
+    "batching": GROUND | {"tokenizer"},
+    "scoring": GROUND,
+    "decoding": GROUND | {"batching", "device", "models", "tokenizer"},
+    "training": GROUND | {"batching", "decoding", "device", "models", "scoring", "tokenizer"},
+    "pipeline": GROUND | {"batching", "configfile", "decoding", "scoring", "tokenizer", "training"},
+    "cli": {"", "batching", "config", "configfile", "decoding", "errors", "info", "pipeline"}
+    | {"report", "scoring", "tokenizer", "training"},
+    "": {"configfile", "decoding", "pipeline", "training"},
+    "__main__": {"cli"},
+}
+"""Part of the package → parts it may import; "" is `mtkit` itself."""
+
+QUICK = ["__init__", "artifacts", "complaints", "config", "configfile", "info", "report"]
+QUICK += ["cli/__init__", "cli/commands", "cli/options"]
+HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
+
+
+def imports(path: Path, *, at_top: bool = False) -> Iterator[str]:
+    """Dotted names of the modules that a file imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in tree.body if at_top else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            submodules = [alias.name for alias in node.names if is_module(module, alias.name)]
+            yield from [f"{module}.{name}" for name in submodules] or [module]
+
+
+def is_module(package: str, name: str) -> bool:
+    return package == "mtkit" and any(
+        path.exists() for path in (PACKAGE / f"{name}.py", PACKAGE / name / "__init__.py")
+    )
+
+
+def part_of(path: Path) -> str:
+    inside = path.relative_to(PACKAGE).with_suffix("").parts
+    return "" if inside == ("__init__",) else inside[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = part_of(path)
+    parts = {(*name.split("."), "")[1] for name in imports(path) if name.split(".")[0] == "mtkit"}
+    assert parts <= MAY_IMPORT[own] | {own}
+
+
+def test_the_tokenizer_needs_no_more_of_batching_than_its_reader() -> None:
+    for path in PACKAGE.glob("tokenizer/*.py"):
+        for name in imports(path):
+            assert not name.startswith("mtkit.batching") or name == "mtkit.batching.corpus"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_report_prints_and_only_the_console_knows_rich_and_typer(path: Path) -> None:
+    packages = {name.split(".")[0] for name in imports(path)}
+    assert "rich" not in packages or part_of(path) == "report"
+    assert "typer" not in packages or part_of(path) == "cli"
+    assert "click" not in packages
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        assert not (isinstance(node, ast.Name) and node.id == "print"), f"{path}: print"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_heavy_libraries_wait_until_they_are_needed(name: str) -> None:
+    top = {module.split(".")[0] for module in imports(PACKAGE / f"{name}.py", at_top=True)}
+    assert not top & (HEAVY | {"rich"})
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_loaded_by_pickle(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not {"pickle", "dill", "joblib", "shelve"} & set(imports(path))
+    assert "torch.load(" not in text or "weights_only=True" in text
+    assert "allow_pickle=True" not in text
+
+
+def test_every_third_party_import_is_a_declared_dependency() -> None:
+    declared = (PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8").lower()
+    used = {name.split(".")[0] for path in MODULES for name in imports(path)}
+    for name in used - {"mtkit", "__future__"} - sys.stdlib_module_names:
+        assert {"yaml": "pyyaml"}.get(name, name).replace("_", "-") in declared

@@ -1,0 +1,175 @@
+"""Stage 2 as a whole: what is kept, what is dropped and told, and what a rerun does again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mtkit.artifacts import Artifact, open_artifact
+from mtkit.batching import Store, build, build_batches, encode, open_batches
+from mtkit.config import Config
+from mtkit.errors import UserError
+from mtkit.tokenizer import Tokenizer, train_tokenizer
+
+VALID = [("a b", "c d"), ("", "no source"), ("tab\there \u2028 x", "y\rz"), ("no target", " ")]
+MANY = [(f"number {i} is here", f"{i} 번 입니다 {i % 7}") for i in range(300)]
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return str(path)
+
+
+def corpus(folder: Path, name: str, pairs: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
+    source = write(folder / f"{name}.en", [source for source, _ in pairs])
+    target = write(folder / f"{name}.ko", [target for _, target in pairs])
+    return {"source": source, "target": target, **more}
+
+
+def config(folder: Path, train: Any, **batching: Any) -> Config:
+    return Config.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"train": train, "valid": corpus(folder, "valid", VALID)},
+            "tokenizer": {"vocab_size": 330},
+            "batching": batching,
+            "training": {"steps": 1},
+        }
+    )
+
+
+def built(folder: Path, pairs: list[tuple[str, str]], **batching: Any) -> Artifact:
+    settings = config(folder, corpus(folder, "train", pairs), **batching)
+    train_tokenizer(settings)
+    return build_batches(settings)
+
+
+def pairs_in(store: Store, artifact: Artifact) -> list[tuple[str, str]]:
+    """Text of every pair, decoded with the joint tokenizer."""
+    tokenizer = Tokenizer.load(artifact.path.with_name("tokenizer"))
+    rows = np.arange(len(store))
+    sides = []
+    for target in (False, True):
+        ids, lengths = store.side(rows, target=target)
+        parts = np.split(ids, lengths.cumsum()[:-1])
+        sides.append(tokenizer.decode([part.tolist() for part in parts]))
+    return list(zip(*sides, strict=True))
+
+
+def test_pairs_are_stored_in_the_order_of_the_corpus(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY)
+    data = open_batches(artifact.path)
+    assert pairs_in(data.train, artifact) == MANY
+    assert data.weights is None
+    assert artifact.report["train"]["kept"] == artifact.report["train"]["pairs"] == len(MANY)
+
+
+def test_validation_text_is_kept_whole_and_its_store_only_filtered(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY, max_ratio=1.01, deduplicate=False)
+    data = open_batches(artifact.path)
+    assert list(zip(data.valid_source, data.valid_target, strict=True)) == VALID
+    assert pairs_in(data.valid, artifact) == [("a b", "c d"), ("tab here x", "y z")]
+
+
+def test_each_rule_drops_its_pairs_and_tells_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blank = [("", "x"), ("x", " \t\u3000"), ("x", "\u200b"), ("", ""), ("", "")]
+    long = [("number " * 50, "is"), ("is", "number " * 50)]
+    uneven = [("is", "1 2 3 4 5 6 7 8"), ("1 2 3 4 5 6 7 8", "is")]
+    artifact = built(
+        tmp_path,
+        [*blank, *MANY, *MANY[:7], *long, *uneven],
+        max_length=40,
+        max_ratio=3,
+        deduplicate=True,
+    )
+    assert pairs_in(open_batches(artifact.path).train, artifact) == MANY
+    dropped = {"blank": 5, "duplicate": 7, "too long": 2, "ratio": 2}
+    assert artifact.report["train"]["dropped"] == dropped
+    record = json.loads((artifact.path / "report.json").read_text(encoding="utf-8"))
+    record = record["train"]["dropped"]
+    assert {rule: facts["count"] for rule, facts in record.items()} == dropped
+    where = [example["where"] for example in record["duplicate"]["examples"]]
+    assert where == [f"train.en:{5 + len(MANY) + i}" for i in range(1, 6)]
+    assert record["too long"]["examples"][0]["source"] == ("number " * 50)[:79] + "…"
+    assert record["blank"]["examples"][1]["target"] == " \t\u3000"
+    said = capsys.readouterr().err
+    assert f"train: 300 of {300 + 16} pairs kept" in said
+    assert "dropped 7 duplicate" in said and "train.en:306" in said
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_the_result_does_not_depend_on_chunks(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [*MANY, *MANY[:20], ("", "")]
+    whole = built(tmp_path, pairs, deduplicate=True, workers=1)
+    monkeypatch.setattr(encode, "CHUNK", size)
+    (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
+    assert built(tmp_path, pairs, deduplicate=True, workers=1).identity == whole.identity
+
+
+def test_the_result_does_not_depend_on_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [*MANY, *MANY[:20], ("", "")]
+    alone = built(tmp_path, pairs, deduplicate=True, workers=1)
+    monkeypatch.setattr(encode, "CHUNK", 16)
+    monkeypatch.setattr(encode, "ALONE", 2)
+    (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
+    assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
+
+
+def test_several_corpora_are_weighted_row_by_row(tmp_path: Path) -> None:
+    train = [
+        corpus(tmp_path, "a", MANY[:30], weight=0.5),
+        corpus(tmp_path, "b", [("", ""), *MANY[30:50]], weight=3),
+    ]
+    settings = config(tmp_path, train)
+    train_tokenizer(settings)
+    data = open_batches(build_batches(settings).path)
+    assert data.weights is not None
+    assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
+
+
+def test_only_what_changes_the_stores_makes_them_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = built(tmp_path, MANY)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_fill", None)
+        capsys.readouterr()
+        assert built(tmp_path, MANY, max_tokens=512, workers=3) == first
+        said = capsys.readouterr().err
+    assert "batches: up to date" in said
+    assert "at most 512 tokens" in said and "padding" in said
+    for change in ({"max_length": 100}, {"max_ratio": 9.0}, {"deduplicate": True}):
+        assert built(tmp_path, MANY, **change).identity != first.identity
+    assert built(tmp_path, MANY[:-1]).identity != first.identity
+
+
+def test_a_budget_too_small_for_a_pair_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 4 is less than"):
+        built(tmp_path, MANY, max_tokens=4)
+
+
+def test_dropping_everything_is_told_by_rule(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.train: all 300 pairs .*: 300 too long"):
+        built(tmp_path, MANY, max_length=2)
+    assert not (tmp_path / "run" / "batches").exists()
+
+
+def test_a_tokenizer_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="`mtkit train-spm`"):
+        build_batches(config(tmp_path, corpus(tmp_path, "train", MANY)))
+
+
+def test_batches_name_their_tokenizer(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY)
+    tokenizer = open_artifact(tmp_path / "run" / "tokenizer", "tokenizer")
+    assert artifact.manifest["inputs"]["tokenizer"] == tokenizer.identity

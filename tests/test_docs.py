@@ -1,0 +1,98 @@
+"""What the README says is so: its commands parse, its configs load, its tree is the tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mtkit
+from mtkit.cli import main
+from mtkit.configfile import load_config
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands(program: str) -> list[list[str]]:
+    """Words of each use of a program in the shell blocks, up to a comment or redirection."""
+    lines = "".join(blocks("sh")).splitlines()
+    found = [re.search(rf"(?:^|\| ){program}\b([^#<>|]*)", line) for line in lines]
+    return [shlex.split(match[1]) for match in found if match]
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    assert [words[0] for words in commands("make")[:2]] == ["demo", "test"]
+    assert README.index("make test") < 1500
+
+
+@pytest.mark.parametrize("words", commands("make"), ids=" ".join)
+def test_make_commands_are_targets(words: list[str]) -> None:
+    subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("words", commands("mtkit"), ids=" ".join)
+def test_mtkit_commands_parse(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    assert f"Usage: mtkit {words[0]}" in capsys.readouterr().out
+
+
+def test_every_override_that_is_shown_holds() -> None:
+    overrides = re.findall(r"--set (\S+=[^\s`]+)", README)
+    assert overrides
+    for override in overrides:
+        load_config(ROOT / "configs/transformer-base.yaml", [override])
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_configs_that_are_shown_load(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mtkit.yaml").write_text(text, encoding="utf-8")
+    load_config(tmp_path / "mtkit.yaml")
+
+
+def test_the_python_that_is_shown_uses_what_there_is() -> None:
+    for block in blocks("python"):
+        used = {
+            node.attr
+            for node in ast.walk(ast.parse(block))
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "mtkit"
+        }
+        assert used <= set(mtkit.__all__)
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+    for path in re.findall(r"`((?:mtkit|tests|data|configs)/[\w/.]+)`", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_tree_lists_exactly_the_files_of_the_package() -> None:
+    listed: set[str] = set()
+    folders: list[str] = []
+    tree = README.partition("## What is where\n\n```\n")[2].partition("```")[0]
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name, _, meaning = line.strip().partition(" ")
+        folders = folders[:depth] + ([name] if name.endswith("/") else [])
+        if not name.endswith("/"):
+            listed.add("".join([*folders, name]))
+            assert meaning.strip(), f"{name}: what is it?"
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "mtkit").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert listed == files

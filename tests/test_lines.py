@@ -1,0 +1,167 @@
+"""Laws of reading and writing lines, and of splitting long ones."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mtkit.decoding.lines import decode_lines, open_output, read_windows
+from mtkit.decoding.splitting import join_parts, split_line
+from mtkit.errors import UserError
+
+
+class Chunks(io.BytesIO):
+    """A stream that hands out what it holds in pieces of given sizes."""
+
+    def __init__(self, content: bytes, sizes: Iterator[int]) -> None:
+        super().__init__(content)
+        self.sizes = sizes
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read1(next(self.sizes))
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """The line contract, in one line."""
+    return re.findall(rb"[^\n]*\n|[^\n]+", content)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xff", b" ", "\u2028".encode()])).map(b"".join),
+    st.lists(st.integers(1, 5), min_size=1),
+    st.integers(1, 4),
+)
+def test_every_line_feed_ends_a_line_and_nothing_else_does(
+    content: bytes, sizes: list[int], window: int
+) -> None:
+    windows = list(read_windows(Chunks(content, cycle(sizes)), window))
+    assert [line for lines in windows for line in lines] == [
+        line.removesuffix(b"\n") for line in lines_of(content)
+    ]
+    assert all(1 <= len(lines) <= window for lines in windows)
+
+
+def test_a_line_is_handed_on_while_the_writer_pauses() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        windows = read_windows(stream)
+        os.write(writing, b"one\ntwo\nthr")
+        assert next(windows) == [b"one", b"two"]
+        os.write(writing, b"ee\n")
+        assert next(windows) == [b"three"]
+        os.close(writing)
+        assert list(windows) == []
+
+
+def test_what_is_left_of_a_window_does_not_wait_for_more() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        os.write(writing, b"one\ntwo\nthree\n")
+        windows = read_windows(stream, 2)
+        assert [next(windows), next(windows)] == [[b"one", b"two"], [b"three"]]
+        os.close(writing)
+
+
+def test_no_more_is_read_ahead_than_a_window_needs() -> None:
+    stream = Chunks(b"a\n" * 1000, cycle([10]))
+    next(read_windows(stream, 5))
+    assert stream.tell() == 10
+
+
+def test_text_loses_carriage_returns_at_the_end_and_a_byte_order_mark() -> None:
+    windows = [[b"\xef\xbb\xbfa\rb\r", b"\r"], [b"\xef\xbb\xbfc"]]
+    assert list(decode_lines(windows)) == [["a\rb", ""], ["\ufeffc"]]
+
+
+def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    windows = [["\ufffd was there".encode(), b"a\xffb"], [b"\xc3"]]
+    assert list(decode_lines(windows)) == [["\ufffd was there", "a\ufffdb"], ["\ufffd"]]
+    warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 1
+    assert "line 2" in warnings[0]
+
+
+def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), open_output(path) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"old")]
+    with open_output(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"new")]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
+    reader.start()
+    with open_output(path) as file:
+        file.write(b"through")
+    reader.join()
+    assert found == [b"through"]
+    assert path.is_fifo()
+
+
+def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be written"), open_output(tmp_path / "no" / "out"):
+        pass
+
+
+LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(LETTERS, st.integers(1, 12))
+def test_parts_fit_and_hold_all_of_the_line_in_order(line: str, limit: int) -> None:
+    parts = split_line(line, lambda text: len(text) <= limit)
+    assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", line)
+    assert all(len(part) <= limit for part in parts)
+
+
+def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
+    def fits(text: str) -> bool:
+        return len(text) <= 12
+
+    assert split_line("It rains.", fits) == ["It rains."]
+    assert split_line('He said "no." Why? Pi is 3.14.', fits) == [
+        "He said",
+        '"no."',
+        "Why?",
+        "Pi is 3.14.",
+    ]
+    assert split_line("雨が降っている。本当ですか？はい！", fits) == [
+        "雨が降っている。",
+        "本当ですか？",
+        "はい！",
+    ]
+    assert split_line("one two three four", fits) == ["one two", "three four"]
+    assert split_line("abcdefghijklmnop", fits) == ["abcdefgh", "ijklmnop"]
+
+
+def test_what_cannot_be_split_stays() -> None:
+    assert split_line("ab", lambda text: False) == ["a", "b"]
+
+
+def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
+    assert join_parts(["It rains.", "", "Why?"]) == "It rains. Why?"
+    assert join_parts(["雨が降る。", "なぜ？"]) == "雨が降る。なぜ？"
+    assert join_parts(["비가 온다.", "왜?"]) == "비가 온다. 왜?"
+    assert join_parts(["雨。", "Why?"]) == "雨。 Why?"
+    assert join_parts([]) == ""

@@ -1,0 +1,127 @@
+"""Console: stdout is data alone, lines are plain without a terminal; metrics survive a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit import report
+
+
+@pytest.fixture(autouse=True)
+def _loud() -> None:
+    report.set_quiet(False)
+
+
+def test_everything_but_data_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    with report.progress("train", 3, "steps") as shown:
+        for _ in range(3):
+            shown.advance(note="loss 1.0")
+        report.say("hello")
+        report.warn("careful")
+        report.data("line\n")
+    captured = capsys.readouterr()
+    assert captured.out == "line\n"
+    assert captured.err == "hello\nwarning: careful\n"
+
+
+def test_quiet_silences_all_but_warnings_and_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    report.set_quiet(True)
+    report.say("hello")
+    report.warn("careful")
+    report.error("broken")
+    assert capsys.readouterr().err == "warning: careful\nbroken\n"
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    report.error("first\nsecond\r\n  third")
+    assert capsys.readouterr().err == "first second third\n"
+
+
+def test_progress_without_a_terminal_is_lines_seconds_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 1000, 4))
+    monkeypatch.setattr("mtkit.report.time.monotonic", lambda: float(next(clock)))
+    with report.progress("encode", 30, "lines") as shown:
+        for _ in range(30):
+            shown.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert 30 * 4 / report.SECONDS_BETWEEN_LINES - 2 <= len(lines) <= 13
+    assert lines[-1].startswith("encode: 30/30 lines in 0:02:")
+    assert "left" in lines[0]
+
+
+def test_time_left_does_not_count_what_was_done_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("mtkit.report.time.monotonic", lambda: now)
+    with report.progress("train", 1000, "steps") as shown:
+        shown.advance(900)  # a resumed run
+        for _ in range(10):
+            now += 2.0
+            shown.advance()
+    assert "train: 910/1,000 steps  0:03:00 left" in capsys.readouterr().err
+
+
+SCRIPT = """
+from mtkit import report
+with report.progress("train", 2, "steps") as shown:
+    shown.advance(note="loss 1.0")
+    report.say("[bold]said[/bold]")
+    report.data("data\\n")
+    shown.advance()
+"""
+
+
+def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(follower)
+    out, _ = process.communicate(timeout=30)
+    shown = b""
+    with open(leader, "rb", buffering=0) as terminal:
+        try:
+            while chunk := terminal.read(4096):
+                shown += chunk
+        except OSError:  # Linux says so when the other end has closed
+            pass
+    assert process.returncode == 0
+    assert out == b"data\n"
+    assert b"2/2 steps  loss 1.0" in shown
+    assert b"[bold]said[/bold]" in shown
+
+
+@given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text(max_size=8))
+def test_truncate_keeps_whole_records_up_to_the_step(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], last: int, torn: str
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "metrics.jsonl"
+    log = report.MetricsLog(path)
+    for step in steps:
+        log.write({"step": step, "text": "ä\u2028"})
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"step": ' + torn.replace("\n", ""))
+    log.truncate(last)
+    log.write({"step": 99})
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [record["step"] for record in records] == [s for s in steps if s <= last] + [99]
+
+
+def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
+    report.MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,101 @@
+"""What a fresh clone relies on: the package, its bounds and pins, and the make targets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import mtkit
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PINS = {
+    canonicalize_name(name): version
+    for name, _, version in (
+        line.partition("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    )
+}
+REQUIREMENTS = [
+    Requirement(text)
+    for texts in (
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+    )
+    for text in texts
+]
+
+
+def test_the_demo_travels_with_the_package_in_one_copy() -> None:
+    demo = resources.files("mtkit.demo")
+    for name in ("train.en", "train.ko", "valid.en", "valid.ko", "test.en", "test.ko", "demo.yaml"):
+        assert (demo / name).is_file()
+    assert Path(str(demo)).resolve() == ROOT / "data/demo"
+
+
+def test_every_package_folder_is_installed() -> None:
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "mtkit").rglob("__init__.py")}
+    packages = {".".join(folder.parts) for folder in folders} | {"mtkit.demo"}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
+
+
+def test_the_package_is_typed_and_says_its_version() -> None:
+    assert (resources.files("mtkit") / "py.typed").is_file()
+    assert metadata.version("mtkit") == mtkit.__version__
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
+def test_pins_lie_within_the_bounds(requirement: Requirement) -> None:
+    pin = Version(PINS[canonicalize_name(requirement.name)])
+    assert pin in requirement.specifier
+    assert any(bound.operator == "<" for bound in requirement.specifier), "no upper bound"
+
+
+def test_pins_are_plain_versions() -> None:
+    assert all(Version(version).local is None for version in PINS.values())
+
+
+def test_the_public_api_is_there_and_lazy() -> None:
+    for name in mtkit.__all__:
+        assert getattr(mtkit, name) is not None
+    assert set(mtkit.__all__) <= set(dir(mtkit))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = mtkit.nonsense
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check", "fix", "schema", "multi30k", "clean"])
+def test_make_targets_parse_and_say_what_they_would_do(target: str) -> None:
+    dry = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert dry.stdout
+
+
+def test_multi30k_is_copied_from_a_folder(tmp_path: Path) -> None:
+    names = [f"{split}.{side}" for split in ("train", "val", "test2016") for side in ("en", "de")]
+    for name in names:
+        (tmp_path / name).write_text(f"{name}\n", encoding="utf-8")
+    dry = subprocess.run(
+        ["make", "--dry-run", "multi30k", f"FROM={tmp_path}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    copy = next(line for line in dry.stdout.splitlines() if line.startswith("cp "))
+    assert {Path(word).name for word in copy.split()[1:-1]} == set(names)
+
+
+def test_continuous_integration_runs_check_and_test() -> None:
+    script = ROOT / ".ci/run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").splitlines()[-2:] == ["make check", "make test"]

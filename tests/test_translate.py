@@ -1,0 +1,419 @@
+"""Laws of `translate`: the line contract, on a model that copies its source and on real ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from architectures import transformer
+from mtkit.artifacts import create, write_json
+from mtkit.config import (
+    DecodingSettings,
+    ModelConfig,
+    ModelSettings,
+    SamplingSettings,
+    Seq2SeqSettings,
+)
+from mtkit.decoding import Translator, find_model, translate
+from mtkit.errors import UserError
+from mtkit.models import Decoded, TranslationModel, build_model
+from mtkit.models.weights import save_weights, weights_of
+from mtkit.terms import BOS, EOS, PAD
+from mtkit.tokenizer import Tokenizer
+
+SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
+
+
+class CopyModel(TranslationModel):
+    """Translates by copying, with certainty; State is how many symbols each hypothesis has."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__(vocab, vocab, 1, "all")
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor]:
+        return (source,)
+
+    def start(self, memory: tuple[Tensor], beam: int = 1) -> tuple[Tensor]:
+        return (torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long),)
+
+    def decode(
+        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
+    ) -> Decoded:
+        (source,), (position,) = memory, state
+        source = source.repeat_interleave(len(target) // len(source), dim=0)
+        position = position.clamp(max=source.shape[1] - 1)
+        wanted = nn.functional.one_hot(source.gather(1, position), len(self.output_weight))
+        return Decoded(30.0 * wanted, (position + 1,), None)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+
+def train(**options: Any) -> Tokenizer:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 20),
+        model_writer=model,
+        vocab_size=300,
+        model_type="bpe",
+        byte_fallback=True,
+        pad_id=PAD,
+        unk_id=1,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=2,
+        **options,
+    )
+    return Tokenizer({Path("spm.model"): model.getvalue()})
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train()
+
+
+@pytest.fixture
+def faithful(copier: Translator) -> None:
+    """Lets `copier` copy every character, white space and controls too."""
+    copier.tokenizer = train(normalization_rule_name="identity", remove_extra_whitespaces=False)
+
+
+def write_model(path: Path, tokenizer: Tokenizer, kind: ModelSettings, **decoding: float) -> Path:
+    """A model folder with random weights."""
+    torch.manual_seed(0)
+    vocab = tokenizer.source_vocab
+    card = ModelConfig(
+        model=kind,
+        source_vocab=vocab,
+        target_vocab=vocab,
+        decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
+    )
+    with create(path, "model", {}, {}) as folder:
+        save_weights(weights_of(build_model(kind, vocab, vocab)), folder / "model.safetensors")
+        write_json(folder / "config.json", card.model_dump())
+        tokenizer.copy_to(folder)
+    return path
+
+
+@pytest.fixture(scope="module", params=["transformer", "seq2seq"])
+def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory: Any) -> Path:
+    kind = transformer() if request.param == "transformer" else Seq2SeqSettings(d_model=16)
+    return write_model(tmp_path_factory.mktemp("model") / "model", tokenizer, kind)
+
+
+@pytest.fixture
+def copier(tokenizer: Tokenizer) -> Translator:
+    model = CopyModel(tokenizer.source_vocab)
+    return Translator(model, tokenizer, DecodingSettings(beam=2, max_length=40))
+
+
+@pytest.fixture
+def copies(copier: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`translate` finds the model that copies."""
+    monkeypatch.setattr(Translator, "load", lambda *args, **changes: copier)
+
+
+def run(folder: Path, content: bytes, **options: Any) -> bytes:
+    (folder / "in").write_bytes(content)
+    translate(options.pop("model", None), folder / "in", folder / "out", **options)
+    return (folder / "out").read_bytes()
+
+
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+CONTENT = st.one_of(
+    st.binary(max_size=40),
+    st.lists(
+        st.sampled_from(["a dog", "\n", "\r", "\t", " ", "\u2028", "\x00", "\x85", "雨", "e\u0301"])
+    ).map(lambda parts: "".join(parts).encode()),
+)
+
+
+@settings(suppress_health_check=UNCHECKED)
+@given(content=CONTENT)
+def test_as_many_lines_come_out_as_go_in(content: bytes, tmp_path: Path, copies: None) -> None:
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+    out = run(tmp_path, content)
+    assert out.count(b"\n") == lines
+    assert out.endswith(b"\n") or not lines
+    out.decode()
+    assert run(tmp_path, content, n_best=2).count(b"\n") == 2 * lines
+    records = run(tmp_path, content, jsonl=True).split(b"\n")[:-1]
+    assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
+
+
+@settings(suppress_health_check=UNCHECKED, max_examples=8)
+@given(content=CONTENT)
+def test_as_many_lines_come_out_of_real_models(content: bytes, tmp_path: Path, real: Path) -> None:
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+    assert run(tmp_path, content, model=str(real)).count(b"\n") == lines
+
+
+def test_lines_keep_their_order_and_blank_ones_stay_blank(tmp_path: Path, copies: None) -> None:
+    texts = [" ".join(["dog"] * (1 + 7 * n % 5)) + f" {n}" for n in range(60)]
+    texts[3:6] = ["", " \t ", "\r"]
+    wanted = [text.strip() for text in texts]
+    assert run(tmp_path, "\n".join(texts).encode()).decode().split("\n") == [*wanted, ""]
+
+
+def test_long_lines_are_translated_in_full(tmp_path: Path, copies: None) -> None:
+    long = [
+        " ".join(f"Dog {n} runs in the rain." for n in range(300)),
+        " ".join(f"word{n}" for n in range(2000)),
+        "x" * 3000,
+    ]
+    out = run(tmp_path, "\n".join(long).encode()).decode().split("\n")
+    assert out[:2] == long[:2]
+    assert out[2].replace(" ", "") == long[2]
+
+
+def test_the_score_of_a_split_line_is_that_of_all_its_tokens(copier: Translator) -> None:
+    sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
+    apart = [window[0] for window in copier.stream([[sentence] for sentence in sentences])]
+    copier.settings = copier.settings.model_copy(
+        update={"max_length": max(len(part.tokens) for part in apart)}
+    )
+    ((together,),) = copier.stream([[" ".join(sentences)]])
+    assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
+    total = sum(part.score * len(part.tokens) for part in apart)
+    assert together.score == pytest.approx(total / len(together.tokens))
+
+
+def test_a_line_break_in_a_hypothesis_becomes_a_space(
+    tmp_path: Path, copies: None, faithful: None
+) -> None:
+    out = run(tmp_path, "a\x0bb\u2028c\x85d\re\n".encode())
+    assert out == b"a b c d e\n"
+
+
+def test_a_tab_stays_in_a_line_but_not_in_a_column(
+    tmp_path: Path, copies: None, faithful: None
+) -> None:
+    assert run(tmp_path, b"a\tb\n") == b"a\tb\n"
+    assert run(tmp_path, b"a\tb\n", n_best=1).split(b"\t")[2:] == [b"a b\n"]
+
+
+def test_white_space_never_reaches_the_model(
+    tmp_path: Path, copies: None, copier: Translator, request: pytest.FixtureRequest
+) -> None:
+    blank = "\n \t \n\u3000\u2028\n\r\n".encode()
+    copier.model.encode = None  # type: ignore[method-assign, assignment]
+    assert run(tmp_path, blank + "\u200b\n".encode()) == b"\n" * 5
+    request.getfixturevalue("faithful")
+    assert run(tmp_path, blank) == b"\n" * 4
+
+
+def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: list[torch.Size] = []
+    encode = copier.model.encode
+
+    def recording(source: Tensor, source_mask: Tensor) -> Any:
+        shapes.append(source.shape)
+        return encode(source, source_mask)
+
+    monkeypatch.setattr(copier.model, "encode", recording)
+    copier.settings = copier.settings.model_copy(update={"batch_tokens": 60})
+    lines = [" ".join(["dog"] * (1 + n % 7)) for n in range(100)]
+    assert copier.translate(lines) == lines
+    assert sum(rows for rows, _ in shapes) == len(lines)
+    assert max(shape.numel() for shape in shapes) <= 60
+    assert len(shapes) < 40
+
+
+def test_output_appears_while_input_is_still_arriving(
+    copies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(in_read))
+    monkeypatch.setattr(sys, "stdout", os.fdopen(out_write, "w"))
+    worker = threading.Thread(target=translate)
+    worker.start()
+    for line in (b"A dog runs.\n", b"Why?\n"):
+        os.write(in_write, line)
+        assert os.read(out_read, 100) == line
+    os.close(in_write)
+    worker.join()
+    sys.stdin.close()
+    sys.stdout.close()
+    assert os.read(out_read, 100) == b""
+    os.close(out_read)
+
+
+def test_a_closed_pipe_is_reported_as_such(
+    copies: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out_read, out_write = os.pipe()
+    os.close(out_read)
+    (tmp_path / "in").write_text("A dog runs.\n")
+    with os.fdopen(out_write, "wb", buffering=0) as broken:
+        monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": broken}))
+        with pytest.raises(BrokenPipeError):
+            translate(None, tmp_path / "in")
+
+
+def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
+    tmp_path: Path, copies: None, copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Babbler(CopyModel):
+        def project(self, hidden: Tensor) -> Tensor:
+            return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
+
+    copier.model = Babbler(copier.tokenizer.source_vocab)
+    out = run(tmp_path, b"A dog runs.\n\nWhy?\n", jsonl=True)
+    flags = [json.loads(line)["truncated"] for line in out.splitlines()]
+    assert flags == [True, False, True]
+    assert capsys.readouterr().err.count("2 of 3") == 1
+    split = run(tmp_path, b"A dog runs. " * 30, jsonl=True)
+    assert json.loads(split)["truncated"] is True
+
+
+def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
+    content = "\n".join([*SENTENCES, ""]).encode() + b"\n"
+    rows = run(tmp_path, content, model=str(real), n_best=3).decode().split("\n")[:-1]
+    records = [
+        json.loads(line)
+        for line in run(tmp_path, content, model=str(real), n_best=3, jsonl=True).splitlines()
+    ]
+    assert [list(record) for record in records] == [
+        ["text", "score", "tokens", "truncated", "n_best"]
+    ] * len(records)
+    split = [row.split("\t") for row in rows]
+    assert [row[0] for row in split] == [str(n) for n in range(1, 6) for _ in range(3)]
+    ranked = [hypothesis for record in records for hypothesis in record["n_best"]]
+    assert [row[2] for row in split] == [hypothesis["text"] for hypothesis in ranked]
+    assert [float(row[1]) for row in split] == pytest.approx(
+        [hypothesis["score"] for hypothesis in ranked], abs=1e-5
+    )
+    assert all(record["text"] == record["n_best"][0]["text"] for record in records)
+
+
+def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -> None:
+    translator = Translator.load(real, "cpu", beam=3)
+    (together,) = translator.stream([SENTENCES])
+    translator.settings = translator.settings.model_copy(update={"batch_tokens": 1})
+    for sentence, mate in zip(SENTENCES, together, strict=True):
+        ((alone,),) = translator.stream([[sentence]])
+        assert alone.text == mate.text
+        assert alone.score == pytest.approx(mate.score, abs=1e-4)
+
+
+def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
+    translator = Translator.load(real, "cpu", length_penalty=0.6, max_length=25)
+    (found,) = translator.stream([SENTENCES], n_best=2)
+    pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
+    for sentence, translation in zip(SENTENCES, found, strict=True):
+        source = torch.tensor([[*translator.tokenizer.encode_source([sentence])[0], EOS]])
+        for hypothesis in translation.n_best:
+            target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
+            with torch.inference_mode():
+                hidden = translator.model(source, source != PAD, torch.tensor([target[:-1]]))
+                log_probs = translator.model.project(hidden)[0].log_softmax(-1)
+            taken = [log_probs[t, symbol].item() for t, symbol in enumerate(target[1:])]
+            total = sum(taken[:-1] if hypothesis.truncated else taken)
+            assert hypothesis.score == pytest.approx(
+                total / max(len(hypothesis.tokens), 1) ** 0.6, abs=1e-3
+            )
+
+
+def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
+    translator = Translator.load(real, "cpu")
+
+    def texts(windows: list[list[str]], seed: int = 1) -> list[str]:
+        sampled = translator.stream(windows, n_best=2, sampling=SamplingSettings(seed=seed))
+        return [h.text for window in sampled for line in window for h in line.n_best]
+
+    whole = texts([SENTENCES])
+    assert texts([SENTENCES[:1], SENTENCES[1:]]) == whole
+    assert texts([SENTENCES], seed=2) != whole
+    assert len(set(whole)) == len(whole)
+
+
+def test_translating_leaves_the_model_training_or_not_as_it_was(copier: Translator) -> None:
+    for is_training in (True, False):
+        copier.model.train(is_training)
+        assert copier.translate(["Why?"]) == ["Why?"]
+        assert copier.model.training is is_training
+
+
+def test_dropout_is_off_while_a_training_model_translates(real: Path) -> None:
+    translator = Translator.load(real, "cpu")
+    wanted = translator.translate(SENTENCES)
+    translator.model.train()
+    assert translator.translate(SENTENCES) == wanted
+
+
+def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
+    real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"runs/latest: no model there.*mtkit train"):
+        find_model(None)
+    Path("runs").mkdir()
+    Path("runs/latest").symlink_to(real.parent)
+    assert find_model(None).path == Path("runs/latest/model")
+    monkeypatch.setenv("MTKIT_MODEL", str(real))
+    assert find_model(None).path == real
+    assert find_model("runs/latest").path == Path("runs/latest/model")
+    with pytest.raises(UserError, match="elsewhere: no model there"):
+        find_model("elsewhere")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", tokenizer, transformer())
+    manifest = json.loads((model / "manifest.json").read_text())
+    manifest["files"]["spm.model"]["sha256"] = "0" * 64
+    write_json(model / "manifest.json", manifest)
+    with pytest.raises(UserError, match=r"spm\.model: tokenizer of another model"):
+        Translator.load(model, "cpu")
+
+
+def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", tokenizer, transformer())
+    card = json.loads((model / "config.json").read_text())
+    card["source_vocab"] = card["target_vocab"] = 299
+    write_json(model / "config.json", card)
+    with pytest.raises(UserError, match=r"tokenizer of another model.*300.*299"):
+        Translator.load(model, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"beam": 0}, r"^decoding\.beam: .*greater than 0.*found 0"),
+        ({"length_penalty": -1.0}, r"^decoding\.length_penalty: .*found -1\.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    real: Path, changes: dict[str, float], complaint: str
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Translator.load(real, "cpu", **changes)
+
+
+def test_more_hypotheses_than_the_beam_holds_are_refused(real: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
+        run(tmp_path, b"a\n", model=str(real), n_best=6)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nothing\.txt: cannot be read"):
+        translate(str(real), tmp_path / "nothing.txt")
+
+
+def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
+    translator = Translator.load(real, "cpu", beam=None, min_length=3)
+    assert translator.settings == DecodingSettings(max_length=12, min_length=3)
