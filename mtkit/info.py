@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.errors import UserError
-from mtkit.report import data
+from mtkit.report import MetricsLog, data
 
 LATEST = Path("runs/latest")
 HASH_SHOWN = 12
@@ -44,7 +43,7 @@ def _settings(path: Path | None) -> str:
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:
     folder = path or _default()
     if kind_at(folder) is not None:
-        yield from _artifact(_open(folder, verify=verify), with_settings=True)
+        yield from _artifact(_open(folder, verify=verify), with_settings=True, verified=verify)
         return
     parts = [folder / kind for kind in get_args(Kind) if kind_at(folder / kind) is not None]
     progress = list(_progress(folder / "metrics.jsonl"))
@@ -52,7 +51,7 @@ def _describe(path: Path | None, verify: bool) -> Iterator[str]:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
     yield f"run  {folder}\n"
     for part in parts:
-        yield from _artifact(_open(part, verify=verify), with_settings=False)
+        yield from _artifact(_open(part, verify=verify), with_settings=False, verified=verify)
     yield from progress
 
 
@@ -67,7 +66,7 @@ def _open(path: Path, *, verify: bool) -> Artifact:
     return open_artifact(path, kind, verify=verify)
 
 
-def _artifact(artifact: Artifact, *, with_settings: bool) -> Iterator[str]:
+def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
     manifest = artifact.manifest
     rows = {"identity": artifact.identity[:HASH_SHOWN]}
     rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}
@@ -77,16 +76,18 @@ def _artifact(artifact: Artifact, *, with_settings: bool) -> Iterator[str]:
         rows |= _flat(manifest["settings"])
     for name, facts in manifest["files"].items():
         rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
+    if verified:
+        rows["verified"] = "every file is as its sha256 says"
     yield from _block(f"{manifest['kind']}  {artifact.path}", rows)
 
 
 def _progress(metrics: Path) -> Iterator[str]:
     """How far training is, and its last validation."""
-    if not metrics.is_file():
+    records = MetricsLog(metrics).read()
+    if not records:
         return
-    records = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    rows = {"last step": _shown(records[-1]["step"])}
     validations = [record for record in records if record["kind"] == "valid"]
-    rows = {"last step": _shown(records[-1]["step"])} if records else {}
     if validations:
         rows |= _flat(validations[-1] | {"kind": None}, "last validation.")
     yield from _block(f"training  {metrics}", rows)

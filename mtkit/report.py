@@ -7,7 +7,6 @@ as plain lines with seconds between them otherwise.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -201,7 +200,7 @@ def _clock(seconds: float) -> str:
 
 
 class MetricsLog:
-    """One JSON object per line, each written whole and at once."""
+    """One JSON object per line, each with its "step", each written whole and at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -209,21 +208,32 @@ class MetricsLog:
     def write(self, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(_line_of(record))
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every record; a line that a crash tore is none."""
+        if not self.path.exists():
+            return []
+        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return [record for record in map(_record, lines) if record is not None]
 
     def truncate(self, step: int) -> None:
         """Drops what a resumed run will write again: records after `step`, and torn lines."""
         if not self.path.exists():
             return
-        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        kept = [line for line in lines[:-1] if _step(line) <= step]
+        kept = [record for record in self.read() if record["step"] <= step]
         temporary = self.path.with_name(f".{self.path.name}.partial")
-        temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        temporary.write_text("".join(map(_line_of, kept)), encoding="utf-8")
         temporary.replace(self.path)
 
 
-def _step(line: str) -> float:
+def _line_of(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _record(line: str) -> dict[str, Any] | None:
     try:
-        return float(json.loads(line).get("step", 0))
+        record: dict[str, Any] = json.loads(line)
     except ValueError:
-        return math.inf
+        return None
+    return record

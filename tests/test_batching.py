@@ -11,7 +11,8 @@ import pytest
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching import Store, build, build_batches, encode, open_batches
-from mtkit.config import Config
+from mtkit.batching.filters import Rule, length_rules
+from mtkit.config import BatchingSettings, Config, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.tokenizer import Tokenizer, train_tokenizer
 
@@ -30,11 +31,13 @@ def corpus(folder: Path, name: str, pairs: list[tuple[str, str]], **more: Any) -
     return {"source": source, "target": target, **more}
 
 
-def config(folder: Path, train: Any, **batching: Any) -> Config:
+def config(
+    folder: Path, train: Any, valid: list[tuple[str, str]] = VALID, **batching: Any
+) -> Config:
     return Config.model_validate(
         {
             "run": str(folder / "run"),
-            "data": {"train": train, "valid": corpus(folder, "valid", VALID)},
+            "data": {"train": train, "valid": corpus(folder, "valid", valid)},
             "tokenizer": {"vocab_size": 330},
             "batching": batching,
             "training": {"steps": 1},
@@ -42,10 +45,10 @@ def config(folder: Path, train: Any, **batching: Any) -> Config:
     )
 
 
-def built(folder: Path, pairs: list[tuple[str, str]], **batching: Any) -> Artifact:
-    settings = config(folder, corpus(folder, "train", pairs), **batching)
-    train_tokenizer(settings)
-    return build_batches(settings)
+def built(folder: Path, pairs: list[tuple[str, str]], **settings: Any) -> Artifact:
+    made = config(folder, corpus(folder, "train", pairs), **settings)
+    train_tokenizer(made)
+    return build_batches(made)
 
 
 def pairs_in(store: Store, artifact: Artifact) -> list[tuple[str, str]]:
@@ -103,6 +106,26 @@ def test_each_rule_drops_its_pairs_and_tells_the_first(
     assert "dropped 7 duplicate" in said and "train.en:306" in said
 
 
+def test_limits_are_included() -> None:
+    lengths = np.array([[8, 4], [4, 8], [9, 5], [8, 3], [8, 0]])
+    rules = length_rules(lengths, BatchingSettings(max_length=8, max_ratio=2))
+    assert [Rule(rule).title for rule in rules] == [
+        "kept",
+        "kept",
+        "too long",
+        "ratio",
+        "blank",
+    ]
+
+
+def test_what_looks_blank_is_blank_even_if_the_tokenizer_sees_something(tmp_path: Path) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", [("x", "\u3000"), *MANY]))
+    identity = TokenizerSettings(vocab_size=330, normalization="identity")
+    settings = settings.model_copy(update={"tokenizer": identity})
+    train_tokenizer(settings)
+    assert build_batches(settings).report["train"]["dropped"] == {"blank": 1}
+
+
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_the_result_does_not_depend_on_chunks(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +160,14 @@ def test_several_corpora_are_weighted_row_by_row(tmp_path: Path) -> None:
     assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
 
 
+def test_one_corpus_may_have_a_weight_too(tmp_path: Path) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", MANY, weight=2))
+    train_tokenizer(settings)
+    data = open_batches(build_batches(settings).path)
+    assert data.weights is not None
+    assert data.weights.tolist() == [2.0] * len(MANY)
+
+
 def test_only_what_changes_the_stores_makes_them_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +187,8 @@ def test_only_what_changes_the_stores_makes_them_anew(
 def test_a_budget_too_small_for_a_pair_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"batching\.max_tokens: 4 is less than"):
         built(tmp_path, MANY, max_tokens=4)
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 40 is less than"):
+        built(tmp_path, MANY, valid=[("number " * 45, "is")], max_tokens=40)
 
 
 def test_dropping_everything_is_told_by_rule(tmp_path: Path) -> None:

@@ -83,6 +83,14 @@ def test_pairs_carry_their_corpus_and_place() -> None:
     assert [pair.where for pair in read_pairs(both)][:2] == ["a.en:1", "a.en:2"]
 
 
+def test_the_demo_is_read_from_the_package() -> None:
+    demo = corpus(source="demo:valid.en", target="demo:valid.ko")
+    first = next(read_pairs(demo))
+    assert first.source and first.where == "demo:valid.en:1"
+    with pytest.raises(UserError, match="demo:nothing: no such file"):
+        next(read_lines("demo:nothing"))
+
+
 def test_reading_streams() -> None:
     write("a", "x\n" * 5), write("b", "x\n" * 4)
     pairs = read_pairs(corpus(source="a", target="b"))
@@ -225,7 +233,8 @@ def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_pat
         ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds int"),
         ("a.jsonl", {"split": "test"}, "cannot load it: .*test"),
         ("a.doc", {}, "cannot load it"),
-        ("splits", {"split": "test"}, "cannot load it: .*test"),
+        ("splits", {"split": "test"}, "no split 'test'; there are: train"),
+        ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; there are: train"),
     ],
 )
 def test_faults_of_datasets_are_one_line(

@@ -80,9 +80,9 @@ def test_epochs_and_seeds_differ_in_members_and_order() -> None:
 def test_batches_of_all_lengths_are_mixed() -> None:
     lengths = sentence_lengths(20_000)
     batches = plan_epoch(lengths, max_tokens=1000, seed=1, epoch=0)
-    means = [float(lengths[rows].mean()) for rows in batches]
-    first, second = means[: len(means) // 2], means[len(means) // 2 :]
-    assert abs(np.mean(first) - np.mean(second)) < np.std(means) / 2
+    means = np.array([lengths[rows].mean() for rows in batches])
+    between_neighbours, between_all = np.abs(np.diff(means)), np.abs(means[:, None] - means)
+    assert between_neighbours.mean() == pytest.approx(between_all.mean(), rel=0.2)
 
 
 @given(st.lists(st.floats(0, 4), min_size=1, max_size=30), seeds)
@@ -130,6 +130,6 @@ def test_padding_is_the_empty_share_of_both_rectangles(
 
 def test_little_is_padded_on_sentences_like_captions() -> None:
     lengths = sentence_lengths(29_000)
-    assert padding(lengths, plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)) < 0.08
+    assert padding(lengths, plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)) < 0.05
     unsorted = np.array_split(np.arange(len(lengths)), 128)
     assert padding(lengths, unsorted) > 0.4

@@ -106,7 +106,7 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
     assert b"[bold]said[/bold]" in shown
 
 
-@given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text(max_size=8))
+@given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
 def test_truncate_keeps_whole_records_up_to_the_step(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], last: int, torn: str
 ) -> None:

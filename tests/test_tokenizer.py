@@ -146,20 +146,35 @@ def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> Non
     assert (tmp_path / "spm.model").read_bytes() == (artifact.path / "spm.model").read_bytes()
 
 
-def test_the_sample_is_uniform_and_follows_the_seed(tmp_path: Path) -> None:
-    lines = [str(i) for i in range(50)]
+@pytest.mark.parametrize("size", [1, 3])
+def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
+    lines = [str(i) for i in range(5)]
     corpus = config(tmp_path, lines, lines).data.train
-    seen = [0] * 50
+    seen = [0] * 5
     for seed in range(400):
-        sample = training._sample(corpus, 10, seed)
-        assert len(sample) == len(set(sample)) == 10
+        sample = training._sample(corpus, size, seed)
+        assert len(sample) == len(set(sample)) == size
         for source, target in sample:
             assert source == target
             seen[int(source)] += 1
-    assert training._sample(corpus, 10, 3) == training._sample(corpus, 10, 3)
-    assert training._sample(corpus, 10, 3) != training._sample(corpus, 10, 4)
-    assert training._sample(corpus, 99, 3) == [(line, line) for line in lines]
-    assert all(abs(count - 80) < 5 * 80**0.5 for count in seen)
+    assert all(abs(count - 80 * size) < 45 for count in seen)
+
+
+def test_the_sample_follows_the_seed(tmp_path: Path) -> None:
+    def vocabulary(seed: int) -> bytes:
+        settings = config(tmp_path, ENGLISH, KOREAN, sample_lines=50)
+        made = train_tokenizer(settings.model_copy(update={"seed": seed}))
+        return files(made)["spm.vocab"]
+
+    assert vocabulary(1) != vocabulary(2)
+    assert vocabulary(1) == vocabulary(1)
+
+
+def test_without_bytes_an_unseen_character_is_unk(tmp_path: Path) -> None:
+    made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, byte_fallback=False, vocab_size=100))
+    (ids,) = Tokenizer.load(made.path).encode_source(["ж"])
+    assert UNK in ids
+    assert b"<0x" not in files(made)["spm.vocab"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

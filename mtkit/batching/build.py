@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact, write_json
-from mtkit.batching.corpus import Pair, corpus_identity, read_pairs
+from mtkit.batching.corpus import Pair, corpus_identity, listed, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.batching.store import Store, StoreWriter
-from mtkit.config import Config, Corpus
+from mtkit.config import Config
 from mtkit.errors import UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
@@ -50,7 +50,7 @@ def build_batches(config: Config) -> Artifact:
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer")
     settings = {
         **config.batching.model_dump(include={"max_length", "max_ratio", "deduplicate"}),
-        "weights": _weights(config.data.train),
+        "weights": [corpus.weight for corpus in listed(config.data.train)],
     }
     inputs = {
         "train": corpus_identity(config.data.train),
@@ -136,10 +136,6 @@ def _say_padding(data: Batches, config: Config) -> None:
     plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=data.weights)
     share = padding(lengths, plan)
     say(f"an epoch: {len(plan):,} batches of at most {budget:,} tokens, {share:.1%} of it padding")
-
-
-def _weights(corpora: Corpus | list[Corpus]) -> list[float]:
-    return [c.weight for c in (corpora if isinstance(corpora, list) else [corpora])]
 
 
 def _weights_of_pairs(weights: NDArray[np.float64], store: Store) -> NDArray[np.float64]:

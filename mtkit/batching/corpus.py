@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     """All pairs, corpus after corpus; UserError for what cannot be read, paired, or is empty."""
-    for index, corpus in enumerate(_listed(corpora)):
+    for index, corpus in enumerate(listed(corpora)):
         pair = None
         for pair in _pairs(corpus, index):
             yield pair
@@ -54,7 +54,11 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
 
 def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
     """Hash of the content and of the columns taken; paths and weights do not enter."""
-    return sha256_of([_content(corpus) for corpus in _listed(corpora)])
+    return sha256_of([_content(corpus) for corpus in listed(corpora)])
+
+
+def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
+    return corpora if isinstance(corpora, list) else [corpora]
 
 
 def resolve(path: str) -> Path:
@@ -182,7 +186,7 @@ def _columns(record: Any, prefix: str = "") -> list[str]:
 
 
 def _open(path: str) -> BufferedReader:
-    file = existing(path)
+    file = _existing(path)
     zipped = file.suffix == ".gz"
     try:
         with file.open("rb") as start:
@@ -192,7 +196,7 @@ def _open(path: str) -> BufferedReader:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
-def existing(path: str) -> Path:
+def _existing(path: str) -> Path:
     """The file meant, which is there."""
     file = resolve(path)
     if not file.exists():
@@ -206,20 +210,16 @@ def _content(corpus: Corpus) -> Any:
     match corpus:
         case TextCorpus():
             return [
-                [hash_file(existing(path)) for path in _paths(side)]
+                [hash_file(_existing(path)) for path in _paths(side)]
                 for side in (corpus.source, corpus.target)
             ]
         case TableCorpus():
             columns = [corpus.source_column, corpus.target_column]
-            return [[hash_file(existing(path)) for path in _paths(corpus.table)], columns]
+            return [[hash_file(_existing(path)) for path in _paths(corpus.table)], columns]
         case _:
             from mtkit.batching import hub
 
             return hub.content(corpus)
-
-
-def _listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
-    return corpora if isinstance(corpora, list) else [corpora]
 
 
 def _paths(paths: Paths) -> list[str]:

@@ -42,6 +42,7 @@ def content(corpus: DatasetCorpus) -> Any:
         return [*chosen, hash_file(path)]
     if path.is_dir():
         found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        # `datasets` leaves cache-….arrow beside what it has saved
         names = sorted(name.as_posix() for name in found if not name.name.startswith("cache-"))
         return [*chosen, {name: hash_file(path / name) for name in names}]
     with _explained(corpus):
@@ -67,8 +68,7 @@ def _load(corpus: DatasetCorpus) -> Any:
     path = Path(corpus.dataset)
     streaming = "[" not in corpus.split  # a slice of a split cannot be streamed
     if any((path / name).is_file() for name in SAVED_TO_DISK):
-        saved = datasets.load_from_disk(str(path))
-        return saved[corpus.split] if isinstance(saved, datasets.DatasetDict) else saved
+        return _saved(path, corpus.split)
     if path.is_file():
         if path.suffix not in LOADERS:
             raise ValueError(f"a file is one of {', '.join(LOADERS)}")
@@ -78,3 +78,12 @@ def _load(corpus: DatasetCorpus) -> Any:
     return datasets.load_dataset(
         corpus.dataset, corpus.name, split=corpus.split, streaming=streaming and path.is_dir()
     )
+
+
+def _saved(path: Path, split: str) -> Any:
+    saved = datasets.load_from_disk(str(path))
+    if not isinstance(saved, datasets.DatasetDict):
+        saved = {str(saved.split or "train"): saved}
+    if split not in saved:
+        raise ValueError(f"no split {split!r}; there are: {', '.join(saved)}")
+    return saved[split]

@@ -110,7 +110,7 @@ class Translator:
         """Parts of like length: as many as `batch_tokens` has room for, padding included."""
         batch: list[Key] = []
         for key in sorted(parts, key=lambda key: len(parts[key])):
-            if batch and (len(batch) + 1) * len(parts[key]) > 10**9 + self.settings.batch_tokens:
+            if batch and (len(batch) + 1) * len(parts[key]) > self.settings.batch_tokens:
                 yield batch
                 batch = []
             batch.append(key)
