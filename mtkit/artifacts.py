@@ -23,6 +23,8 @@ from mtkit.errors import UserError
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test"]
 FORMAT = 1
 MANIFEST = "manifest.json"
+LATEST = Path("runs/latest")
+"""A link that training makes: the last run of this directory."""
 COMMANDS: Mapping[Kind, str] = {
     "tokenizer": "mtkit train-spm",
     "batches": "mtkit batch",
@@ -124,6 +126,20 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     if verify and (request, identity) != (manifest["request"], manifest["identity"]):
         raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
     return Artifact(path, manifest)
+
+
+def default_place() -> Path:
+    """Where a command looks that is told no place: $MTKIT_MODEL, else the last run trained here."""
+    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
+
+
+def find_model(path: str | Path | None) -> Artifact:
+    """The model in a run or a model folder; None is the default place. UserError without one."""
+    place = Path(path) if path else default_place()
+    for folder in (place / "model", place):
+        if (folder / MANIFEST).is_file():
+            return open_artifact(folder, "model")
+    raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
 
 
 def kind_at(path: Path) -> Kind | None:

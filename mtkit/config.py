@@ -265,7 +265,7 @@ class DecodingSettings(Settings):
     length_penalty: float = Field(1.0, ge=0, description="alpha in log P / |y|^alpha")
     min_length: NonNegativeInt = 0
     max_length: PositiveInt = Field(256, description="subwords; longer input is split")
-    batch_tokens: PositiveInt = Field(4096, description="padded source tokens decoded together")
+    batch_tokens: PositiveInt = Field(1024, description="padded source tokens decoded together")
 
 
 class SamplingSettings(Settings):
@@ -287,6 +287,11 @@ class ModelConfig(Settings):
     target_vocab: PositiveInt
     decoding: DecodingSettings
 
+    @model_validator(mode="after")
+    def _positions_suffice(self) -> ModelConfig:
+        _check_positions(self.model, "decoding.max_length", self.decoding.max_length)
+        return self
+
 
 class Config(Settings):
     run: str = Field(min_length=1, description="folder where every stage writes")
@@ -303,3 +308,17 @@ class Config(Settings):
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
         return self
+
+    @model_validator(mode="after")
+    def _positions_suffice(self) -> Config:
+        _check_positions(self.model, "decoding.max_length", self.decoding.max_length)
+        _check_positions(self.model, "batching.max_length", self.batching.max_length)
+        return self
+
+
+def _check_positions(model: ModelSettings, setting: str, length: int) -> None:
+    """Sinusoids go on for ever; learned positions end, and EOS or BOS takes one more."""
+    if isinstance(model, TransformerSettings) and model.positions == "learned":
+        limit = model.max_positions
+        if length >= limit:
+            raise ValueError(f"{setting}: {length} needs model.max_positions above it, not {limit}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
-from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
+from mtkit.artifacts import Artifact, Kind, default_place, kind_at, open_artifact
 from mtkit.errors import UserError
 from mtkit.report import MetricsLog, data
 
-LATEST = Path("runs/latest")
 HASH_SHOWN = 12
 """Digits of a hash that people see."""
 
@@ -29,7 +27,7 @@ def info(path: Path | None = None, *, verify: bool = False, config: bool = False
 
 def _settings(path: Path | None) -> str:
     """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
-    folder = path or _default()
+    folder = path or default_place()
     if kind_at(folder) is not None:
         return yaml.safe_dump(_open(folder, verify=False).manifest["settings"], sort_keys=False)
     from mtkit.configfile import dump_config, load_config
@@ -41,7 +39,7 @@ def _settings(path: Path | None) -> str:
 
 
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:
-    folder = path or _default()
+    folder = path or default_place()
     if kind_at(folder) is not None:
         yield from _artifact(_open(folder, verify=verify), with_settings=True, verified=verify)
         return
@@ -53,10 +51,6 @@ def _describe(path: Path | None, verify: bool) -> Iterator[str]:
     for part in parts:
         yield from _artifact(_open(part, verify=verify), with_settings=False, verified=verify)
     yield from progress
-
-
-def _default() -> Path:
-    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
 
 
 def _open(path: Path, *, verify: bool) -> Artifact:

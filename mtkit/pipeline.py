@@ -13,7 +13,7 @@ from mtkit.config import Config, Corpus
 from mtkit.configfile import save_config
 from mtkit.decoding import Translator
 from mtkit.report import data, progress, say
-from mtkit.scoring.metrics import METRICS
+from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer import train_tokenizer
 from mtkit.training import train
 
@@ -71,14 +71,9 @@ def _translate(translator: Translator, lines: list[str]) -> Iterator[str]:
 
 
 def _scores(hypotheses: list[str], references: list[str], language: str | None) -> dict[str, Any]:
-    scores = [
-        metric.compute(hypotheses, references, language)
-        for metric in METRICS.values()
-        if language or not metric.needs_language
-    ]
     return {
         score.name: {"score": round(score.value, 4), "signature": score.signature}
-        for score in scores
+        for score in evaluate(hypotheses, references, language).values()
     }
 
 

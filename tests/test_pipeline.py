@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,12 @@ from mtkit.tokenizer import train_tokenizer
 from mtkit.training import train
 from tasks import tiny_config, write_reversal_task
 
-LEARN = {
-    "transformer": {
-        "steps": 700,
-        "warmup": 100,
-        "schedule": {"kind": "inverse_sqrt", "peak": 4e-3},
-    },
-    "seq2seq": {"steps": 400, "warmup": 50},
+LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "transformer": (
+        {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
+        {"steps": 700, "warmup": 100, "schedule": {"kind": "inverse_sqrt", "peak": 4e-3}},
+    ),
+    "seq2seq": ({"d_model": 64, "dropout": 0.0}, {"steps": 400, "warmup": 50}),
 }
 
 
@@ -29,16 +29,10 @@ def test_a_reversing_task_is_learnt_to_bleu_above_95(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_reversal_task(tmp_path, train=3000)
+    model, training = LEARN[kind]
+    often = {"label_smoothing": 0.0, "validate_every": 100, "save_every": 200}
     config = tiny_config(
-        tmp_path,
-        kind,
-        batching={"max_tokens": 1024},
-        model={
-            "d_model": 64,
-            "dropout": 0.0,
-            **({"heads": 4, "ffn": 128} if kind == "transformer" else {}),
-        },
-        training={**LEARN[kind], "label_smoothing": 0.0, "validate_every": 100, "save_every": 200},
+        tmp_path, kind, batching={"max_tokens": 1024}, model=model, training=training | often
     )
     train_tokenizer(config)
     build_batches(config)

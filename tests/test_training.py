@@ -22,7 +22,7 @@ from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models import build_model
 from mtkit.models.weights import copied_weights
 from mtkit.terms import BOS, EOS, PAD, Batch
-from mtkit.tokenizer import train_tokenizer
+from mtkit.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training import train
 from mtkit.training.journal import Journal
 from mtkit.training.state import TrainState, Validation, build_optimizer, is_stalled, rank
@@ -323,6 +323,17 @@ def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Con
     )
     for name in base:
         torch.testing.assert_close(base[name], tuned[name])
+
+
+def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", "base"))
+    tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
+    tuned = tuned.model_copy(update={"run": "tuned"})
+    taken = train_tokenizer(tuned)
+    assert Tokenizer.load(taken.path).is_same_as(Tokenizer.load(Path("base/model")))
+    assert train_tokenizer(tuned).identity == taken.identity
+    build_batches(tuned)
+    assert train(tuned).report["steps"] == 12
 
 
 def test_fine_tuning_with_another_tokenizer_is_refused(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import transformer
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import create, find_model, write_json
 from mtkit.config import (
     DecodingSettings,
     ModelConfig,
@@ -26,7 +26,7 @@ from mtkit.config import (
     SamplingSettings,
     Seq2SeqSettings,
 )
-from mtkit.decoding import Translator, find_model, translate
+from mtkit.decoding import Translator, translate
 from mtkit.errors import UserError
 from mtkit.models import Decoded, TranslationModel, build_model
 from mtkit.models.weights import save_weights, weights_of

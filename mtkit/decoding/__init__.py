@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mtkit.decoding.beam import beam_search
-from mtkit.decoding.model import find_model
 from mtkit.decoding.translate import translate
 from mtkit.decoding.translator import Translation, Translator
 
 load = Translator.load
 
-__all__ = ["Translation", "Translator", "beam_search", "find_model", "load", "translate"]
+__all__ = ["Translation", "Translator", "beam_search", "load", "translate"]

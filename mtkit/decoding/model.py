@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import MANIFEST, Artifact, hash_file, open_artifact
+from mtkit.artifacts import Artifact, find_model, hash_file
 from mtkit.config import DecodingSettings, ModelConfig
 from mtkit.device import pick_device
 from mtkit.errors import UserError
@@ -17,21 +16,7 @@ from mtkit.models import TranslationModel, build_model
 from mtkit.models.weights import load_weights
 from mtkit.tokenizer import Tokenizer
 
-LATEST = "runs/latest"
-"""What training leaves behind: the last run of this directory."""
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-
-
-def find_model(path: str | Path | None) -> Artifact:
-    """The model in a run or a model folder; without a path $MTKIT_MODEL, else the last run here.
-
-    Raises UserError where there is none.
-    """
-    place = Path(path or os.environ.get("MTKIT_MODEL") or LATEST)
-    for folder in (place / "model", place):
-        if (folder / MANIFEST).is_file():
-            return open_artifact(folder, "model")
-    raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
 
 
 def load_model(

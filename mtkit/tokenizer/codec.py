@@ -46,6 +46,10 @@ class Tokenizer:
     def file_names(self) -> list[str]:
         return list(self._models)
 
+    def is_same_as(self, other: Tokenizer) -> bool:
+        """Whether both make the same ids of everything."""
+        return self._models == other._models
+
     def copy_to(self, folder: Path) -> None:
         """Writes the files into `folder`, byte for byte."""
         for name, model in self._models.items():

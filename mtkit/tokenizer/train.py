@@ -14,13 +14,13 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.artifacts import Artifact, create, find_current, find_model, open_artifact
 from mtkit.batching.corpus import corpus_identity, read_pairs
 from mtkit.config import Config, Corpus, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
 from mtkit.terms import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET
+from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
 
 LONGEST = 2000
 """Characters of a training line; longer ones are cut, as SentencePiece drops or fails on them."""
@@ -34,9 +34,12 @@ STRIDE = 10_000
 def train_tokenizer(config: Config) -> Artifact:
     """The artifact `RUN/tokenizer`, made unless it is up to date.
 
+    With `training.init_from` it is a copy of that model's tokenizer.
     Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
     path = Path(config.run) / "tokenizer"
+    if config.training.init_from is not None:
+        return _take_over(path, config.training.init_from)
     settings = {**config.tokenizer.model_dump(), "seed": config.seed}
     inputs = {"train": corpus_identity(config.data.train)}
     if current := find_current(path, "tokenizer", settings, inputs):
@@ -51,6 +54,19 @@ def train_tokenizer(config: Config) -> Artifact:
             report[name] = _write_vocabulary(model, (folder / name).with_suffix(".vocab"))
     sizes = " and ".join(f"{size:,}" for name, size in report.items() if name.endswith(".model"))
     say(f"tokenizer: {sizes} subwords from {len(sample):,} lines per side")
+    return open_artifact(path, "tokenizer")
+
+
+def _take_over(path: Path, model: str) -> Artifact:
+    """The tokenizer of a model to fine-tune, whose ids its weights know."""
+    artifact = find_model(model)
+    settings, inputs = {"of": "model"}, {"model": artifact.identity}
+    if current := find_current(path, "tokenizer", settings, inputs):
+        say("tokenizer: up to date")
+        return current
+    with create(path, "tokenizer", settings, inputs) as folder:
+        Tokenizer.load(artifact.path).copy_to(folder)
+    say(f"tokenizer: that of {artifact.path}")
     return open_artifact(path, "tokenizer")
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from mtkit.artifacts import Artifact, create, open_artifact, write_json
+from mtkit.artifacts import Artifact, create, find_model, open_artifact, write_json
 from mtkit.config import ModelConfig
-from mtkit.decoding.model import find_model
 from mtkit.errors import UserError
 from mtkit.models import TranslationModel
 from mtkit.models.weights import load_weights, save_weights
@@ -80,12 +79,12 @@ def _best_weights(
 def initialise_from(path: str, model: TranslationModel, tokenizer: Tokenizer) -> None:
     """Fills a new model with the weights of a trained one: fine-tuning.
 
-    Raises UserError if that one is of another shape or reads another vocabulary.
+    Raises UserError if that one is of another shape or has another tokenizer.
     """
     artifact = find_model(path)
-    if Tokenizer.load(artifact.path) != tokenizer:
+    if not Tokenizer.load(artifact.path).is_same_as(tokenizer):
         raise UserError(
             f"training.init_from: {artifact.path} has another tokenizer than this run: "
-            "delete the run's tokenizer and rerun `mtkit train-spm`, which takes over the model's"
+            "`mtkit train-spm` with this setting takes over the model's"
         )
     load_weights(model, artifact.path / "model.safetensors")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mtkit.artifacts import Artifact, find_current, open_artifact
+from mtkit.artifacts import LATEST, Artifact, find_current, open_artifact
 from mtkit.batching import Batches, open_batches, plan_epoch
 from mtkit.config import Config
 from mtkit.device import pick_device
@@ -158,11 +158,10 @@ def _settings(config: Config, left_out: frozenset[str]) -> dict[str, Any]:
 
 def _link_latest(run: Path) -> None:
     """Names the run as the one that `mtkit translate` takes by default in this directory."""
-    link = Path("runs/latest")
-    if link.is_symlink():
-        link.unlink()
-    if link.exists():
-        warn(f"{link} is no symlink: left alone; name the model with -m")
+    if LATEST.is_symlink():
+        LATEST.unlink()
+    if LATEST.exists():
+        warn(f"{LATEST} is no symlink: left alone; name the model with -m")
         return
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(os.path.relpath(run, link.parent))
+    LATEST.parent.mkdir(exist_ok=True)
+    LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
