@@ -8,9 +8,9 @@ from typing import Any
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact
 from mtkit.batching import build_batches
-from mtkit.batching.corpus import corpus_identity, read_pairs
 from mtkit.config import Config, Corpus
 from mtkit.configfile import save_config
+from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.decoding import Translator
 from mtkit.report import data, progress, say
 from mtkit.scoring.metrics import evaluate

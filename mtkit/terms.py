@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Ids of the special symbols: fixed in every tokenizer, hence in every model."""
+from mtkit.symbols import PAD
 
 SourceIds = Int[Tensor, "B S"]
 SourceMask = Bool[Tensor, "B S"]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mtkit.config import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models import TranslationModel, build_model
-from mtkit.terms import EOS, PAD
+from mtkit.symbols import EOS, PAD
 
 VOCAB = 30
 

@@ -16,7 +16,7 @@ from mtkit.config import DecodingSettings
 from mtkit.decoding import beam_search
 from mtkit.decoding.beam import Hypotheses
 from mtkit.models import TranslationModel
-from mtkit.terms import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 
 VOCABULARY = 7
 SYMBOLS = [symbol for symbol in range(VOCABULARY) if symbol not in (PAD, BOS, EOS)]

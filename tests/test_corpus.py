@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mtkit.batching.corpus import Pair, corpus_identity, read_lines, read_pairs
 from mtkit.config import Corpus
+from mtkit.corpus import Pair, corpus_identity, read_pairs
+from mtkit.corpus.files import read_lines
 from mtkit.errors import UserError
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)

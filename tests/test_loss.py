@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.terms import PAD
+from mtkit.symbols import PAD
 from mtkit.training.loss import CHUNK, projected_cross_entropy
 
 

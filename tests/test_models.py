@@ -15,7 +15,7 @@ from mtkit.errors import UserError
 from mtkit.models import build_model, select
 from mtkit.models.layers import Dropout
 from mtkit.models.weights import load_weights, save_weights, weights_of
-from mtkit.terms import PAD
+from mtkit.symbols import PAD
 from mtkit.training.loss import projected_cross_entropy
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)

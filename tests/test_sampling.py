@@ -12,7 +12,7 @@ from mtkit.decoding import beam_search, sampling
 from mtkit.decoding.beam import Hypotheses
 from mtkit.decoding.sampling import Key, sample
 from mtkit.models import TranslationModel
-from mtkit.terms import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 
 SOURCE = sources([6, 3, 4])
 KEYS: list[Key] = [(7, 0), (8, 0), (8, 1)]

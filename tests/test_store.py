@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.batching import Store, load_batch, prefetch
+from mtkit.batching import Store
 from mtkit.batching.store import StoreWriter, token_dtype
 from mtkit.errors import UserError
-from mtkit.terms import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.training.loader import load_batch, prefetch
 
 Sides = tuple[list[int], list[int]]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mtkit.artifacts import Artifact
 from mtkit.config import Config
 from mtkit.errors import UserError
-from mtkit.terms import BOS, EOS, PAD, UNK
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer import Tokenizer, train_tokenizer
 from mtkit.tokenizer import train as training
 

@@ -21,7 +21,8 @@ from mtkit.config import Config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models import build_model
 from mtkit.models.weights import copied_weights
-from mtkit.terms import BOS, EOS, PAD, Batch
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.terms import Batch
 from mtkit.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training import train
 from mtkit.training.journal import Journal

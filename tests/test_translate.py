@@ -30,7 +30,7 @@ from mtkit.decoding import Translator, translate
 from mtkit.errors import UserError
 from mtkit.models import Decoded, TranslationModel, build_model
 from mtkit.models.weights import save_weights, weights_of
-from mtkit.terms import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer import Tokenizer
 
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]

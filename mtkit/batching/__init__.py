@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mtkit.batching.build import Batches, build_batches, open_batches
-from mtkit.batching.loader import load_batch, prefetch
 from mtkit.batching.plan import plan_epoch
 from mtkit.batching.store import Store
 
@@ -11,8 +10,6 @@ __all__ = [
     "Batches",
     "Store",
     "build_batches",
-    "load_batch",
     "open_batches",
     "plan_epoch",
-    "prefetch",
 ]

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact, write_json
-from mtkit.batching.corpus import Pair, corpus_identity, listed, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.batching.store import Store, StoreWriter
 from mtkit.config import Config
+from mtkit.corpus import Pair, corpus_identity, listed, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer

@@ -15,10 +15,10 @@ from multiprocessing.context import BaseContext
 
 import numpy as np
 
-from mtkit.batching.corpus import Pair
 from mtkit.batching.filters import Duplicates, Rule, Rules, is_blank, length_rules
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config import BatchingSettings
+from mtkit.corpus import Pair
 from mtkit.errors import MtkitError
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from mtkit.config import DecodingSettings
 from mtkit.models import TranslationModel, select
-from mtkit.terms import BOS, EOS, PAD, SourceIds
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.terms import SourceIds
 
 NEVER = float("-inf")
 

@@ -18,7 +18,8 @@ from torch import Tensor
 from mtkit.config import DecodingSettings, SamplingSettings
 from mtkit.decoding.beam import NEVER, Hypotheses, allowed_log_probs, in_order
 from mtkit.models import TranslationModel, select
-from mtkit.terms import BOS, EOS, PAD, SourceIds
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.terms import SourceIds
 
 Key = tuple[int, ...]
 """What tells a sentence from all others: the number of its line, and of the part of the line."""

@@ -22,7 +22,7 @@ from mtkit.decoding.sampling import Key, sample
 from mtkit.decoding.splitting import join_parts, split_line
 from mtkit.errors import UserError
 from mtkit.models import TranslationModel
-from mtkit.terms import EOS, PAD
+from mtkit.symbols import EOS, PAD
 from mtkit.tokenizer import Tokenizer
 
 

@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.config import Tie
-from mtkit.terms import PAD, Hidden, Logits, SourceIds, SourceMask, TargetIds
+from mtkit.symbols import PAD
+from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 Tree = TypeVar("Tree")
 

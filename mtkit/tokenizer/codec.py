@@ -11,7 +11,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.errors import UserError
-from mtkit.terms import BOS, EOS, PAD, UNK
+from mtkit.symbols import BOS, EOS, PAD, UNK
 
 JOINT = "spm.model"
 SOURCE, TARGET = "spm.source.model", "spm.target.model"

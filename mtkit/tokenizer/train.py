@@ -15,11 +15,11 @@ from typing import Any
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, find_current, find_model, open_artifact
-from mtkit.batching.corpus import corpus_identity, read_pairs
 from mtkit.config import Config, Corpus, TokenizerSettings
+from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
-from mtkit.terms import BOS, EOS, PAD, UNK
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
 
 LONGEST = 2000

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.terms import PAD
+from mtkit.symbols import PAD
 
 CHUNK = 512
 """Tokens whose logits exist at once: large enough for the matrix products, small for the caches."""

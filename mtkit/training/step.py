@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from mtkit.batching import Batches, load_batch, plan_epoch, prefetch
+from mtkit.batching import Batches, plan_epoch
 from mtkit.config import Config
 from mtkit.errors import MtkitError
 from mtkit.models import TranslationModel
 from mtkit.terms import Batch
+from mtkit.training.loader import load_batch, prefetch
 from mtkit.training.loss import projected_cross_entropy
 from mtkit.training.schedule import learning_rate
 from mtkit.training.state import TrainState

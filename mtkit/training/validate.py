@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtkit.batching import Batches, load_batch, plan_epoch
+from mtkit.batching import Batches, plan_epoch
 from mtkit.config import Config
 from mtkit.decoding import Translator
 from mtkit.models import TranslationModel
@@ -18,6 +18,7 @@ from mtkit.models.weights import assign_weights, copied_weights
 from mtkit.report import say
 from mtkit.scoring import corpus_bleu, corpus_chrf
 from mtkit.tokenizer import Tokenizer
+from mtkit.training.loader import load_batch
 from mtkit.training.loss import projected_cross_entropy
 from mtkit.training.state import Validation
 from mtkit.training.step import DTYPES

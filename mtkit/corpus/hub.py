@@ -16,8 +16,8 @@ import datasets
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from mtkit.artifacts import hash_file
-from mtkit.batching.corpus import Pair, text_at
 from mtkit.config import DatasetCorpus
+from mtkit.corpus.pair import Pair, text_at
 from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")

@@ -1,4 +1,4 @@
-"""Sentence pairs from files or datasets, streamed: text in parallel files, tables, `datasets`.
+"""Sentence pairs from files, streamed: two parallel texts, or a table, plain or gzip.
 
 Only a line feed ends a line. Sides of unequal length are an error, counted to the end of both.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
 
-from mtkit.artifacts import hash_file, sha256_of
-from mtkit.config import Corpus, Paths, TableCorpus, TextCorpus
+from mtkit.config import Paths, TableCorpus, TextCorpus
+from mtkit.corpus.pair import Pair, text_at
 from mtkit.errors import UserError
 from mtkit.report import warn
 
@@ -25,40 +24,6 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DEMO = "demo:"
 
 Columns = tuple[str | int, str | int]
-
-
-class Pair(NamedTuple):
-    """A sentence and its translation, and where they come from."""
-
-    source: str
-    target: str
-    corpus: int
-    """Index in the list of corpora."""
-    file: str
-    line: int
-
-    @property
-    def where(self) -> str:
-        return f"{PurePath(self.file).name}:{self.line}"
-
-
-def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
-    """All pairs, corpus after corpus; UserError for what cannot be read, paired, or is empty."""
-    for index, corpus in enumerate(listed(corpora)):
-        pair = None
-        for pair in _pairs(corpus, index):
-            yield pair
-        if pair is None:
-            raise UserError(f"{_name(corpus)}: empty: give a corpus with at least one pair")
-
-
-def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
-    """Hash of the content and of the columns taken; paths and weights do not enter."""
-    return sha256_of([_content(corpus) for corpus in listed(corpora)])
-
-
-def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
-    return corpora if isinstance(corpora, list) else [corpora]
 
 
 def resolve(path: str) -> Path:
@@ -89,38 +54,10 @@ def read_lines(path: str) -> Iterator[str]:
         warn(f"{path}:{first_invalid}: invalid UTF-8 replaced ({invalid} such lines in the file)")
 
 
-def text_at(record: Any, column: str, where: str) -> str:
-    """The text of a record at a column, inside records with dots, as one line."""
-    value = record
-    for key in column.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            known = ", ".join(_columns(record)) or "none"
-            raise UserError(f"{where}: no column {column!r}; there are: {known}")
-        value = value[key]
-    if not isinstance(value, str):
-        raise UserError(f"{where}: column {column!r} holds {type(value).__name__}, not text")
-    # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
-    return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
-
-
-def _pairs(corpus: Corpus, index: int) -> Iterator[Pair]:
-    match corpus:
-        case TextCorpus():
-            return _text_pairs(corpus, index)
-        case TableCorpus():
-            return _table_pairs(corpus, index)
-        case _:
-            from mtkit.batching import hub  # `datasets` takes seconds to import
-
-            return hub.read_pairs(corpus, index)
-
-
-def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
-    sources, targets = _paths(corpus.source), _paths(corpus.target)
+def text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
+    sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
-        raise UserError(
-            f"{_name(corpus)}: {len(sources)} source files for {len(targets)} target files"
-        )
+        raise UserError(f"data: {len(sources)} source files for {len(targets)} target files")
     for source, target in zip(sources, targets, strict=True):
         yield from _parallel_pairs(source, target, index)
 
@@ -138,9 +75,9 @@ def _parallel_pairs(source_path: str, target_path: str, index: int) -> Iterator[
         yield Pair(source, target, index, source_path, line)
 
 
-def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
+def table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
     columns = (corpus.source_column, corpus.target_column)
-    for path in _paths(corpus.table):
+    for path in listed_paths(corpus.table):
         pair_in = _table_format(path, columns)
         for number, line in enumerate(read_lines(path), 1):
             source, target = pair_in(line, columns, f"{path}:{number}")
@@ -178,15 +115,8 @@ def _table_format(path: str, columns: Columns) -> Callable[[str, Columns, str], 
             raise UserError(f"{path}: a table is .tsv or .jsonl, plain or .gz, not {other!r}")
 
 
-def _columns(record: Any, prefix: str = "") -> list[str]:
-    """Names of all columns, those inside records with dots."""
-    if not isinstance(record, Mapping):
-        return [prefix.removesuffix(".")] if prefix else []
-    return [name for key in record for name in _columns(record[key], f"{prefix}{key}.")]
-
-
 def _open(path: str) -> BufferedReader:
-    file = _existing(path)
+    file = existing(path)
     zipped = file.suffix == ".gz"
     try:
         with file.open("rb") as start:
@@ -196,7 +126,7 @@ def _open(path: str) -> BufferedReader:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
-def _existing(path: str) -> Path:
+def existing(path: str) -> Path:
     """The file meant, which is there."""
     file = resolve(path)
     if not file.exists():
@@ -206,31 +136,5 @@ def _existing(path: str) -> Path:
     return file
 
 
-def _content(corpus: Corpus) -> Any:
-    match corpus:
-        case TextCorpus():
-            return [
-                [hash_file(_existing(path)) for path in _paths(side)]
-                for side in (corpus.source, corpus.target)
-            ]
-        case TableCorpus():
-            columns = [corpus.source_column, corpus.target_column]
-            return [[hash_file(_existing(path)) for path in _paths(corpus.table)], columns]
-        case _:
-            from mtkit.batching import hub
-
-            return hub.content(corpus)
-
-
-def _paths(paths: Paths) -> list[str]:
+def listed_paths(paths: Paths) -> list[str]:
     return [paths] if isinstance(paths, str) else paths
-
-
-def _name(corpus: Corpus) -> str:
-    match corpus:
-        case TextCorpus():
-            return f"{', '.join(_paths(corpus.source))} and {', '.join(_paths(corpus.target))}"
-        case TableCorpus():
-            return ", ".join(_paths(corpus.table))
-        case _:
-            return corpus.dataset

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from mtkit.batching.store import Store
-from mtkit.terms import BOS, EOS, PAD, Batch
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.terms import Batch
 
 Item = TypeVar("Item")
 

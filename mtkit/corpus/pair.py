@@ -1,0 +1,45 @@
+"""A sentence pair, and how its text is taken out of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from mtkit.errors import UserError
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, and where they come from."""
+
+    source: str
+    target: str
+    corpus: int
+    """Index in the list of corpora."""
+    file: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line}"
+
+
+def text_at(record: Any, column: str, where: str) -> str:
+    """The text of a record at a column, inside records with dots, as one line."""
+    value = record
+    for key in column.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            known = ", ".join(_columns(record)) or "none"
+            raise UserError(f"{where}: no column {column!r}; there are: {known}")
+        value = value[key]
+    if not isinstance(value, str):
+        raise UserError(f"{where}: column {column!r} holds {type(value).__name__}, not text")
+    # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
+    return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
+
+
+def _columns(record: Any, prefix: str = "") -> list[str]:
+    """Names of all columns, those inside records with dots."""
+    if not isinstance(record, Mapping):
+        return [prefix.removesuffix(".")] if prefix else []
+    return [name for key in record for name in _columns(record[key], f"{prefix}{key}.")]
