@@ -241,6 +241,21 @@ def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
     assert longer.identity != before.identity
 
 
+def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Journal.add
+
+    def add_and_interrupt(self: Journal, report: Any) -> None:
+        add(self, report)
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Journal, "add", add_and_interrupt)
+        train(fresh("transformer"))
+    assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
+
+
 def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]) -> None:
     model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
     assert model.report["epochs"] == 2

@@ -12,7 +12,7 @@ import torch
 
 from mtkit.artifacts import LATEST, Artifact, find_current, open_artifact
 from mtkit.batching import Batches, open_batches, plan_epoch
-from mtkit.config import Config
+from mtkit.config import Config, TrainingSettings
 from mtkit.device import pick_device
 from mtkit.errors import UserError
 from mtkit.models import build_model
@@ -88,14 +88,13 @@ def _train(
                 journal.log_step()
             validate = state.step % training.validate_every == 0 or at_end
             if validate:
-                state.validations.append(validator(state.model, state.weights(), state.step))
-                journal.log_validation(state.validations[-1], training.best_by)
+                _validate(state, validator, journal)
             if state.step % training.save_every == 0 or validate or stop.received:
-                checkpoints.save(state)
-                checkpoints.prune(
-                    state.validations, training.best_by, training.keep, training.average
-                )
+                _save(state, checkpoints, training)
                 stop.raise_if_received()
+        if not state.validations:  # an interrupted run, of which fewer steps are asked for now
+            _validate(state, validator, journal)
+            _save(state, checkpoints, training)
     return write_model(run / "model", state, checkpoints, validator, settings, inputs)
 
 
@@ -115,6 +114,16 @@ def _fresh_state(config: Config, tokenizer: Tokenizer) -> TrainState:
         precision,
         average=copied_weights(model) if training.ema is not None else None,
     )
+
+
+def _validate(state: TrainState, validator: Validator, journal: Journal) -> None:
+    state.validations.append(validator(state.model, state.weights(), state.step))
+    journal.log_validation(state.validations[-1], validator.config.training.best_by)
+
+
+def _save(state: TrainState, checkpoints: Checkpoints, training: TrainingSettings) -> None:
+    checkpoints.save(state)
+    checkpoints.prune(state.validations, training.best_by, training.keep, training.average)
 
 
 def _announce(config: Config, state: TrainState, *, resumed: bool) -> None:
