@@ -48,10 +48,13 @@ def test_mtkit_commands_parse(words: list[str], capsys: pytest.CaptureFixture[st
 
 
 def test_every_override_that_is_shown_holds() -> None:
-    overrides = re.findall(r"--set (\S+=[^\s`]+)", README)
-    assert overrides
-    for override in overrides:
-        load_config(ROOT / "configs/transformer-base.yaml", [override])
+    shown = [line for line in README.split("\n") if "--set " in line]
+    assert shown
+    for line in shown:
+        config = re.search(r"-c (\S+\.yaml)", line)
+        path = ROOT / (config[1] if config else "configs/transformer-base.yaml")
+        for override in re.findall(r"--set (\S+=[^\s`]+)", line):
+            load_config(path, [override])
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
