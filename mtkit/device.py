@@ -10,7 +10,8 @@ from mtkit.errors import UserError
 
 KERNELS_KEPT = "64"
 """oneDNN keeps a kernel per shape of matrix, 1024 of them. No two batches have the same shape, so
-most are never used again: on Multi30k this many cost 3 % of the time and save a third of the memory.
+most are never used again: on Multi30k this many cost 3 % of the time and save a third of the
+memory.
 """
 
 
