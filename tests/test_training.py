@@ -349,7 +349,12 @@ def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Con
     assert Tokenizer.load(taken.path).is_same_as(Tokenizer.load(Path("base/model")))
     assert train_tokenizer(tuned).identity == taken.identity
     build_batches(tuned)
-    assert train(tuned).report["steps"] == 12
+    first = train(tuned)
+    assert first.report["steps"] == 12
+    Path("base").rename("moved")
+    moved = tuned.training.model_copy(update={"init_from": "moved"})
+    assert train(tuned.model_copy(update={"training": moved})).identity == first.identity
+    assert "base" not in json.dumps(dict(first.manifest))
 
 
 def test_fine_tuning_with_another_tokenizer_is_refused(

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mtkit.artifacts import LATEST, Artifact, find_current, open_artifact
+from mtkit.artifacts import LATEST, Artifact, find_current, find_model, open_artifact
 from mtkit.batching import Batches, open_batches, plan_epoch
 from mtkit.config import Config, TrainingSettings
 from mtkit.device import pick_device
@@ -28,9 +28,9 @@ from mtkit.training.step import train_steps
 from mtkit.training.validate import Validator
 
 NOT_IN_THE_MODEL = frozenset(
-    {"device", "log_every", "save_every", "keep", "tensorboard", "sample_translations"}
+    {"device", "log_every", "save_every", "keep", "tensorboard", "sample_translations", "init_from"}
 )
-"""Training settings that change nothing in what is trained."""
+"""Training settings that change nothing in what is trained, and a path: its model is an input."""
 HOW_FAR = frozenset({"steps", "epochs", "patience", "average"})
 """Those that only say how far to go: a run is resumed with other values, too."""
 
@@ -47,6 +47,8 @@ def train(config: Config) -> Artifact:
     if data.artifact.manifest["inputs"]["tokenizer"] != tokenizer.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
+    if config.training.init_from is not None:
+        inputs["init_from"] = find_model(config.training.init_from).identity
     settings = _settings(config, NOT_IN_THE_MODEL) | {"decoding": config.decoding.model_dump()}
     model = find_current(run / "model", "model", settings, inputs)
     if model is None:
