@@ -4,13 +4,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test check fix schema multi30k clean
+.PHONY: demo test crash-test hostile-test check fix schema multi30k clean
 
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
+
+# Campaigns: what the tests sample, at full length. Some minutes each.
+crash-test: $(INSTALLED)
+	$(BIN)/python -m pytest -m campaign -rP tests/test_crashes.py
+
+hostile-test: $(INSTALLED)
+	$(BIN)/python -m pytest -m campaign -rP tests/test_hostile_artifacts.py tests/test_nasty_data.py
 
 check: $(INSTALLED)
 	$(BIN)/ruff check

@@ -3,6 +3,10 @@
 A stage writes into a temporary sibling, which is renamed at the end. Two hashes name an artifact:
 `request` says what was asked (kind, format, settings, identities of the inputs) and is equal on any
 machine; `identity` adds the hashes of the files, and is what later stages record as their input.
+
+An artifact may come from anybody: all that is read of it are the plain files in its own folder, and
+JSON that is small, flat and text. A process may die at any moment: whatever it leaves behind, the
+next one finds the older artifact, the newer one, or none, and clears away the rest.
 """
 
 from __future__ import annotations
@@ -12,9 +16,10 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
 from mtkit import __version__
@@ -32,6 +37,10 @@ COMMANDS: Mapping[Kind, str] = {
     "model": "mtkit train",
     "test": "mtkit run",
 }
+LARGEST_JSON = 1 << 24
+"""Bytes; a manifest has some thousands."""
+DEEPEST_JSON = 32
+"""Levels; settings have five."""
 
 
 @dataclass(frozen=True)
@@ -81,29 +90,48 @@ def create(
     """Yields an empty folder to fill; leaves it complete at `path`, or leaves nothing.
 
     `report` may be filled until the block ends. An older artifact at `path` is replaced only when
-    the new one is complete.
+    the new one is complete and on the disk. Raises OSError naming what could not be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
-    _remove(partial)
-    partial.mkdir(parents=True)
+    partial, old = (path.with_name(f".{path.name}.{what}") for what in ("partial", "old"))
+    _put_back(old, path)
+    _delete(partial)
     try:
-        yield partial
-        _write_manifest(partial, kind, settings, inputs, report or {})
-        old = path.with_name(f".{path.name}.old")
-        _remove(old)
-        if path.exists():
+        partial.mkdir(parents=True)
+        with _named(path):
+            yield partial
+            _write_manifest(partial, kind, settings, inputs, report or {})
+        _delete(old)
+        if os.path.lexists(path):
             path.rename(old)
         partial.rename(path)
-        _remove(old)
-    except BaseException as error:
-        _remove(partial)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk, in a write
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        _sync(path.parent)
+        _delete(old)
+    except BaseException:
+        with suppress(OSError):  # the first failure tells more; what is left, the next run removes
+            _put_back(old, path)
+            _delete(partial)
         raise
 
 
+def remove(path: Path) -> None:
+    """Deletes an artifact, if there is one: at once for whoever looks, then from the disk."""
+    partial = path.with_name(f".{path.name}.partial")
+    _delete(partial)
+    if os.path.lexists(path):
+        path.rename(partial)
+    _delete(partial)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Removes what killed processes left of the artifacts in `folder`: half made, half deleted."""
+    for old in folder.glob(".*.old"):
+        _put_back(old, old.with_name(old.stem.removeprefix(".")))
+    for leftover in [*folder.glob(".*.partial"), *folder.glob(".*.old")]:
+        _delete(leftover)
+
+
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
-    """The complete artifact at `path`; sizes are always checked, hashes with `verify`.
+    """The complete artifact at `path`; sizes are always checked, hashes of files with `verify`.
 
     Raises UserError where there is none, or one of another kind or format, or a damaged one.
     """
@@ -115,16 +143,21 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
             f"{path}: format {manifest['format']}; this mtkit reads {FORMAT}: "
             f"remake it with `{COMMANDS[kind]}`"
         )
-    for name, facts in manifest["files"].items():
-        file = path / name
-        if Path(name).name != name or not file.is_file() or file.stat().st_size != facts["bytes"]:
-            raise UserError(f"{file}: missing or of another size: remake with `{COMMANDS[kind]}`")
-        if verify and hash_file(file) != facts["sha256"]:
-            raise UserError(f"{file}: damaged (its sha256 is not the manifest's)")
     request = request_of(kind, manifest["settings"], manifest["inputs"])
     identity = sha256_of({"request": request, "files": manifest["files"]})
-    if verify and (request, identity) != (manifest["request"], manifest["identity"]):
+    if (request, identity) != (manifest["request"], manifest["identity"]):
         raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
+    sizes = _sizes_of_files(path)
+    for name, facts in manifest["files"].items():
+        if sizes.get(name) != facts["bytes"]:
+            raise UserError(
+                f"{path / name}: missing or of another size: remake with `{COMMANDS[kind]}`"
+            )
+        if verify and hash_file(path / name) != facts["sha256"]:
+            raise UserError(
+                f"{path / name}: damaged (its sha256 is not the manifest's): "
+                f"copy it again, or remake it with `{COMMANDS[kind]}`"
+            )
     return Artifact(path, manifest)
 
 
@@ -134,29 +167,33 @@ def default_place() -> Path:
 
 
 def find_model(path: str | Path | None) -> Artifact:
-    """The model in a run or a model folder; None is the default place. UserError without one."""
+    """The model in a run or a model folder, verified; None is the default place.
+
+    Raises UserError without one, or where it is damaged.
+    """
     place = Path(path) if path else default_place()
     for folder in (place / "model", place):
         if (folder / MANIFEST).is_file():
-            return open_artifact(folder, "model")
+            return open_artifact(folder, "model", verify=True)
     raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
 
 
 def kind_at(path: Path) -> Kind | None:
     """What the manifest at `path` says it is, sound or damaged; None where there is none."""
     try:
-        kind: Kind = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["kind"]
-    except (OSError, ValueError, KeyError, TypeError):
+        manifest = read_json(path / MANIFEST)
+    except (OSError, UserError):
         return None
-    return kind if kind in COMMANDS else None
+    kind = manifest.get("kind") if isinstance(manifest, dict) else None
+    return next((known for known in COMMANDS if known == kind), None)
 
 
 def find_current(
     path: Path, kind: Kind, settings: Mapping[str, Any], inputs: Mapping[str, str]
 ) -> Artifact | None:
-    """The artifact at `path` if it answers this very request, else None."""
+    """The artifact at `path` if it answers this very request and is undamaged, else None."""
     try:
-        artifact = open_artifact(path, kind)
+        artifact = open_artifact(path, kind, verify=True)
     except UserError:
         return None
     wanted = request_of(kind, settings, inputs)
@@ -170,10 +207,7 @@ def _write_manifest(
     inputs: Mapping[str, str],
     report: Mapping[str, Any],
 ) -> None:
-    files = {
-        file.name: {"bytes": file.stat().st_size, "sha256": hash_file(file)}
-        for file in sorted(folder.iterdir())
-    }
+    files = {file.name: _stored(file) for file in sorted(folder.iterdir())}
     request = request_of(kind, settings, inputs)
     manifest = {
         "kind": kind,
@@ -189,32 +223,138 @@ def _write_manifest(
     write_json(folder / MANIFEST, manifest)
 
 
+def _stored(file: Path) -> dict[str, Any]:
+    """Size and hash of a file, which is on the disk then."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        return {
+            "bytes": os.fstat(opened.fileno()).st_size,
+            "sha256": hashlib.file_digest(opened, "sha256").hexdigest(),
+        }
+
+
 def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
+    """A manifest whose parts are of their types, whatever they say."""
     try:
-        manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        wanted = {"kind": str, "format": int, "settings": dict, "inputs": dict, "files": dict}
-        wanted |= {"request": str, "identity": str, "report": dict}
-        for key, type_ in wanted.items():
-            if not isinstance(manifest[key], type_):
-                raise TypeError(key)
+        manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no {kind} here: make one with `{COMMANDS[kind]}`") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path / MANIFEST}: not a manifest ({error})") from None
-    return manifest
+    match manifest:
+        case {
+            "kind": str(),
+            "format": int(),
+            "mtkit": str(),
+            "settings": dict(),
+            "inputs": dict(inputs),
+            "files": dict(files),
+            "request": str(),
+            "identity": str(),
+            "report": dict(),
+        } if all(isinstance(value, str) for value in inputs.values()) and all(
+            map(_is_size_and_hash, files.values())
+        ):
+            return dict(manifest)
+    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{COMMANDS[kind]}`")
+
+
+def _is_size_and_hash(facts: Any) -> bool:
+    match facts:
+        case {"bytes": int(), "sha256": str()}:
+            return True
+    return False
+
+
+def _sizes_of_files(folder: Path) -> dict[str, int]:
+    """Bytes of each file by its name, which is thus a name in this folder and no way out of it.
+
+    Raises UserError where there is a link, a pipe or a device, listed in the manifest or not.
+    """
+    sizes: dict[str, int] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+            elif not entry.is_dir(follow_symlinks=False):
+                raise UserError(
+                    f"{entry.path}: a link, pipe or device; an artifact has plain files only: "
+                    "copy what it points to in its place"
+                )
+    return sizes
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote; UserError for anything else, OSError where there is nothing.
+
+    Nothing but a plain file is opened, which alone is sure to end, and little memory is taken.
+    """
+    status = path.lstat()
+    if not S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
+        raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        _check_json(value, 0)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not JSON that mtkit wrote ({error})") from None
+    return value
+
+
+def _check_json(value: Any, depth: int) -> None:
+    """Raises ValueError for what would exhaust a stack later on, and for halves of characters."""
+    if depth > DEEPEST_JSON:
+        raise ValueError(f"nested more than {DEEPEST_JSON} levels deep")
+    match value:
+        case str():
+            value.encode()
+        case dict():
+            for key, inner in value.items():
+                key.encode()
+                _check_json(inner, depth + 1)
+        case list():
+            for inner in value:
+                _check_json(inner, depth + 1)
 
 
 def write_json(path: Path, value: Any) -> None:
     """Writes atomically: readers see the old file or the new one, never half of one."""
     temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("w", encoding="utf-8") as file:
+    with _named(path), temporary.open("w", encoding="utf-8") as file:
         json.dump(value, file, indent=2, ensure_ascii=False, sort_keys=True)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    _sync(path.parent)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
+def _put_back(old: Path, path: Path) -> None:
+    """Undoes the first of the two renames by which `create` replaces an artifact."""
+    if os.path.lexists(old) and not os.path.lexists(path):
+        old.rename(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Puts the names of a folder's files on the disk: a power loss does not undo a rename."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A disk that fills up in the middle of a write does not say of which file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        reason = error.strerror or f"disk full? ({error})"  # numpy gives no reason
+        raise OSError(error.errno, reason, str(path)) from error

@@ -92,13 +92,20 @@ class TokenizerSettings(Settings):
 
 
 class BatchingSettings(Settings):
-    max_tokens: PositiveInt = Field(4096, description="padded tokens of a batch, the longer side")
+    max_tokens: PositiveInt | Literal["auto"] = Field(
+        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+    )
     max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
     max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
     deduplicate: bool = Field(False, description="keep the first of equal pairs")
-    workers: NonNegativeInt = Field(0, description="processes that encode; 0: one per core")
+    workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")
 
 
+# A model may come from anybody: none is so large that building it, or searching with it, does harm.
+Depth = Annotated[PositiveInt, Field(le=256)]
+Width = Annotated[PositiveInt, Field(le=32_768)]
+Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
+Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
 
 
@@ -106,17 +113,17 @@ class TransformerSettings(Settings):
     """Vaswani et al. 2017."""
 
     kind: Literal["transformer"] = "transformer"
-    layers: PositiveInt = 6
-    encoder_layers: PositiveInt | None = Field(None, description="where it differs from `layers`")
-    decoder_layers: PositiveInt | None = Field(None, description="where it differs from `layers`")
-    d_model: PositiveInt = 512
-    ffn: PositiveInt = 2048
-    heads: PositiveInt = 8
+    layers: Depth = 6
+    encoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
+    decoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
+    d_model: Width = 512
+    ffn: Width = 2048
+    heads: Width = 8
     norm: Literal["post", "pre"] = "post"
     activation: Literal["relu", "gelu", "gated"] = Field("relu", description="gated: SwiGLU")
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    max_positions: PositiveInt = Field(1024, description="bound of learned positions")
-    neighbourhood: PositiveInt | None = Field(
+    max_positions: Length = Field(1024, description="bound of learned positions")
+    neighbourhood: Length | None = Field(
         None, description="encoder positions at most so far apart attend to each other"
     )
     tie: Tie = Field("all", description="output with target embedding, or both with source too")
@@ -138,8 +145,8 @@ class Seq2SeqSettings(Settings):
     """LSTM encoder and decoder: Sutskever 2014; attention of Bahdanau 2015 and Luong 2015."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    layers: PositiveInt = 2
-    d_model: PositiveInt = 512
+    layers: Depth = 2
+    d_model: Width = 512
     bidirectional: bool = True
     attention: Literal["dot", "general", "additive", "none"] = "general"
     input_feeding: bool = True
@@ -223,6 +230,17 @@ Optimizer = Annotated[Adam | Sgd, Field(discriminator="kind")]
 Metric = Literal["loss", "perplexity", "bleu", "chrf"]
 
 
+class SubwordSampling(Settings):
+    """Other segmentations of the same text in every epoch, in training alone.
+
+    Of a bpe tokenizer each merge is left out with probability `alpha` (BPE-dropout, Provilkov et
+    al. 2020); of a unigram one a segmentation is drawn from P(segmentation)^alpha (Kudo 2018).
+    """
+
+    alpha: float = Field(0.1, gt=0, lt=1)
+    sides: Literal["source", "target", "both"] = "both"
+
+
 class TrainingSettings(Settings):
     """Counted in updates (`steps`) or, instead, in `epochs`."""
 
@@ -236,7 +254,20 @@ class TrainingSettings(Settings):
     accumulate: PositiveInt = Field(1, description="batches per update")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
+    )
     ema: Probability | None = Field(None, description="decay of an average of the weights")
+    subword_sampling: SubwordSampling | None = None
+    max_skipped: PositiveInt = Field(
+        5, description="updates in a row that may be skipped for a loss or gradient not finite"
+    )
+    on_divergence: Literal["rollback", "stop"] = Field(
+        "rollback", description="then: back to the last checkpoint with half the rate, or end"
+    )
+    rank_timeout: PositiveFloat = Field(
+        600.0, description="seconds that ranks wait for each other before the run ends"
+    )
     log_every: PositiveInt = 50
     validate_every: PositiveInt = 500
     save_every: PositiveInt = 500
@@ -261,11 +292,13 @@ class TrainingSettings(Settings):
 
 
 class DecodingSettings(Settings):
-    beam: PositiveInt = 5
+    beam: PositiveInt = Field(5, le=10_000)
     length_penalty: float = Field(1.0, ge=0, description="alpha in log P / |y|^alpha")
-    min_length: NonNegativeInt = 0
-    max_length: PositiveInt = Field(256, description="subwords; longer input is split")
-    batch_tokens: PositiveInt = Field(1024, description="padded source tokens decoded together")
+    min_length: NonNegativeInt = Field(0, le=1_000_000)
+    max_length: Length = Field(256, description="subwords; longer input is split")
+    batch_tokens: PositiveInt = Field(
+        1024, le=10_000_000, description="padded source tokens decoded together"
+    )
 
 
 class SamplingSettings(Settings):
@@ -283,9 +316,16 @@ class ModelConfig(Settings):
     """`config.json` of a model folder: all that building and using the model needs."""
 
     model: ModelSettings
-    source_vocab: PositiveInt
-    target_vocab: PositiveInt
+    source_vocab: Vocabulary
+    target_vocab: Vocabulary
     decoding: DecodingSettings
+
+    @model_validator(mode="after")
+    def _tied_vocabularies(self) -> ModelConfig:
+        if self.model.tie == "all" and self.source_vocab != self.target_vocab:
+            vocabularies = f"vocabularies of {self.source_vocab} and {self.target_vocab}"
+            raise ValueError(f"tie: all, but {vocabularies}")
+        return self
 
     @model_validator(mode="after")
     def _positions_suffice(self) -> ModelConfig:

@@ -21,6 +21,8 @@ from mtkit.config import Config, Settings
 from mtkit.errors import MtkitError, UserError
 
 LOCAL = Path("mtkit.yaml")
+LARGEST = 10_000
+"""Settings of a file; aliases of aliases can make any number of a few lines."""
 
 
 def load_config(
@@ -63,6 +65,8 @@ def save_config(config: Config) -> None:
     path = Path(config.run) / "config.yaml"
     temporary = path.with_name(f".{path.name}.partial")
     try:
+        if path.is_file() and path.read_bytes() == dump_config(config).encode():
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(dump_config(config), encoding="utf-8")
         temporary.replace(path)
@@ -101,7 +105,11 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         if not isinstance(node, yaml.MappingNode):
             found = "a list" if isinstance(node, yaml.SequenceNode) else "text"
             raise UserError(f"{name}:1: expected settings (key: value), found {found}")
-        lines = dict(_lines(name, node, ()))
+        lines: dict[Key, int] = {}
+        for key, line in _lines(name, node, ()):  # aliases of aliases have no end
+            lines[key] = line
+            if len(lines) > LARGEST:
+                raise UserError(f"{name}: more than {LARGEST:,} settings")
         data: dict[str, Any] = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1

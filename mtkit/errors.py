@@ -21,3 +21,11 @@ class Interrupted(MtkitError):  # noqa: N818 - it is no error
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation was refused: by Python, by PyTorch on any device, or to map a file."""
+    refusals = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(text in str(error) for text in refusals)
+    )

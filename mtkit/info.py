@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
+from unicodedata import category
 
 import yaml
 
@@ -22,7 +23,7 @@ def info(path: Path | None = None, *, verify: bool = False, config: bool = False
     Raises UserError where there is nothing of the kind, or where `verify` finds damage.
     """
     text = _settings(path) if config else "\n".join(_describe(path, verify))
-    data(text.rstrip("\n") + "\n")
+    data(_harmless(text.rstrip("\n")) + "\n")
 
 
 def _settings(path: Path | None) -> str:
@@ -77,14 +78,25 @@ def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Ite
 
 def _progress(metrics: Path) -> Iterator[str]:
     """How far training is, and its last validation."""
-    records = MetricsLog(metrics).read()
+    records = _records(metrics)
     if not records:
         return
     rows = {"last step": _shown(records[-1]["step"])}
-    validations = [record for record in records if record["kind"] == "valid"]
+    validations = [record for record in records if record.get("kind") == "valid"]
     if validations:
         rows |= _flat(validations[-1] | {"kind": None}, "last validation.")
     yield from _block(f"training  {metrics}", rows)
+
+
+def _records(metrics: Path) -> list[dict[str, Any]]:
+    """Those of a step; whatever else the file holds is passed over."""
+    if not metrics.is_file():  # a pipe would keep its reader waiting
+        return []
+    try:
+        records: list[Any] = list(MetricsLog(metrics).read())
+    except RecursionError:
+        raise UserError(f"{metrics}: nested without end") from None
+    return [r for r in records if isinstance(r, dict) and isinstance(r.get("step"), int)]
 
 
 def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:
@@ -116,3 +128,12 @@ def _shown(value: Any) -> str:
         case list():
             return ", ".join(_shown(item) for item in value)
     return str(value)
+
+
+def _harmless(text: str) -> str:
+    """Without the characters by which a manifest could command the terminal that shows it."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _commands(c) else c for c in text)
+
+
+def _commands(character: str) -> bool:
+    return category(character) in ("Cc", "Cf", "Cs") and character != "\n"

@@ -12,6 +12,8 @@ from mtkit.config import Config, Corpus
 from mtkit.configfile import save_config
 from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.decoding import Translator
+from mtkit.errors import UserError
+from mtkit.lock import locked
 from mtkit.report import data, progress, say
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer import train_tokenizer
@@ -34,8 +36,11 @@ def run(config: Config) -> None:
     model = train(config)
     if config.data.test is not None:
         test = _test(config, config.data.test, model)
-        _show_samples(test.path)
-        data(_table(test))
+        try:
+            _show_samples(test.path)
+            data(_table(test))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{test.path}: not as mtkit writes it ({error!r}): delete it") from None
     say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
 
 
@@ -54,7 +59,7 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
     report: dict[str, Any] = {}
-    with create(path, "test", settings, inputs, report) as folder:
+    with locked(path.parent), create(path, "test", settings, inputs, report) as folder:
         hypotheses = list(_translate(translator, sources))
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

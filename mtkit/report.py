@@ -83,6 +83,8 @@ def drop_unwritable() -> None:
 
 
 def _line(text: str) -> None:
+    # What comes from data must not steer the terminal.
+    text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     if _bar is None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -234,6 +236,6 @@ def _line_of(record: Mapping[str, Any]) -> str:
 def _record(line: str) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return record
+    return record if isinstance(record, dict) and "step" in record else None

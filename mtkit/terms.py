@@ -39,6 +39,17 @@ class Batch:
     def source_mask(self) -> SourceMask:
         return self.source != PAD
 
+    def pinned(self) -> Batch:
+        """The same batch where a GPU can fetch it by itself, if there is one."""
+        if not torch.cuda.is_available():
+            return self
+        return Batch(
+            self.source.pin_memory(),
+            self.target_input.pin_memory(),
+            self.target_output.pin_memory(),
+            self.target_tokens,
+        )
+
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`; asynchronous where the memory is pinned."""
         return Batch(

@@ -1,8 +1,15 @@
-"""In tests signatures are checked at run time: jaxtyping binds shape letters, beartype looks."""
+"""What all tests share: signatures checked at run time, no home, and runs ready for training.
+
+jaxtyping binds shape letters, beartype looks.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
@@ -25,3 +32,38 @@ def _away_from_home(
     monkeypatch.delenv("MTKIT_MODEL", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
+
+
+if TYPE_CHECKING:
+    from mtkit.config import Config
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the corpus, and a run with its tokenizer and batches."""
+    from mtkit.batching import build_batches
+    from mtkit.tokenizer import train_tokenizer
+    from tasks import tiny_config, write_reversal_task
+
+    folder = tmp_path_factory.mktemp("task")
+    write_reversal_task(folder)
+    config = tiny_config(folder, "transformer")
+    train_tokenizer(config)
+    build_batches(config)
+    return folder
+
+
+@pytest.fixture
+def fresh(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Config]:
+    """Makes configs of runs that have everything but the training."""
+    from tasks import tiny_config
+
+    monkeypatch.chdir(tmp_path)
+
+    def make(kind: str, run: str = "run", **changes: Any) -> Config:
+        if not (tmp_path / run).exists():
+            shutil.copytree(prepared / "run", tmp_path / run)
+        config = tiny_config(prepared, kind, **changes)
+        return config.model_copy(update={"run": str(tmp_path / run)})
+
+    return make

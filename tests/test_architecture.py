@@ -21,22 +21,24 @@ MAY_IMPORT = {
     "terms": {"symbols"},
     "report": set(),
     "artifacts": {"", "errors"},
+    "lock": {"artifacts", "errors"},
     "device": {"errors"},
     "complaints": {"config"},
     "configfile": {"complaints", "config", "errors", "report"},
     "info": {"artifacts", "configfile", "errors", "report"},
     "models": {"config", "errors", "symbols", "terms"},
     "corpus": GROUND,
-    "tokenizer": GROUND | {"corpus"},
-    "batching": GROUND | {"corpus", "tokenizer"},
+    "tokenizer": GROUND | {"corpus", "lock"},
+    "batching": GROUND | {"corpus", "lock", "tokenizer"},
     "scoring": GROUND,
     "decoding": GROUND | {"device", "models", "terms", "tokenizer"},
     "training": GROUND
-    | {"batching", "decoding", "device", "models", "scoring", "terms", "tokenizer"},
+    | {"batching", "decoding", "device", "lock", "models", "scoring", "terms", "tokenizer"},
+    "bench": GROUND | {"", "batching", "configfile", "device", "models", "tokenizer", "training"},
     "pipeline": GROUND
-    | {"batching", "configfile", "corpus", "decoding", "scoring", "tokenizer", "training"},
-    "cli": {"", "batching", "config", "configfile", "decoding", "errors", "info", "pipeline"}
-    | {"report", "scoring", "tokenizer", "training"},
+    | {"batching", "configfile", "corpus", "decoding", "lock", "scoring", "tokenizer", "training"},
+    "cli": {"", "batching", "bench", "config", "configfile", "decoding", "errors", "info"}
+    | {"pipeline", "report", "scoring", "tokenizer", "training"},
     "": {"configfile", "decoding", "pipeline", "training"},
     "__main__": {"cli"},
 }

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.models import attention as attention_module
 from mtkit.models.attention import (
     AdditiveAttention,
     DotAttention,
@@ -43,7 +43,8 @@ def test_multi_head_attention_equals_torch(heads: int) -> None:
     query, memory = torch.randn(3, 5, D).double(), torch.randn(3, 7, D).double()
     mask = torch.ones(3, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    output, weights = ours(query, ours.look_at(memory), bias_of(mask)[:, None, None])
+    bias = bias_of(mask)[:, None, None]
+    output, weights = ours(query, ours.look_at(memory), bias, weights=True)
     expected, expected_weights = reference_multi_head(ours)(
         query, memory, memory, key_padding_mask=~mask, average_attn_weights=False
     )
@@ -67,15 +68,15 @@ def test_multi_head_attention_is_its_equation() -> None:
 def test_masked_self_attention_gives_the_future_no_weight_and_the_rest_sums_to_one() -> None:
     attention = MultiHeadAttention(D, 4, 0.0).double()
     x = torch.randn(2, 6, D).double()
-    _, weights = attention(x, attention.look_at(x), causal_bias(6, 0, x.device))
+    causal = causal_bias(6, 0, x.device)
+    _, weights = attention(x, attention.look_at(x), causal, weights=True)
+    assert weights is not None
     assert weights.triu(1).abs().max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 6).double())
     theirs, _ = reference_multi_head(attention)(
         x, x, x, attn_mask=torch.ones(6, 6, dtype=torch.bool).triu(1)
     )
-    torch.testing.assert_close(
-        attention(x, attention.look_at(x), causal_bias(6, 0, x.device))[0], theirs
-    )
+    torch.testing.assert_close(attention(x, attention.look_at(x), causal)[0], theirs)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 20])
@@ -92,7 +93,8 @@ def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
     position = torch.arange(length)
     band = (position - position[:, None]).abs() <= radius
     expected, _ = whole(x, whole.look_at(x), bias_of(band & real[:, None, None]))
-    output, weights = near(x, near.look_at(x), bias_of(real)[:, None, None])
+    output, weights = near(x, near.look_at(x), bias_of(real)[:, None, None], weights=True)
+    assert weights is not None
     torch.testing.assert_close(output[real], expected[real])
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, length).double())
 
@@ -100,7 +102,9 @@ def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
 def test_neighbourhood_attention_costs_no_quadratic_memory() -> None:
     attention = NeighbourhoodAttention(D, 2, 0.0, 4)
     x = torch.randn(1, 4096, D)
-    _, weights = attention(x, attention.look_at(x), bias_of(torch.ones(1, 1, 1, 4096) > 0))
+    bias = bias_of(torch.ones(1, 1, 1, 4096) > 0)
+    _, weights = attention(x, attention.look_at(x), bias, weights=True)
+    assert weights is not None
     assert weights.numel() == 2 * 4096 * 3 * 4
 
 
@@ -161,11 +165,17 @@ def test_attention_over_a_masked_position_is_attention_without_it() -> None:
         torch.testing.assert_close(masked, cut)
 
 
-def test_attention_agrees_with_the_fused_kernel_of_torch() -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_fused_kernel_that_gpus_use_gives_the_same(
+    masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attention = MultiHeadAttention(D, 4, 0.0)
     x = torch.randn(2, 5, D)
-    seen = attention.look_at(x)
-    query = attention.query(x).view(2, 5, 4, D // 4).transpose(1, 2)
-    fused = F.scaled_dot_product_attention(query, seen.key, seen.value, is_causal=True)
-    expected = attention.output(fused.transpose(1, 2).reshape(2, 5, D))
-    torch.testing.assert_close(attention(x, seen, causal_bias(5, 0, x.device))[0], expected)
+    seen, bias = attention.look_at(x), causal_bias(5, 0, x.device) if masked else None
+    expected, _ = attention(x, seen, bias)
+    monkeypatch.setattr(attention_module, "has_fused_kernel", lambda device: True)
+    fused, weights = attention(x, seen, bias)
+    assert weights is None
+    torch.testing.assert_close(fused, expected)
+    _, weights = attention(x, seen, bias, weights=True)
+    assert weights is not None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching import Store, build, build_batches, encode, open_batches
 from mtkit.batching.filters import Rule, length_rules
 from mtkit.config import BatchingSettings, Config, TokenizerSettings
+from mtkit.corpus import Pair
 from mtkit.errors import UserError
 from mtkit.tokenizer import Tokenizer, train_tokenizer
 
@@ -143,9 +150,30 @@ def test_the_result_does_not_depend_on_workers(
     pairs = [*MANY, *MANY[:20], ("", "")]
     alone = built(tmp_path, pairs, deduplicate=True, workers=1)
     monkeypatch.setattr(encode, "CHUNK", 16)
-    monkeypatch.setattr(encode, "ALONE", 2)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
+
+
+def test_pairs_are_read_no_further_than_threads_need_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
+    monkeypatch.setattr(encode, "CHUNK", 10)
+    read: list[int] = []
+
+    def pairs() -> Iterator[Pair]:
+        for line, (source, target) in enumerate(MANY, 1):
+            read.append(line)
+            yield Pair(source, target, 0, "train", line)
+
+    threads = threading.active_count()
+    chunks = encode.encode_pairs(pairs(), encode.Encoder(tokenizer, BatchingSettings(workers=2)))
+    for done in range(1, 6):
+        chunk, _ = next(chunks)
+        assert chunk[-1].line == 10 * done
+        assert len(read) <= 10 * (done + 2 * 2)
+    chunks.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == threads and gc.isenabled()
 
 
 def test_several_corpora_are_weighted_row_by_row(tmp_path: Path) -> None:
@@ -189,6 +217,41 @@ def test_a_budget_too_small_for_a_pair_is_told(tmp_path: Path) -> None:
         built(tmp_path, MANY, max_tokens=4)
     with pytest.raises(UserError, match=r"batching\.max_tokens: 40 is less than"):
         built(tmp_path, MANY, valid=[("number " * 45, "is")], max_tokens=40)
+
+
+@pytest.mark.parametrize("weight", [1, 2.5])
+def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
+    tmp_path: Path, weight: float, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", MANY, weight=weight), max_tokens=256)
+    train_tokenizer(settings)
+    build_batches(settings)
+    exact = re.search(r"an epoch: (\d+) batches", capsys.readouterr().err)
+    monkeypatch.setattr(build, "WINDOW", 120)
+    monkeypatch.setattr(build, "BLOCK", 12)
+    build_batches(settings)
+    estimate = re.search(r"an epoch: about (\d+) batches", capsys.readouterr().err)
+    assert exact and estimate
+    assert int(estimate[1]) == pytest.approx(int(exact[1]), rel=0.15)
+
+
+@given(st.integers(1, 500))
+def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "WINDOW", 100)
+        patch.setattr(build, "BLOCK", 10)
+        rows = build._sample(count)
+    assert len(set(rows)) == len(rows) == min(count, 100)
+    assert (rows[0], rows[-1]) == (0, count - 1)
+    assert np.diff(rows).min(initial=1) == 1
+    assert np.diff(rows).max(initial=1) <= max(1, count // 9)
+
+
+def test_what_is_automatic_is_not_planned_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built(tmp_path, MANY, max_tokens="auto")
+    assert "an epoch" not in capsys.readouterr().err
 
 
 def test_dropping_everything_is_told_by_rule(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tasks import tiny_config, write_reversal_task
 
 STAGES = ["train-spm", "batch", "train", "run"]
 COMMANDS = [*STAGES, "translate", "score", "info"]
+GROUPS = ["bench"]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -146,7 +147,7 @@ def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
 def test_no_command_is_a_plea_for_help(capsys: Capture) -> None:
     assert call() == 0
     listed = capsys.readouterr().out.partition("Commands:\n")[2]
-    assert sorted(line.split()[0] for line in listed.splitlines()) == sorted(COMMANDS)
+    assert sorted(line.split()[0] for line in listed.splitlines()) == sorted(COMMANDS + GROUPS)
     assert "..." not in listed
 
 

@@ -61,6 +61,18 @@ def test_gzip_is_known_by_its_content_too() -> None:
     assert list(read_lines("a.en")) == ["one"]
 
 
+def test_a_line_over_the_limit_is_empty_with_one_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mtkit.corpus.files.LONGEST_LINE", 4)
+    for name in ("a", "a.gz"):
+        content = b"abc\nabcd\nab\r\n" + b"x" * 29 + b"\n\nabcd"
+        assert list(read_lines(write(name, content))) == ["abc", "", "ab", "", "", "abcd"]
+        warning = capsys.readouterr().err
+        assert warning.count("\n") == 1
+        assert f"{name}:2: longer than" in warning and "2 such lines" in warning
+
+
 def test_invalid_utf8_is_replaced_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
     lines = list(read_lines(write("a", b"fine\nb\xffd\nb\xfed\n")))
     assert lines == ["fine", "b\ufffdd", "b\ufffdd"]
@@ -116,6 +128,13 @@ def test_tables_give_the_pairs_of_parallel_files() -> None:
     assert texts(corpus(table=["t.jsonl", "t.jsonl"], **columns)) == rows * 2
 
 
+def test_a_blank_line_of_a_table_is_a_blank_pair() -> None:
+    for name, row in (("t.tsv", "a\tb"), ("t.jsonl", '{"s": "a", "t": "b"}')):
+        columns = {"source_column": "s", "target_column": "t"} if "json" in name else {}
+        table = corpus(table=write(name, f"\n{row}\n \t\n"), **columns)
+        assert texts(table) == [("", ""), ("a", "b"), ("", "")]
+
+
 def test_a_text_of_a_record_is_one_valid_line() -> None:
     write("t.jsonl", r'{"a": "x\ny\r\n", "b": "\ud800z"}' + "\n")
     assert texts(corpus(table="t.jsonl", source_column="a", target_column="b")) == [("x y", "?z")]
@@ -137,6 +156,7 @@ def test_a_text_of_a_record_is_one_valid_line() -> None:
         ("jsonl", '{"s": "a", "u": {"t": "b"}}\n', r"x.jsonl:1: no column 't'; there are: s, u\.t"),
         ("jsonl", '["a"]\n', "x.jsonl:1: no column 's'; there are: none"),
         ("jsonl", '{"s": 1, "t": "b"}\n', "x.jsonl:1: column 's' holds int, not text"),
+        ("jsonl", "[" * 10**5, "x.jsonl:1: not JSON .maximum recursion"),
     ],
 )
 def test_faults_name_the_place(settings: Any, content: str, message: str) -> None:

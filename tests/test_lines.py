@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mtkit.decoding import lines
 from mtkit.decoding.lines import decode_lines, open_output, read_windows
 from mtkit.decoding.splitting import join_parts, split_line
 from mtkit.errors import UserError
@@ -122,6 +123,23 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"), open_output(tmp_path / "no" / "out"):
         pass
+
+
+def test_no_more_is_kept_of_a_line_than_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "HELD", 24)
+    monkeypatch.setattr(lines, "LONGEST", 5)
+    for letter in ("a", "é", "雨", "😀"):
+        stream = Chunks(f"{letter * 99}\n{letter * 5}\n{letter * 6}".encode(), cycle([7]))
+        found = list(read_windows(stream))
+        assert max(len(raw) for window in found for raw in window) <= 24
+        texts = [text for window in decode_lines(found) for text in window]
+        assert texts == [letter * 6, letter * 5, letter * 6]
+
+
+def test_a_window_is_full_with_the_bytes_of_one_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "HELD", 24)
+    stream = Chunks(b"a\n" * 3 + b"x" * 30 + b"\nb\nc", cycle([1]))
+    assert list(read_windows(stream)) == [[b"a", b"a", b"a", b"x" * 24], [b"b", b"c"]]
 
 
 LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)

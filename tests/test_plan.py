@@ -126,6 +126,7 @@ def test_padding_is_the_empty_share_of_both_rectangles(
     ]
     flat: list[Any] = [cell for line in cells for cell in line]
     assert padding(lengths, batches) == pytest.approx(1 - sum(flat) / len(flat))
+    assert padding(lengths, []) == 0
 
 
 def test_little_is_padded_on_sentences_like_captions() -> None:

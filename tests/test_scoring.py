@@ -155,6 +155,31 @@ def test_files_that_cannot_be_scored_are_named(
             score(pair[0], [pair[1]])
 
 
+def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = write(tmp_path / "ref", ["Why?", "It rains."])
+    long = write(tmp_path / "long", ["Why?", "x" * 10_001])
+    score(reference, [long, reference], language="de")
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and "long:2: 10,001 characters, over 10,000" in err
+    rows = {line[:12].strip(): line.split()[-2:] for line in out.splitlines() if "  " in line}
+    assert rows["TER"] == ["-", "0.00"]
+    assert "-" not in rows["BLEU"]
+    score(reference, [write(tmp_path / "fits", ["", "x" * 10_000])], language="de", as_json=True)
+    (system,) = json.loads(capsys.readouterr().out)
+    assert {"bleu", "chrf", "ter", "bleu_lc_moses"} < system.keys()
+    score(long, [reference], language="de", as_json=True)
+    (system,) = json.loads(capsys.readouterr().out)
+    assert {"bleu", "chrf"} < system.keys() and not {"ter", "bleu_lc_moses"} & system.keys()
+
+
+def test_a_closed_stdin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="stdin: closed"):
+        score(write(tmp_path / "ref", ["a"]))
+
+
 def test_tokenised_text_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reference = write(tmp_path / "ref", ["It rains.", "Why?"])
     score(reference, [write(tmp_path / "tok", ["It rains .", "Why ?"])])

@@ -160,6 +160,18 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
     assert all(abs(count - 80 * size) < 45 for count in seen)
 
 
+def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{i:05}" for i in range(100)]
+    corpus = config(tmp_path, lines, lines).data.train
+    monkeypatch.setattr(training, "CHARACTERS", 200)
+    for size in (10, 50, 1000):
+        sample = training._sample(corpus, size, seed=1)
+        assert len(sample) == len(set(sample)) == min(size, 20)
+    seen = [int(line) for seed in range(200) for line, _ in training._sample(corpus, 100, seed)]
+    assert len(seen) == 200 * 20
+    assert all(10 < seen.count(i) < 75 for i in range(100))  # 40 are expected, give or take 6
+
+
 def test_the_sample_follows_the_seed(tmp_path: Path) -> None:
     def vocabulary(seed: int) -> bytes:
         settings = config(tmp_path, ENGLISH, KOREAN, sample_lines=50)

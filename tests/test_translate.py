@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -26,7 +27,7 @@ from mtkit.config import (
     SamplingSettings,
     Seq2SeqSettings,
 )
-from mtkit.decoding import Translator, translate
+from mtkit.decoding import Translator, lines, splitting, translate, translator
 from mtkit.errors import UserError
 from mtkit.models import Decoded, TranslationModel, build_model
 from mtkit.models.weights import save_weights, weights_of
@@ -176,6 +177,30 @@ def test_long_lines_are_translated_in_full(tmp_path: Path, copies: None) -> None
     out = run(tmp_path, "\n".join(long).encode()).decode().split("\n")
     assert out[:2] == long[:2]
     assert out[2].replace(" ", "") == long[2]
+
+
+def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
+    copier.settings = copier.settings.model_copy(update={"max_length": 3})
+    assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
+    longest = max(len(ids) for ids in copier._parts(["雨 😀 \ufdfa", "x"], 0).values())
+    assert longest == 3 + len([EOS])
+
+
+def test_what_is_over_the_longest_line_is_left_out_and_flagged(
+    tmp_path: Path,
+    copies: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (lines, splitting, translator):
+        monkeypatch.setattr(module, "LONGEST", 12, raising=False)
+    content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
+    out = run(tmp_path, content, jsonl=True, n_best=2)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["text"] for record in records] == ["A dog runs.", "A dog runs.", ""]
+    assert [record["truncated"] for record in records] == [True, False, True]
+    assert [record["n_best"][1]["truncated"] for record in records] == [True, False, True]
+    assert capsys.readouterr().err.count("2 of 3") == 1
 
 
 def test_the_score_of_a_split_line_is_that_of_all_its_tokens(copier: Translator) -> None:
@@ -373,20 +398,20 @@ def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
 
 def test_a_tokenizer_of_another_model_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", tokenizer, transformer())
-    manifest = json.loads((model / "manifest.json").read_text())
-    manifest["files"]["spm.model"]["sha256"] = "0" * 64
-    write_json(model / "manifest.json", manifest)
-    with pytest.raises(UserError, match=r"spm\.model: tokenizer of another model"):
+    train(normalization_rule_name="identity").copy_to(model)
+    with pytest.raises(UserError, match=r"spm\.model: "):
         Translator.load(model, "cpu")
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", tokenizer, transformer())
-    card = json.loads((model / "config.json").read_text())
-    card["source_vocab"] = card["target_vocab"] = 299
-    write_json(model / "config.json", card)
+    with create(tmp_path / "other", "model", {}, {}) as other:
+        for name in ("model.safetensors", "spm.model"):
+            shutil.copy(model / name, other)
+        card = json.loads((model / "config.json").read_text())
+        write_json(other / "config.json", card | {"source_vocab": 299, "target_vocab": 299})
     with pytest.raises(UserError, match=r"tokenizer of another model.*300.*299"):
-        Translator.load(model, "cpu")
+        Translator.load(tmp_path / "other", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact, write_json
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
-from mtkit.batching.plan import padding, plan_epoch
-from mtkit.batching.store import Store, StoreWriter
-from mtkit.config import Config
+from mtkit.batching.plan import WINDOW, Rows, Weights, check_fit, padding, plan_epoch
+from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
+from mtkit.config import BatchingSettings, Config
 from mtkit.corpus import Pair, corpus_identity, listed, read_pairs
 from mtkit.errors import UserError
+from mtkit.lock import locked
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
+BLOCK = 4096
+"""Consecutive rows of a sample, so that it touches little of a file."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Batches:
     artifact: Artifact
     train: Store
     valid: Store
-    weights: NDArray[np.float64] | None
+    weights: Weights | None
     """(n,): how often an epoch sees each training pair, where not all are seen once."""
     valid_source: list[str]
     """Every line of the validation corpus, as it came."""
@@ -47,7 +49,7 @@ def build_batches(config: Config) -> Artifact:
     Raises UserError without a tokenizer, or where a corpus cannot be read or nothing of it is kept.
     """
     path = Path(config.run) / "batches"
-    tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer")
+    tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
     settings = {
         **config.batching.model_dump(include={"max_length", "max_ratio", "deduplicate"}),
         "weights": [corpus.weight for corpus in listed(config.data.train)],
@@ -61,22 +63,23 @@ def build_batches(config: Config) -> Artifact:
         say("batches: up to date")
     else:
         report: dict[str, Any] = {}
-        with create(path, "batches", settings, inputs, report) as folder:
+        with locked(path.parent), create(path, "batches", settings, inputs, report) as folder:
             _fill(folder, config, Tokenizer.load(tokenizer.path), report)
-    _say_padding(open_batches(path), config)
-    return open_artifact(path, "batches")
+    artifact = open_artifact(path, "batches")
+    if config.batching.max_tokens != "auto":  # else what memory holds: known in training
+        _say_padding(artifact, config.batching, config.batching.max_tokens, config.seed)
+    return artifact
 
 
 def open_batches(path: Path) -> Batches:
     """The batches at `path`; UserError where there are none, or damaged ones."""
     artifact = open_artifact(path, "batches")
     train = Store.open(path, "train")
-    weights = np.array(artifact.manifest["settings"]["weights"], np.float64)
     return Batches(
         artifact,
         train,
         Store.open(path, "valid"),
-        None if (weights == 1).all() else _weights_of_pairs(weights, train),
+        _weights(artifact, len(train), train.corpora),
         _lines(path / VALID_SOURCE),
         _lines(path / VALID_TARGET),
     )
@@ -96,7 +99,7 @@ def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, 
 
 def _encode(name: str, pairs: Iterator[Pair], folder: Path, encoder: Encoder) -> dict[str, Any]:
     """Writes the store `name`; returns and tells what was kept and what dropped."""
-    drops, count, kept = Drops(), 0, 0
+    drops, count, kept, tokens = Drops(), 0, 0, np.zeros(2, np.int64)
     with (
         progress(f"encoding {name}", unit="pairs") as shown,
         StoreWriter(folder, name, encoder.dtype) as writer,
@@ -106,15 +109,21 @@ def _encode(name: str, pairs: Iterator[Pair], folder: Path, encoder: Encoder) ->
             writer.append(encoded.tokens, encoded.lengths, corpora[encoded.rules == Rule.KEPT])
             drops.add(chunk, encoded.rules)
             count, kept = count + len(chunk), kept + len(encoded.lengths)
+            tokens += encoded.lengths.sum(axis=0, dtype=np.int64)
             shown.advance(len(chunk))
         if not kept:
             raise UserError(f"data.{name}: all {count:,} pairs were dropped: {drops.summary()}")
-    source, target = Store.open(folder, name).lengths.sum(axis=0, dtype=np.int64).tolist()
+    source, target = tokens.tolist()
     say(f"{name}: {kept:,} of {count:,} pairs kept; {source:,} + {target:,} subwords")
     for line in drops.lines():
         say(line)
-    tokens = {"source_tokens": source, "target_tokens": target}
-    return {"pairs": count, "kept": kept, **tokens, "dropped": drops.record()}
+    return {
+        "pairs": count,
+        "kept": kept,
+        "source_tokens": source,
+        "target_tokens": target,
+        "dropped": drops.record(),
+    }
 
 
 def _copied(pairs: Iterator[Pair], folder: Path) -> Iterator[Pair]:
@@ -129,20 +138,50 @@ def _copied(pairs: Iterator[Pair], folder: Path) -> Iterator[Pair]:
             yield pair
 
 
-def _say_padding(data: Batches, config: Config) -> None:
-    budget = config.batching.max_tokens
-    plan_epoch(data.valid.lengths, max_tokens=budget, seed=0, epoch=0)  # a pair may not fit
-    lengths = data.train.lengths
-    plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=data.weights)
-    share = padding(lengths, plan)
-    say(f"an epoch: {len(plan):,} batches of at most {budget:,} tokens, {share:.1%} of it padding")
+def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, seed: int) -> None:
+    """What an epoch will be like: of a large corpus an estimate, in memory that is bounded."""
+    lengths, corpora = open_lengths(artifact.path, "train"), open_corpora(artifact.path, "train")
+    if budget <= settings.max_length:  # else any pair fits
+        check_fit(lengths, budget)
+        check_fit(open_lengths(artifact.path, "valid"), budget)
+    rows = _sample(len(lengths))
+    taken = lengths[rows]
+    weights = _weights(artifact, len(rows), None if corpora is None else corpora[rows])
+    plan = plan_epoch(taken, max_tokens=budget, seed=seed, epoch=0, weights=weights)
+    count, share = len(plan) * len(lengths) / len(rows), padding(taken, plan)
+    about = "" if len(rows) == len(lengths) else "about "
+    say(
+        f"an epoch: {about}{count:,.0f} batches of at most {budget:,} tokens, "
+        f"{share:.1%} of it padding"
+    )
 
 
-def _weights_of_pairs(weights: NDArray[np.float64], store: Store) -> NDArray[np.float64]:
-    if store.corpora is None:
-        return np.full(len(store), weights[0])
-    return weights[store.corpora]
+def _sample(count: int) -> Rows:
+    """Row numbers of at most one WINDOW, which are all alike: blocks spread over the corpus."""
+    if count <= WINDOW:
+        return np.arange(count)
+    starts = np.linspace(0, count - BLOCK, WINDOW // BLOCK).astype(np.int64)
+    rows: Rows = (starts[:, None] + np.arange(BLOCK)).ravel()
+    return rows
+
+
+def _weights(artifact: Artifact, count: int, corpora: Corpora | None) -> Weights | None:
+    """(count,): how often an epoch sees each pair; None where all are seen once."""
+    try:
+        weights = np.array(artifact.manifest["settings"]["weights"], np.float64)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        weights = np.empty(0)
+    of = 1 if corpora is None else int(corpora.max()) + 1
+    if weights.ndim != 1 or len(weights) < of or not (np.isfinite(weights) & (weights > 0)).all():
+        raise UserError(f"{artifact.path}: no weight for each corpus: remake it with `mtkit batch`")
+    if (weights == 1).all():
+        return None
+    of_pairs: Weights = np.full(count, weights[0]) if corpora is None else weights[corpora]
+    return of_pairs
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_bytes().decode().split("\n")[:-1]
+    try:
+        return path.read_bytes().decode().split("\n")[:-1]
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{path}: no text here: remake it with `mtkit batch`") from None

@@ -52,24 +52,31 @@ def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rule
     return rules
 
 
-class Duplicates:
-    """Knows pairs it has met, by a 128-bit hash: about 100 bytes of memory each."""
+class TextRules:
+    """What the text itself says, chunk after chunk.
 
-    def __init__(self) -> None:
+    Deduplication knows pairs it has met by a 128-bit hash: about 100 bytes of memory each.
+    """
+
+    def __init__(self, settings: BatchingSettings) -> None:
+        self._deduplicate = settings.deduplicate
         self._met: set[bytes] = set()
 
-    def rules(self, pairs: Iterable[Pair]) -> Rules:
+    def __call__(self, pairs: Iterable[Pair]) -> Rules:
         return np.array([self._rule(pair) for pair in pairs], np.uint8)
 
     def _rule(self, pair: Pair) -> Rule:
         if is_blank(pair.source, pair.target):
             return Rule.BLANK
-        text = f"{pair.source}\n{pair.target}".encode()
-        digest = blake2b(text, digest_size=16).digest()
-        if digest in self._met:
+        if self._deduplicate and self._is_known(pair):
             return Rule.DUPLICATE
-        self._met.add(digest)
         return Rule.KEPT
+
+    def _is_known(self, pair: Pair) -> bool:
+        text = f"{pair.source}\n{pair.target}".encode()
+        count = len(self._met)
+        self._met.add(blake2b(text, digest_size=16).digest())
+        return len(self._met) == count
 
 
 class Drops:

@@ -20,7 +20,7 @@ from mtkit.errors import UserError
 WINDOW = 1 << 20
 """Rows sorted together; at most 2^30, for the sort keys."""
 
-Rows = NDArray[np.int64]
+Rows = NDArray[np.signedinteger[Any]]
 Lengths = NDArray[np.integer[Any]]
 Weights = NDArray[np.floating[Any]]
 
@@ -33,20 +33,26 @@ def plan_epoch(
     Every row is in once; with `weights` (n,), ⌊w⌋ times, and once more with probability w - ⌊w⌋.
     Raises UserError where a single pair is over the budget.
     """
-    longest = int(lengths.max()) + 1
-    if longest > max_tokens:
-        raise UserError(
-            f"batching.max_tokens: {max_tokens} is less than the longest pair ({longest} with the "
-            f"end of sentence): raise it, or lower batching.max_length to {max_tokens - 1}"
-        )
+    check_fit(lengths, max_tokens)
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    rows = random.permutation(_repeated(len(lengths), weights, random))
+    rows = _repeated(len(lengths), weights, random)
+    random.shuffle(rows)
     batches = [
         batch
         for start in range(0, len(rows), WINDOW)
         for batch in _cut(_sorted(rows[start : start + WINDOW], lengths), lengths, max_tokens)
     ]
     return [batches[i] for i in random.permutation(len(batches))]
+
+
+def check_fit(lengths: Lengths, max_tokens: int) -> None:
+    """UserError where a single pair is over the budget."""
+    longest = int(lengths.max()) + 1
+    if longest > max_tokens:
+        raise UserError(
+            f"batching.max_tokens: {max_tokens} is less than the longest pair ({longest} with the "
+            f"end of sentence): raise it, or lower batching.max_length to {max_tokens - 1}"
+        )
 
 
 def padding(lengths: Lengths, batches: list[Rows]) -> float:
@@ -56,11 +62,11 @@ def padding(lengths: Lengths, batches: list[Rows]) -> float:
         taken = lengths[rows].astype(np.int64) + 1
         real += int(taken.sum())
         padded += len(rows) * int(taken.max(axis=0).sum())
-    return 1 - real / padded
+    return (padded - real) / max(padded, 1)
 
 
 def _repeated(count: int, weights: Weights | None, random: np.random.Generator) -> Rows:
-    rows = np.arange(count)
+    rows: Rows = np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
     if weights is None:
         return rows
     whole = np.floor(weights)

@@ -7,7 +7,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from io import BytesIO
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +22,7 @@ from mtkit.errors import UserError
 
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
+Corpora = NDArray[np.uint16]
 DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
@@ -27,20 +31,57 @@ def token_dtype(vocab: int) -> np.dtype[Any]:
     return DTYPES[0] if vocab <= 1 << 16 else DTYPES[1]
 
 
+def open_lengths(folder: Path, name: str) -> Lengths:
+    """The (n, 2) lengths of the store `name`."""
+    return _mapped(folder / f"{name}.lengths.npy", width=(2,))
+
+
+def open_corpora(folder: Path, name: str) -> Corpora | None:
+    """Which corpus each row came from; None where there is one only."""
+    path = folder / f"{name}.corpus.npy"
+    return _mapped(path, width=()) if path.is_file() else None
+
+
+def _mapped(path: Path, width: tuple[int, ...]) -> NDArray[np.uint16]:
+    """What `_Column` wrote; UserError for anything else.
+
+    The header is compared with what it has to be: NumPy's reader would evaluate and believe it.
+    """
+    start = len(_header((0, *width)))
+    try:
+        with path.open("rb") as file:
+            rows = (os.fstat(file.fileno()).st_size - start) // (2 * prod(width))
+            sound = rows > 0 and file.read(start) == _header((rows, *width))
+    except FileNotFoundError:
+        sound = False
+    if not sound:
+        raise UserError(f"{path}: no column of a token store: remake it with `mtkit batch`")
+    return np.asarray(np.memmap(path, np.uint16, "r", start, (rows, *width)))
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    """NumPy's header of an array of 16-bit numbers; it leaves room for any number of rows."""
+    header = BytesIO()
+    facts = {"descr": np.dtype(np.uint16).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, facts)
+    return header.getvalue()
+
+
 class StoreWriter:
     """Appends chunks of pairs; the store is complete when the `with` block ends."""
 
     def __init__(self, folder: Path, name: str, dtype: np.dtype[Any]) -> None:
-        self._folder, self._name = folder, name
         self._tokens = (folder / f"{name}.{dtype.name}").open("wb")
-        self._lengths: list[Lengths] = []
-        self._corpora: list[NDArray[np.uint16]] = []
+        self._lengths = _Column(folder / f"{name}.lengths.npy", width=(2,))
+        self._corpora = _Column(folder / f"{name}.corpus.npy", width=())
+        self._several = False
 
-    def append(self, tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
+    def append(self, tokens: Tokens, lengths: Lengths, corpora: Corpora) -> None:
         """Ids of some pairs laid end to end, their (k, 2) lengths, their k corpora."""
         self._tokens.write(tokens.data)
         self._lengths.append(lengths)
         self._corpora.append(corpora)
+        self._several |= bool(corpora.any())
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -52,12 +93,31 @@ class StoreWriter:
         traceback: TracebackType | None,
     ) -> None:
         self._tokens.close()
-        if error is None:
-            corpora = np.concatenate([np.empty(0, np.uint16), *self._corpora])
-            lengths = np.concatenate([np.empty((0, 2), np.uint16), *self._lengths])
-            np.save(self._folder / f"{self._name}.lengths.npy", lengths)
-            if corpora.any():
-                np.save(self._folder / f"{self._name}.corpus.npy", corpora)
+        self._lengths.close()
+        self._corpora.close()
+        if not self._several:
+            self._corpora.path.unlink()
+
+
+class _Column:
+    """A .npy file of 16-bit numbers that grows row by row, so that memory does not."""
+
+    def __init__(self, path: Path, width: tuple[int, ...]) -> None:
+        self.path, self._width, self._rows = path, width, 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, rows: NDArray[np.uint16]) -> None:
+        self._file.write(rows.tobytes())
+        self._rows += len(rows)
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        self._file.write(_header((self._rows, *self._width)))
 
 
 @dataclass(frozen=True)
@@ -67,29 +127,27 @@ class Store:
     tokens: Tokens
     lengths: Lengths
     """(n, 2): source and target, without EOS."""
-    starts: NDArray[np.int64]
-    """(n,): where the source of a row starts in `tokens`; its target follows."""
-    corpora: NDArray[np.uint16] | None
+    ends: NDArray[np.int64]
+    """(n,): where a row ends in `tokens`: its target, which follows its source."""
+    corpora: Corpora | None
     """(n,): index of the corpus a row came from, where there are several."""
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Store:
         """The store `name` in `folder`; UserError where its files do not fit together."""
-        path = next((p for d in DTYPES if (p := folder / f"{name}.{d.name}").exists()), None)
+        path = next((p for d in DTYPES if (p := folder / f"{name}.{d.name}").is_file()), None)
         if path is None:
             raise UserError(f"{folder}: no token store {name!r} here: remake it with `mtkit batch`")
-        lengths: Lengths = np.load(folder / f"{name}.lengths.npy", allow_pickle=False)
-        ends = lengths.sum(axis=1, dtype=np.int64).cumsum()
+        lengths = open_lengths(folder, name)
+        ends = lengths.sum(axis=1, dtype=np.int64)
+        ends.cumsum(out=ends)
         dtype = np.dtype(path.suffix.removeprefix("."))
-        if path.stat().st_size != int(ends[-1]) * dtype.itemsize:
+        if not 0 < path.stat().st_size == int(ends[-1]) * dtype.itemsize:
             raise UserError(f"{path}: does not fit its lengths: remake it with `mtkit batch`")
-        corpora = folder / f"{name}.corpus.npy"
-        return cls(
-            tokens=np.memmap(path, dtype, mode="r"),
-            lengths=lengths,
-            starts=np.concatenate([[0], ends[:-1]]),
-            corpora=np.load(corpora, allow_pickle=False) if corpora.exists() else None,
-        )
+        corpora = open_corpora(folder, name)
+        if corpora is not None and len(corpora) != len(lengths):
+            raise UserError(f"{folder}: {name} does not fit its corpora: remake with `mtkit batch`")
+        return cls(np.memmap(path, dtype, mode="r"), lengths, ends, corpora)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -99,7 +157,6 @@ class Store:
     ) -> tuple[Tokens, NDArray[np.int64]]:
         """Ids of one side of `rows`, laid end to end, and the length of each."""
         lengths = self.lengths[rows].astype(np.int64)
-        wanted = lengths[:, int(target)]
-        starts = self.starts[rows] + (lengths[:, 0] if target else 0)
-        shifts = starts - (wanted.cumsum() - wanted)
+        wanted, after = lengths[:, int(target)], 0 if target else lengths[:, 1]
+        shifts = self.ends[rows] - after - wanted.cumsum()
         return self.tokens[np.repeat(shifts, wanted) + np.arange(wanted.sum())], wanted

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from io import TextIOWrapper
+from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -17,7 +19,7 @@ import typer
 from mtkit import report
 from mtkit.cli.commands import app
 from mtkit.cli.options import shows_traceback
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, is_out_of_memory
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -25,6 +27,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _leave)
     try:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except Exception as error:
@@ -32,6 +35,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         report.error(line, error if shows_traceback() else None)
     report.drop_unwritable()
     sys.exit(code)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """What is half done is cleared away on the way out, as after Ctrl-C."""
+    sys.exit(128 + number)
 
 
 def _verdict(error: Exception) -> tuple[str, int]:
@@ -45,15 +53,9 @@ def _verdict(error: Exception) -> tuple[str, int]:
             return f"{command}: {error.format_message()} (see {command} --help)", error.exit_code
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
-        case MemoryError() | RuntimeError() if _is_out_of_memory(error):
+        case MemoryError() | RuntimeError() if is_out_of_memory(error):
             return "out of memory: lower batching.max_tokens, or decoding.batch_tokens and beam", 1
     if number := re.search(r"\(os error (\d+)\)", str(error)):  # of a library written in Rust
         return f"input or output: {os.strerror(int(number[1]))}", 1
     name = type(error).__name__
     return f"internal error: {name}: {error}: rerun with --debug for the traceback", 1
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or any(
-        phrase in str(error) for phrase in ("out of memory", "can't allocate memory")
-    )

@@ -13,6 +13,8 @@ from mtkit import report
 from mtkit.cli.options import (
     AsConfig,
     Beam,
+    BenchConfig,
+    Breakdown,
     ConfigFile,
     Debug,
     Described,
@@ -29,11 +31,14 @@ from mtkit.cli.options import (
     NBest,
     Output,
     Overrides,
+    Precision,
     Quiet,
     Reference,
     Run,
     Sample,
+    Seconds,
     Seed,
+    Size,
     Temperature,
     TopK,
     TopP,
@@ -51,6 +56,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+bench = typer.Typer(rich_markup_mode=None)
+app.add_typer(bench, name="bench")
 
 
 @app.callback()
@@ -208,6 +215,58 @@ def info(
     from mtkit.info import info as describe
 
     describe(path, verify=verify, config=config)
+
+
+@bench.callback()
+def measure() -> None:
+    """Measure how fast this machine trains."""
+
+
+@bench.command("train")
+def bench_train(
+    config: BenchConfig = None,
+    size: Size = None,
+    overrides: Overrides = None,
+    precision: Precision = None,
+    seconds: Seconds = 30.0,
+    breakdown: Breakdown = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Train for a while and report the speed.
+
+    Target tokens per second, how far they are from the limit, memory, padding, waiting.
+    """
+    chosen = [] if precision is None else [f"training.precision={precision}"]
+    from mtkit.bench import bench_train
+
+    bench_train(
+        config,
+        [*(overrides or []), *chosen],
+        size=size,
+        seconds=seconds,
+        breakdown=breakdown,
+        as_json=json,
+    )
+
+
+@bench.command("ceiling")
+def bench_ceiling(
+    config: BenchConfig = None,
+    size: Size = None,
+    overrides: Overrides = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Report the arithmetic limit of training.
+
+    What a model's matrix products alone would allow, by their shapes and precisions.
+    """
+    from mtkit.bench import bench_ceiling
+
+    bench_ceiling(config, overrides or [], size=size, as_json=json)
 
 
 def _settings(config: Path | None, overrides: list[str] | None, run: str | None) -> Config:

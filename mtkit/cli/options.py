@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -74,6 +74,21 @@ TopK = Annotated[int | None, typer.Option(help="With --sample: among the k most 
 TopP = Annotated[float | None, typer.Option(help="With --sample: among the fewest that sum to p.")]
 Seed = Annotated[int | None, typer.Option(help="With --sample: of the random numbers.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Size = Annotated[
+    Literal["tiny", "base"] | None,
+    typer.Option(help="Drawn sentences instead of a config's; default: tiny."),
+]
+BenchConfig = Annotated[
+    Path | None, typer.Option("-c", "--config", help="YAML file: measure the batches of its run.")
+]
+Precision = Annotated[
+    Literal["auto", "float32", "bfloat16", "float16"] | None,
+    typer.Option(help="As --set training.precision."),
+]
+Seconds = Annotated[float, typer.Option(min=0.1, help="How long to train.")]
+Breakdown = Annotated[
+    bool, typer.Option("--breakdown", help="Also divide an update's time among its parts.")
+]
 Reference = Annotated[
     Path, typer.Option("-r", "--reference", help="The right translations, line by line.")
 ]

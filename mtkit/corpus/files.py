@@ -1,6 +1,8 @@
 """Sentence pairs from files, streamed: two parallel texts, or a table, plain or gzip.
 
-Only a line feed ends a line. Sides of unequal length are an error, counted to the end of both.
+Only a line feed ends a line. Sides of unequal length are an error, counted to the end of both. A
+line over 1 MiB is no sentence: it is read as an empty one, so that memory is bounded whatever a
+file (or the few bytes of a .gz) unfolds to.
 """
 
 from __future__ import annotations
@@ -21,9 +23,13 @@ from mtkit.report import warn
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_LINE = 1 << 20
+"""Bytes, the line end included."""
 DEMO = "demo:"
 
 Columns = tuple[str | int, str | int]
+Faults = dict[str, tuple[int, int]]
+"""What was found in a file: the first such line, and how many there are."""
 
 
 def resolve(path: str) -> Path:
@@ -34,24 +40,45 @@ def resolve(path: str) -> Path:
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Lines without their ends, plain or gzip; invalid UTF-8 is replaced, with one warning."""
-    number = invalid = first_invalid = 0
+    """Lines without their ends, plain or gzip.
+
+    Invalid UTF-8 is replaced, and a line over LONGEST_LINE is empty, with one warning of each.
+    Raises UserError where the file cannot be read (again), or is a damaged gzip.
+    """
+    number = 0
+    faults: Faults = {}
     try:
         with _open(path) as file:
-            if file.peek(3)[:3] == BYTE_ORDER_MARK:
-                file.read(3)
-            for number, raw in enumerate(file, 1):
+            for number, raw in enumerate(_raw_lines(file), 1):
+                if len(raw) > LONGEST_LINE:
+                    _note(faults, "longer than 1 MiB, read as an empty line", number)
+                    raw = b""
+                if number == 1:
+                    raw = raw.removeprefix(BYTE_ORDER_MARK)
                 try:
                     line = raw.decode()
                 except UnicodeDecodeError:
+                    _note(faults, "invalid UTF-8 replaced", number)
                     line = raw.decode(errors="replace")
-                    invalid += 1
-                    first_invalid = first_invalid or number
                 yield line.rstrip("\r\n")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}:{number + 1}: gzip damaged or cut short ({error})") from error
-    if invalid:
-        warn(f"{path}:{first_invalid}: invalid UTF-8 replaced ({invalid} such lines in the file)")
+        where = f"{path}:{number + 1}"
+        raise UserError(f"{where}: gzip damaged or cut short ({error}): get it anew") from error
+    for fault, (first, count) in faults.items():
+        warn(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
+
+
+def _note(faults: Faults, fault: str, line: int) -> None:
+    first, count = faults.get(fault, (line, 0))
+    faults[fault] = first, count + 1
+
+
+def _raw_lines(file: BufferedReader) -> Iterator[bytes]:
+    """Lines with their ends; of one over LONGEST_LINE, just enough to tell that it is."""
+    while raw := file.readline(LONGEST_LINE + 1):
+        yield raw
+        while len(raw) > LONGEST_LINE and not raw.endswith(b"\n"):
+            raw = file.readline(LONGEST_LINE + 1)
 
 
 def text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
@@ -76,11 +103,13 @@ def _parallel_pairs(source_path: str, target_path: str, index: int) -> Iterator[
 
 
 def table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
+    """A pair for each line; a blank line is a blank pair."""
     columns = (corpus.source_column, corpus.target_column)
     for path in listed_paths(corpus.table):
         pair_in = _table_format(path, columns)
         for number, line in enumerate(read_lines(path), 1):
-            source, target = pair_in(line, columns, f"{path}:{number}")
+            where = f"{path}:{number}"
+            source, target = pair_in(line, columns, where) if line.strip() else ("", "")
             yield Pair(source, target, index, path, number)
 
 
@@ -90,14 +119,15 @@ def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
         return cells[int(columns[0])], cells[int(columns[1])]
     except IndexError:
         wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
-        raise UserError(f"{where}: {wanted} are wanted, the line has {len(cells)}") from None
+        found = f"{wanted} are wanted, the line has {len(cells)}"
+        raise UserError(f"{where}: {found}: set source_column and target_column") from None
 
 
 def _pair_in_jsonl(line: str, columns: Columns, where: str) -> tuple[str, str]:
     try:
         record = json.loads(line)
-    except ValueError as error:
-        raise UserError(f"{where}: not JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not JSON ({error}): a line must be an object") from None
     return text_at(record, str(columns[0]), where), text_at(record, str(columns[1]), where)
 
 
@@ -117,23 +147,25 @@ def _table_format(path: str, columns: Columns) -> Callable[[str, Columns, str], 
 
 def _open(path: str) -> BufferedReader:
     file = existing(path)
-    zipped = file.suffix == ".gz"
-    try:
-        with file.open("rb") as start:
-            zipped = zipped or start.read(2) == GZIP_MAGIC
-        return BufferedReader(gzip.open(file)) if zipped else file.open("rb")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    with file.open("rb") as start:
+        zipped = file.suffix == ".gz" or start.read(2) == GZIP_MAGIC
+    return BufferedReader(gzip.open(file)) if zipped else file.open("rb")
 
 
 def existing(path: str) -> Path:
-    """The file meant, which is there."""
+    """The file meant, which is there and can be read, more than once."""
     file = resolve(path)
-    if not file.exists():
-        raise UserError(f"{path}: no such file")
-    if file.is_dir():
-        raise UserError(f"{path}: a folder, not a file")
-    return file
+    try:
+        if not file.exists():
+            raise UserError(f"{path}: no such file")
+        if file.is_dir():
+            raise UserError(f"{path}: a folder, not a file")
+        if not file.is_file():
+            raise UserError(f"{path}: a pipe or device; a corpus is read twice: write it to a file")
+        with file.open("rb"):
+            return file
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def listed_paths(paths: Paths) -> list[str]:

@@ -38,14 +38,14 @@ def content(corpus: DatasetCorpus) -> Any:
     """What identifies the text: hashes of local files, the fingerprint of a dataset of the hub."""
     chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
     path = Path(corpus.dataset)
-    if path.is_file():
-        return [*chosen, hash_file(path)]
-    if path.is_dir():
-        found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-        # `datasets` leaves cache-….arrow beside what it has saved
-        names = sorted(name.as_posix() for name in found if not name.name.startswith("cache-"))
-        return [*chosen, {name: hash_file(path / name) for name in names}]
     with _explained(corpus):
+        if path.is_file():
+            return [*chosen, hash_file(path)]
+        if path.is_dir():
+            found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+            # `datasets` leaves cache-….arrow beside what it has saved
+            names = sorted(name.as_posix() for name in found if not name.name.startswith("cache-"))
+            return [*chosen, {name: hash_file(path / name) for name in names}]
         return [*chosen, _load(corpus)._fingerprint]
 
 
@@ -75,6 +75,8 @@ def _load(corpus: DatasetCorpus) -> Any:
         return datasets.load_dataset(
             LOADERS[path.suffix], data_files=str(path), split=corpus.split, streaming=streaming
         )
+    if path.exists() and not path.is_dir():
+        raise ValueError("a pipe or device, neither a file nor a folder")
     return datasets.load_dataset(
         corpus.dataset, corpus.name, split=corpus.split, streaming=streaming and path.is_dir()
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from mtkit.errors import UserError
+
+NAMED = 20
+"""Columns that an error names."""
 
 
 class Pair(NamedTuple):
@@ -29,7 +33,7 @@ def text_at(record: Any, column: str, where: str) -> str:
     value = record
     for key in column.split("."):
         if not isinstance(value, Mapping) or key not in value:
-            known = ", ".join(_columns(record)) or "none"
+            known = ", ".join(islice(_columns(record), NAMED)) or "none"
             raise UserError(f"{where}: no column {column!r}; there are: {known}")
         value = value[key]
     if not isinstance(value, str):
@@ -38,8 +42,13 @@ def text_at(record: Any, column: str, where: str) -> str:
     return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
 
 
-def _columns(record: Any, prefix: str = "") -> list[str]:
+def _columns(record: Any) -> Iterator[str]:
     """Names of all columns, those inside records with dots."""
-    if not isinstance(record, Mapping):
-        return [prefix.removesuffix(".")] if prefix else []
-    return [name for key in record for name in _columns(record[key], f"{prefix}{key}.")]
+    ahead = [("", record)]
+    while ahead:
+        name, value = ahead.pop()
+        if isinstance(value, Mapping):
+            inside = [(f"{name}.{key}" if name else str(key), value[key]) for key in value]
+            ahead += reversed(inside)
+        elif name:
+            yield name

@@ -2,7 +2,8 @@
 
 Only a line feed ends a line, and the last line needs none. Lines travel in windows; a window is
 handed on when it is full, or a moment after its first line came: so nobody waits for a line that
-has not been written yet, and what is held in memory does not grow with the input.
+has not been written yet, and what is held in memory grows neither with the input nor with a line
+that does not end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from mtkit.errors import UserError
+from mtkit.decoding.splitting import LONGEST
+from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
 
 WINDOW = 1024
@@ -24,25 +26,30 @@ WINDOW = 1024
 PATIENCE = 0.1
 """Seconds that a line waits for others to come."""
 CHUNK = 1 << 16
+HELD = 4 * (LONGEST + 1)
+"""Bytes of a line that are kept: more than LONGEST whole characters where the line has more."""
 
 
 def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list[bytes]]:
-    """The lines of `stream` without their line feeds, at most `size` at a time, never none."""
+    """The lines of `stream` without their line feeds, at most `size` at a time, never none.
+
+    A window is full with HELD bytes, too; what a single line has above that is left out.
+    """
     lines: list[bytes] = []
-    unended: list[bytes] = []
+    unended = bytearray()
     is_open = True
     while is_open or lines:
         closing = time.monotonic() + PATIENCE if lines else None
-        while is_open and len(lines) < size and _is_readable(stream, closing):
-            chunk = stream.read1(CHUNK)
+        while is_open and not _is_full(lines, size) and _is_readable(stream, closing):
+            chunk = _read(stream)
             first, *others = chunk.split(b"\n")
-            unended.append(first)
+            unended += first[: HELD - len(unended)]
             if others:
-                lines += [b"".join(unended), *others[:-1]]
-                unended = [others[-1]]
+                lines += [bytes(unended), *others[:-1]]
+                unended = bytearray(others[-1])
             is_open = bool(chunk)
-            if not is_open and any(unended):
-                lines.append(b"".join(unended))
+            if not is_open and unended:
+                lines.append(bytes(unended))
             if lines and closing is None:
                 closing = time.monotonic() + PATIENCE
         if lines:
@@ -53,14 +60,15 @@ def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list
 def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
     """The same windows as text, without carriage returns at the ends and a byte order mark.
 
-    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning.
+    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning. Lines have at most one
+    character more than LONGEST.
     """
     number, has_warned = 0, False
     for window in windows:
         texts = []
         for raw in window:
             number += 1
-            text = raw.removesuffix(b"\r").decode(errors="replace")
+            text = raw.removesuffix(b"\r").decode(errors="replace")[: LONGEST + 1]
             if "\ufffd" in text and not has_warned and not _is_utf8(raw):
                 warn(f"input line {number}: not UTF-8: replaced by U+FFFD, here and in later lines")
                 has_warned = True
@@ -72,6 +80,8 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
 def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
     """The file, or standard input; UserError where it cannot be read."""
     if path is None:
+        if sys.stdin is None:
+            raise UserError("stdin: closed: name a text file")
         yield cast(io.BufferedIOBase, sys.stdin.buffer)
         return
     try:
@@ -106,6 +116,18 @@ def open_output(path: Path | None) -> Iterator[BinaryIO]:
         if not is_special:
             written.unlink(missing_ok=True)
         raise
+
+
+def _is_full(lines: list[bytes], size: int) -> bool:
+    return len(lines) >= size or sum(map(len, lines)) >= HELD
+
+
+def _read(stream: io.BufferedIOBase) -> bytes:
+    try:
+        return stream.read1(CHUNK)
+    except OSError as error:
+        name = getattr(stream, "name", "input")
+        raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error
 
 
 def _is_readable(stream: io.BufferedIOBase, closing: float | None) -> bool:

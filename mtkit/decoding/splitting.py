@@ -11,6 +11,9 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
+LONGEST = 1 << 20
+"""Characters of a line that are translated; the rest of a longer line is left out."""
+
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
 _SPACE = re.compile(r"\s")
 _UNSPACED = re.compile(

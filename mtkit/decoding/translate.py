@@ -9,6 +9,7 @@ from typing import Any
 
 from mtkit.config import SamplingSettings
 from mtkit.decoding.lines import decode_lines, open_input, open_output, read_windows
+from mtkit.decoding.splitting import LONGEST
 from mtkit.decoding.translator import Translation, Translator
 from mtkit.report import warn
 
@@ -52,8 +53,8 @@ def translate(
                 target.flush()
     if truncated:
         warn(
-            f"{truncated} of {number} translations reached max_length "
-            f"{translator.settings.max_length} and may be incomplete"
+            f"{truncated} of {number} translations may be incomplete: they reached max_length "
+            f"{translator.settings.max_length}, or their line has over {LONGEST:,} characters"
         )
 
 

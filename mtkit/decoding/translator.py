@@ -19,7 +19,7 @@ from mtkit.config import DecodingSettings, SamplingSettings
 from mtkit.decoding.beam import beam_search
 from mtkit.decoding.model import load_model
 from mtkit.decoding.sampling import Key, sample
-from mtkit.decoding.splitting import join_parts, split_line
+from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
 from mtkit.models import TranslationModel
 from mtkit.symbols import EOS, PAD
@@ -35,7 +35,7 @@ class Translation:
     """log P / |y|^alpha of the tokens; of all parts together where the line was split."""
     tokens: list[str]
     truncated: bool
-    """Whether it ran into `max_length`, and may miss something."""
+    """Whether it may miss something: it ran into `max_length`, or its line was over LONGEST."""
     n_best: list[Translation] = field(default_factory=list)
     """The K best, or K samples, where more than one was asked for."""
 
@@ -86,12 +86,15 @@ class Translator:
             of_line: list[list[list[Translation]]] = [[] for _ in lines]
             for key in parts:
                 of_line[key[0] - first].append(found[key])
-            yield [self._whole(of_parts, n_best) for of_parts in of_line]
+            yield [
+                self._whole(of_parts, n_best, is_cut=len(line) > LONGEST)
+                for line, of_parts in zip(lines, of_line, strict=True)
+            ]
             first += len(lines)
 
     def _parts(self, lines: Sequence[str], first: int) -> dict[Key, list[int]]:
         """What the model is to read, by number of line and of part; nothing of white space."""
-        texts = {first + index: line for index, line in enumerate(lines) if line.strip()}
+        texts = {first + i: line[:LONGEST] for i, line in enumerate(lines) if line.strip()}
         parts: dict[Key, list[int]] = {}
         encoded = self.tokenizer.encode_source(list(texts.values()))
         for (number, line), ids in zip(texts.items(), encoded, strict=True):
@@ -100,8 +103,10 @@ class Translator:
         return parts
 
     def _split(self, line: str) -> list[list[int]]:
-        encode = self.tokenizer.encode_source
-        return encode(split_line(line, lambda text: self._fits(encode([text])[0])))
+        """Subwords of its parts; a character that has too many of them is split as well."""
+        encode, most = self.tokenizer.encode_source, self.settings.max_length
+        parts = encode(split_line(line, lambda text: self._fits(encode([text])[0])))
+        return [ids[start : start + most] for ids in parts for start in range(0, len(ids), most)]
 
     def _fits(self, ids: list[int]) -> bool:
         return len(ids) <= self.settings.max_length
@@ -145,9 +150,13 @@ class Translator:
         ]
         return {key: flat[n_best * i : n_best * (i + 1)] for i, key in enumerate(parts)}
 
-    def _whole(self, of_parts: list[list[Translation]], n_best: int) -> Translation:
+    def _whole(
+        self, of_parts: list[list[Translation]], n_best: int, *, is_cut: bool
+    ) -> Translation:
         """The line of the parts: the best of each, then the second best of each, and so on."""
         wholes = [self._joined([ranked[k] for ranked in of_parts]) for k in range(n_best)]
+        if is_cut:
+            wholes = [replace(whole, truncated=True) for whole in wholes]
         return replace(wholes[0], n_best=wholes) if n_best > 1 else wholes[0]
 
     def _joined(self, parts: Sequence[Translation]) -> Translation:

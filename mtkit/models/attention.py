@@ -56,6 +56,15 @@ def causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "
     return bias_of(seen)
 
 
+def has_fused_kernel(device: torch.device) -> bool:
+    """Whether softmax(Q K^T) V is faster as one kernel: on GPUs.
+
+    PyTorch's kernel for CPUs takes several times as long as plain products for sentences of usual
+    length, in bfloat16 above all.
+    """
+    return device.type == "cuda"
+
+
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O."""
 
@@ -76,16 +85,30 @@ class MultiHeadAttention(nn.Module):
         )
 
     def forward(
-        self, x: Hidden, seen: KeyValue, bias: Float[Tensor, "*#scores"] | None
-    ) -> tuple[Hidden, Float[Tensor, "B H Q S"]]:
-        """The attended values and the weights; `bias` broadcasts to (B, H, K·T, S)."""
+        self,
+        x: Hidden,
+        seen: KeyValue,
+        bias: Float[Tensor, "*#scores"] | None,
+        *,
+        weights: bool = False,
+    ) -> tuple[Hidden, Float[Tensor, "B H Q S"] | None]:
+        """The attended values and, if asked for, weights; `bias` broadcasts to (B, H, K·T, S)."""
         query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, seen.key.shape[0])
+        if has_fused_kernel(x.device) and not weights:
+            dropout = self.dropout.p if self.training else 0.0
+            context = F.scaled_dot_product_attention(
+                query, seen.key, seen.value, bias, dropout_p=dropout, scale=1.0
+            )
+            return self._merge(context, x), None
         scores = query @ seen.key.transpose(-2, -1)  # (B, H, K·T, S)
         # The sum is float32 (the bias is), and so is the softmax, whatever the products are in.
         scores = scores.float() if bias is None else scores + bias
-        weights = scores.softmax(dim=-1)
-        context = self.dropout(weights.to(seen.value.dtype)) @ seen.value  # (B, H, K·T, D/H)
-        return self.output(context.transpose(1, 2).reshape(x.shape)), weights
+        shares = scores.softmax(dim=-1)
+        context = self.dropout(shares.to(seen.value.dtype)) @ seen.value  # (B, H, K·T, D/H)
+        return self._merge(context, x), shares if weights else None
+
+    def _merge(self, context: Float[Tensor, "B H Q Dh"], like: Hidden) -> Hidden:
+        return cast(Tensor, self.output(context.transpose(1, 2).reshape(like.shape)))
 
     def _split(self, x: Tensor, sentences: int) -> Float[Tensor, "B H Q Dh"]:
         return x.view(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
@@ -104,8 +127,13 @@ class NeighbourhoodAttention(MultiHeadAttention):
         self.radius = radius
 
     def forward(
-        self, x: Hidden, seen: KeyValue, bias: Float[Tensor, "*#scores"] | None
-    ) -> tuple[Hidden, Float[Tensor, "B H Q W"]]:
+        self,
+        x: Hidden,
+        seen: KeyValue,
+        bias: Float[Tensor, "*#scores"] | None,
+        *,
+        weights: bool = False,
+    ) -> tuple[Hidden, Float[Tensor, "B H Q W"] | None]:
         """As for whole attention; the weights of a query span the 3r positions around its block."""
         batch, length, d_model = x.shape
         radius, missing = self.radius, -length % self.radius
@@ -115,11 +143,10 @@ class NeighbourhoodAttention(MultiHeadAttention):
         key, value = (self._windows(tensor, missing) for tensor in (seen.key, seen.value))
         scores = query @ key  # (B, H, S/r, r, 3r)
         scores = scores + self._band(length, bias, x.device)
-        weights = scores.softmax(dim=-1)
-        context = self.dropout(weights.to(value.dtype)) @ value.transpose(-2, -1)
+        shares = scores.softmax(dim=-1)
+        context = self.dropout(shares.to(value.dtype)) @ value.transpose(-2, -1)
         context = context.flatten(2, 3)[:, :, :length]  # (B, H, S, D/H)
-        out = self.output(context.transpose(1, 2).reshape(x.shape))
-        return out, weights.flatten(2, 3)[:, :, :length]
+        return self._merge(context, x), shares.flatten(2, 3)[:, :, :length] if weights else None
 
     def _windows(self, x: Tensor, missing: int) -> Float[Tensor, "B H C Dh W"]:
         """(B, H, S, D/H) → for each block the 3r positions around it, as a view."""

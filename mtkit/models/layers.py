@@ -156,6 +156,14 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     return torch.cat([angle.sin(), angle.cos()], dim=1).float()
 
 
+def for_products(x: Tensor) -> Tensor:
+    """`x` in the type that autocast gives to products: converted once for all that read it."""
+    device = x.device.type
+    if not torch.is_autocast_enabled(device):
+        return x
+    return x.to(torch.get_autocast_dtype(device))
+
+
 def linear(inputs: int, outputs: int) -> nn.Linear:
     """A linear layer with Glorot weights and no initial bias."""
     layer = nn.Linear(inputs, outputs)

@@ -25,6 +25,7 @@ from mtkit.models.layers import (
     PostNorm,
     PreNorm,
     SinusoidalPositions,
+    for_products,
 )
 from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
 
@@ -55,7 +56,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = _residual(settings)
 
     def forward(self, x: Hidden, bias: Tensor) -> Hidden:
-        inner = self.self_residual.enter(x)
+        inner = for_products(self.self_residual.enter(x))
         attended, _ = self.self_attention(inner, self.self_attention.look_at(inner), bias)
         x = self.self_residual.leave(x, attended)
         inner = self.feed_forward_residual.enter(x)
@@ -75,17 +76,26 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = _residual(settings)
 
     def forward(
-        self, x: Hidden, past: KeyValue, causal: Tensor | None, memory: KeyValue, bias: Tensor
-    ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"]]:
-        """The new hidden states, the grown cache, and the encoder-decoder weights."""
-        inner = self.self_residual.enter(x)
+        self,
+        x: Hidden,
+        past: KeyValue,
+        causal: Tensor | None,
+        memory: KeyValue,
+        bias: Tensor,
+        *,
+        weights: bool,
+    ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"] | None]:
+        """The new hidden states, the grown cache, and, if asked, encoder-decoder weights."""
+        inner = for_products(self.self_residual.enter(x))
         cache = past.followed_by(self.self_attention.look_at(inner))
         attended, _ = self.self_attention(inner, cache, causal)
         x = self.self_residual.leave(x, attended)
-        attended, weights = self.cross_attention(self.cross_residual.enter(x), memory, bias)
+        attended, shares = self.cross_attention(
+            self.cross_residual.enter(x), memory, bias, weights=weights
+        )
         x = self.cross_residual.leave(x, attended)
         inner = self.feed_forward_residual.enter(x)
-        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, weights
+        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares
 
 
 class Transformer(TranslationModel):
@@ -113,7 +123,7 @@ class Transformer(TranslationModel):
         x = self._embed(self.source_embedding, source, 0)
         for layer in self.encoder:
             x = layer(x, bias)
-        memory = self.encoder_norm(x)
+        memory = for_products(self.encoder_norm(x))
         layers = [cast(DecoderLayer, layer).cross_attention for layer in self.decoder]
         return TransformerMemory(tuple(layer.look_at(memory) for layer in layers), bias)
 
@@ -135,9 +145,9 @@ class Transformer(TranslationModel):
         x = self._embed(self.target_embedding, target, past)
         caches, weights = [], []
         for layer, cache, seen in zip(self.decoder, state.layers, memory.layers, strict=True):
-            x, grown, weight = layer(x, cache, causal, seen, memory.bias)
+            x, grown, weight = layer(x, cache, causal, seen, memory.bias, weights=attention)
             caches.append(grown)
-            if attention:
+            if weight is not None:
                 weights.append(_unfold(weight, target))
         return Decoded(
             self.decoder_norm(x),

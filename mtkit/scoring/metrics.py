@@ -7,6 +7,7 @@ tokenize=none and no smoothing. It is another scale than sacreBLEU's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,6 +20,8 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 TOKENIZERS = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko"), "zh": ("zh", None)}
 """sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
+LONGEST = 10_000
+"""Characters of a line up to which metrics that are made for sentences are done in seconds."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Metric:
     compute: Callable[[Sequence[str], Sequence[str], str | None], Score]
     """(hypotheses, references, target language) → score."""
     needs_language: bool = False
+    longest: int | float = math.inf
+    """Characters of a line: above, the time would grow with their square."""
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> Score:
@@ -74,19 +79,20 @@ def bleu_moses(hypotheses: Sequence[str], references: Sequence[str], language: s
 METRICS: Mapping[str, Metric] = {
     "bleu": Metric(bleu),
     "chrf": Metric(chrf),
-    "ter": Metric(ter),
-    "bleu_lc_moses": Metric(bleu_moses, needs_language=True),
+    "ter": Metric(ter, longest=LONGEST),
+    "bleu_lc_moses": Metric(bleu_moses, needs_language=True, longest=LONGEST),
 }
 
 
 def evaluate(
     hypotheses: Sequence[str], references: Sequence[str], language: str | None
 ) -> dict[str, Score]:
-    """Every metric there is for what is known of the language."""
+    """Every metric there is for what is known of the language, and for lines as long as these."""
+    longest = max(map(len, [*hypotheses, *references]), default=0)
     return {
         key: metric.compute(hypotheses, references, language)
         for key, metric in METRICS.items()
-        if language or not metric.needs_language
+        if (language or not metric.needs_language) and longest <= metric.longest
     }
 
 

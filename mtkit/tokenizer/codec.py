@@ -12,6 +12,7 @@ from sentencepiece import SentencePieceProcessor
 
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.sampling import Sampler
 
 JOINT = "spm.model"
 SOURCE, TARGET = "spm.source.model", "spm.target.model"
@@ -63,6 +64,10 @@ class Tokenizer:
         """Subword ids of each line, without BOS and EOS."""
         return _encode(self._target, lines)
 
+    def samplers(self, alpha: float) -> tuple[Sampler, Sampler]:
+        """Of other segmentations of source and of target; UserError where there are none."""
+        return Sampler(self._source, alpha), Sampler(self._target, alpha)
+
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Text of each sequence of target ids; special ids are skipped, line breaks are spaces."""
         return [
@@ -79,6 +84,7 @@ def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
+        processor.id_to_piece(list(range(processor.vocab_size())))  # they may be no UTF-8
     except (RuntimeError, OSError, ValueError) as error:
         raise UserError(f"{path}: not a SentencePiece model: train one with mtkit") from error
     found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())

@@ -18,12 +18,15 @@ from mtkit.artifacts import Artifact, create, find_current, find_model, open_art
 from mtkit.config import Config, Corpus, TokenizerSettings
 from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.errors import MtkitError, UserError
+from mtkit.lock import locked
 from mtkit.report import progress, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
 
 LONGEST = 2000
 """Characters of a training line; longer ones are cut, as SentencePiece drops or fails on them."""
+CHARACTERS = 1 << 28
+"""Text that the sample holds at most: long lines make it smaller, not the memory larger."""
 THREADS = 16
 """Fixed, as SentencePiece's sums (and the model file) depend on it."""
 SPECIAL, BYTES = 4, 256
@@ -45,9 +48,10 @@ def train_tokenizer(config: Config) -> Artifact:
     if current := find_current(path, "tokenizer", settings, inputs):
         say("tokenizer: up to date")
         return current
-    sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
-    report: dict[str, Any] = {"lines_per_side": len(sample)}
-    with create(path, "tokenizer", settings, inputs, report) as folder:
+    report: dict[str, Any] = {}
+    with locked(path.parent), create(path, "tokenizer", settings, inputs, report) as folder:
+        sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
+        report["lines_per_side"] = len(sample)
         for name, lines in _lines_by_model(sample, config.tokenizer.joint).items():
             model = _train(lines, config.tokenizer, name)
             (folder / name).write_bytes(model)
@@ -64,27 +68,38 @@ def _take_over(path: Path, model: str) -> Artifact:
     if current := find_current(path, "tokenizer", settings, inputs):
         say("tokenizer: up to date")
         return current
-    with create(path, "tokenizer", settings, inputs) as folder:
+    with locked(path.parent), create(path, "tokenizer", settings, inputs) as folder:
         Tokenizer.load(artifact.path).copy_to(folder)
     say(f"tokenizer: that of {artifact.path}")
     return open_artifact(path, "tokenizer")
 
 
 def _sample(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
-    """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985)."""
+    """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985).
+
+    Where they are long, they are fewer, so that CHARACTERS are never exceeded.
+    """
     random = Random(seed)
     sample: list[tuple[str, str]] = []
-    seen = 0
+    seen = held = 0
     with progress("reading", unit="pairs") as shown:
         for seen, pair in enumerate(read_pairs(corpora)):
-            if seen < size:
-                sample.append((pair.source, pair.target))
-            elif (place := random.randrange(seen + 1)) < size:
-                sample[place] = (pair.source, pair.target)
+            place = seen if seen < size else random.randrange(seen + 1)
+            if place < size:
+                replaced = sample[place : place + 1]
+                sample[place : place + 1] = [(pair.source, pair.target)]
+                held += _characters(sample[place : place + 1]) - _characters(replaced)
+            while held > CHARACTERS:
+                held -= _characters([sample.pop(random.randrange(len(sample)))])
+                size = len(sample)
             if (seen + 1) % STRIDE == 0:
                 shown.advance(STRIDE)
         shown.advance((seen + 1) % STRIDE)
     return sample
+
+
+def _characters(pairs: list[tuple[str, str]]) -> int:
+    return sum(len(source) + len(target) for source, target in pairs)
 
 
 def _lines_by_model(sample: list[tuple[str, str]], joint: bool) -> dict[str, Iterator[str]]:

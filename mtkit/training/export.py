@@ -16,7 +16,9 @@ from mtkit.models import TranslationModel
 from mtkit.models.weights import load_weights, save_weights
 from mtkit.report import say
 from mtkit.tokenizer import Tokenizer
-from mtkit.training.state import Checkpoints, TrainState, Validation, average_weights, rank
+from mtkit.training.checkpoints import Checkpoints, average_weights
+from mtkit.training.history import Validation, rank
+from mtkit.training.state import TrainState
 from mtkit.training.validate import Validator
 
 

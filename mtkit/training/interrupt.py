@@ -14,7 +14,7 @@ class StopSignal:
     """While open, the first SIGINT or SIGTERM is remembered; a second one acts as ever."""
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        self.received = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -26,14 +26,6 @@ class StopSignal:
     def __exit__(self, *_: object) -> None:
         self._restore()
 
-    def raise_if_received(self) -> None:
-        """Raises Interrupted with the exit code of the signal; call when the state is saved."""
-        if self.received is not None:
-            raise Interrupted(
-                128 + self.received,
-                "training interrupted, checkpoint saved: run the same command again to go on",
-            )
-
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
@@ -42,3 +34,10 @@ class StopSignal:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
+
+
+def interrupted_by(number: int) -> Interrupted:
+    """What to raise after signal `number`, when the state is saved."""
+    return Interrupted(
+        128 + number, "training interrupted, checkpoint saved: run the same command again to go on"
+    )

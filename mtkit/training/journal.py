@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.config import Metric
 from mtkit.errors import UserError
-from mtkit.report import MetricsLog, say
-from mtkit.training.state import TrainState, Validation, Window, rank
+from mtkit.report import MetricsLog, say, warn
+from mtkit.training.distributed import Ranks
+from mtkit.training.history import Validation, rank
+from mtkit.training.state import TrainState, Window
 from mtkit.training.step import StepReport
 
 if TYPE_CHECKING:
@@ -20,13 +22,18 @@ if TYPE_CHECKING:
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """Sums between two logged steps live in the state, so that a resumed run logs the same."""
+    """Sums between two logged steps live in the state, so that a resumed run logs the same.
 
-    def __init__(self, run: Path, state: TrainState, *, tensorboard: bool) -> None:
+    Records after the step where the run goes on are dropped: they will be written again.
+    """
+
+    def __init__(self, run: Path, state: TrainState, ranks: Ranks, *, tensorboard: bool) -> None:
         self.state = state
-        self.log = MetricsLog(run / "metrics.jsonl")
-        self.log.truncate(state.step)
-        self.board = _board(run / "tensorboard", state.step) if tensorboard else None
+        self.log = MetricsLog(run / "metrics.jsonl") if ranks.is_first else None
+        self.board: SummaryWriter | None = None
+        if self.log is not None:
+            self.log.truncate(state.step)
+            self.board = _board(run / "tensorboard", state.step) if tensorboard else None
         self.note = ""
         self._began = time.monotonic() - state.seconds
         self._measure_from_here()
@@ -40,21 +47,29 @@ class Journal(AbstractContextManager["Journal"]):
 
     def add(self, report: StepReport) -> None:
         """Counts an update in; `note` then says how the run goes, for the progress line."""
+        self.state.seconds = time.monotonic() - self._began
+        if report.skipped:
+            warn(
+                f"step {self.state.step:,}: loss {report.nll / report.tokens:.3g}, gradient norm "
+                f"{report.gradient_norm:.3g}: update skipped"
+            )
+            return
         window = self.state.window
         window.smoothed += report.smoothed
         window.nll += report.nll
         window.tokens += report.tokens
         self._report = report
         self._tokens += report.tokens
-        self.state.seconds = time.monotonic() - self._began
         self.note = (
             f"loss {window.nll / window.tokens:.3f}  {self._rate():,.0f} tokens/s  "
             f"lr {report.learning_rate:.2e}"
         )
 
     def log_step(self) -> None:
-        """Writes the means since the last call, per target token."""
+        """Writes the means since the last call, per target token; nothing if all were skipped."""
         window, state = self.state.window, self.state
+        if not window.tokens:
+            return
         nll = window.nll / window.tokens
         record = {
             "loss": nll,
@@ -63,6 +78,7 @@ class Journal(AbstractContextManager["Journal"]):
             "learning_rate": self._report.learning_rate,
             "gradient_norm": self._report.gradient_norm,
             "tokens": window.tokens,
+            "skipped": state.skipped,
             "tokens_per_second": round(self._rate(), 1),
         }
         state.window = Window()
@@ -80,11 +96,12 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _write(self, kind: str, values: dict[str, Any]) -> None:
         state = self.state
-        self.log.write(
-            {"kind": kind, "step": state.step, "epoch": state.epoch}
-            | values
-            | {"seconds": round(state.seconds, 2)}
-        )
+        if self.log is not None:
+            self.log.write(
+                {"kind": kind, "step": state.step, "epoch": state.epoch}
+                | values
+                | {"seconds": round(state.seconds, 2)}
+            )
         if self.board is not None:
             for name, value in values.items():
                 self.board.add_scalar(f"{kind}/{name}", value, state.step)

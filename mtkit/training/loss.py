@@ -2,8 +2,13 @@
 
 The logits of all target tokens (4096 × 8000 floats) would be the largest tensor of a training step
 by far, and reading and writing it the slowest part. Here they exist for one chunk of tokens at a
-time; the gradients with respect to hidden states and output weights are made from the softmax of
-the same chunk, in the same pass.
+time, in a buffer that all chunks share; on a CPU the softmax runs over pieces of it that stay in
+the cache. Gradients with respect to hidden states and output weights are made from the softmax of
+the same chunk, in the same pass: with e = exp(z - max z) and s = Σ e,
+
+    d loss / dz = (e - (1 - ε) s · onehot(y)) / s - ε / V,
+
+whose division by s is left to the sides of the two products that are D wide, not V.
 """
 
 from __future__ import annotations
@@ -13,12 +18,16 @@ from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from mtkit.models import TranslationModel
 from mtkit.symbols import PAD
+from mtkit.terms import SourceIds
 
-CHUNK = 512
-"""Tokens whose logits exist at once: large enough for the matrix products, small for the caches."""
+CHUNK = 1024
+"""Tokens whose logits exist at once: large enough for the matrix products."""
+PIECE = 32
+"""Tokens of a chunk whose softmax is taken at once: 1 MB of float32 for 8000 subwords."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,26 @@ class Loss:
     """What is minimised."""
     nll: Float[Tensor, ""]
     """The negative log-likelihood, for perplexity; carries no gradient."""
+
+
+class Objective(nn.Module):
+    """What is minimised, as a function of a batch: a model with its loss on top."""
+
+    def __init__(self, model: TranslationModel, smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(
+        self,
+        source: SourceIds,
+        target_input: Int[Tensor, "B T"],
+        target_output: Int[Tensor, "B T"],
+    ) -> Loss:
+        hidden = self.model(source, source != PAD, target_input)
+        return projected_cross_entropy(
+            hidden, self.model.output_weight, target_output, self.smoothing
+        )
 
 
 def projected_cross_entropy(
@@ -88,29 +117,34 @@ def _forward(
     wanted: bool,
 ) -> tuple[Tensor, Tensor]:
     accumulate = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    table = weight.detach().to(compute)
+    table, states = weight.detach().to(compute), hidden.to(compute)
     mean = weight.detach().to(accumulate).mean(dim=0)  # h · mean = the mean logit
-    nll = hidden.new_zeros((), dtype=accumulate)
-    smooth = nll.clone()
+    gold = target.unsqueeze(1)
+    count, piece = len(hidden), PIECE if hidden.device.type == "cpu" else CHUNK
+    top, total, gold_logit = hidden.new_empty(3, count, 1, dtype=accumulate)
+    buffer = table.new_empty(min(CHUNK, count), len(weight))
     grad_hidden = torch.empty(hidden.shape, dtype=accumulate, device=hidden.device)
     grad_weight = torch.zeros(weight.shape if wanted else 0, dtype=accumulate, device=hidden.device)
-    for start in range(0, len(hidden), CHUNK):
-        rows = slice(start, start + CHUNK)
-        states, gold = hidden[rows].to(compute), target[rows].unsqueeze(1)
-        logits = (states @ table.T).to(accumulate)  # (chunk, V)
-        top, place = logits.max(dim=-1, keepdim=True)
-        gold_logit = logits.gather(1, gold)
-        probs = torch.softmax(logits, dim=-1)
-        # log Σ exp from the largest probability, which is never tiny: no second exponential.
-        log_sum = top - probs.gather(1, place).log()
-        nll += (log_sum - gold_logit).sum()
-        smooth += (log_sum - (hidden[rows].to(accumulate) @ mean).unsqueeze(1)).sum()
+    for start in range(0, count, CHUNK):
+        chunk = slice(start, min(start + CHUNK, count))
+        logits = torch.mm(states[chunk], table.T, out=buffer[: chunk.stop - start])  # (chunk, V)
+        for first in range(start, chunk.stop, piece):
+            rows = slice(first, min(first + piece, chunk.stop))
+            part = logits[first - start : rows.stop - start]
+            exps = part.to(accumulate)  # the logits themselves, where products are in float32
+            gold_logit[rows] = exps.gather(1, gold[rows])
+            torch.amax(exps, dim=-1, keepdim=True, out=top[rows])
+            torch.sum(exps.sub_(top[rows]).exp_(), dim=-1, keepdim=True, out=total[rows])
+            if wanted:
+                exps.scatter_add_(1, gold[rows], (smoothing - 1) * total[rows])
+                part.copy_(exps)
         if wanted:
-            probs.scatter_add_(1, gold, torch.full_like(gold_logit, smoothing - 1))
-            slope = probs.to(compute)  # d loss / d logits, all but the uniform share of smoothing
-            grad_hidden[rows] = (slope @ table).to(accumulate) - smoothing * mean
-            grad_weight += (slope.T @ states).to(accumulate)
+            grad_hidden[chunk] = logits @ table
+            grad_weight += logits.T @ (states[chunk] / total[chunk]).to(compute)
+    log_sum, mean_logit = top + total.log(), hidden.to(accumulate) @ mean
+    nll, smooth = (log_sum - gold_logit).sum(), log_sum.sum() - mean_logit.sum()
     if wanted:
+        grad_hidden.div_(total).sub_(smoothing * mean)
         grad_weight -= hidden.to(accumulate).sum(dim=0) * (smoothing / len(weight))
         ctx.save_for_backward(grad_hidden.to(hidden.dtype), grad_weight.to(weight.dtype))
     ctx.mark_non_differentiable(nll)

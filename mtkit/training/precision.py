@@ -6,6 +6,8 @@ from typing import Literal
 
 import torch
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
 
 def pick_precision(
     wanted: Literal["auto", "float32", "bfloat16", "float16"], device: torch.device
@@ -20,3 +22,8 @@ def pick_precision(
         native = features.get("avx512_bf16") or features.get("amx_bf16")
         return "bfloat16" if native else "float32"
     return "float32"
+
+
+def autocast(precision: str, device: torch.device) -> torch.autocast:
+    """Around whatever is to run in `precision`."""
+    return torch.autocast(device.type, DTYPES[precision], precision != "float32")

@@ -3,59 +3,99 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mtkit.artifacts import LATEST, Artifact, find_current, find_model, open_artifact
+from mtkit.artifacts import (
+    LATEST,
+    Artifact,
+    clear_leftovers,
+    find_current,
+    find_model,
+    open_artifact,
+)
 from mtkit.batching import Batches, open_batches, plan_epoch
-from mtkit.config import Config, TrainingSettings
+from mtkit.config import Config
 from mtkit.device import pick_device
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
+from mtkit.lock import locked
 from mtkit.models import build_model
-from mtkit.models.weights import copied_weights
-from mtkit.report import progress, say, warn
+from mtkit.report import progress, say, set_quiet, warn
 from mtkit.tokenizer import Tokenizer
+from mtkit.training.checkpoints import Checkpoints
+from mtkit.training.compiling import repays_compiling
+from mtkit.training.distributed import Ranks, connected_ranks
 from mtkit.training.export import initialise_from, write_model
-from mtkit.training.interrupt import StopSignal
+from mtkit.training.history import Validation, is_stalled
+from mtkit.training.interrupt import StopSignal, interrupted_by
 from mtkit.training.journal import Journal
+from mtkit.training.memory import largest_batch
 from mtkit.training.precision import pick_precision
-from mtkit.training.state import Checkpoints, TrainState, build_optimizer, is_stalled
-from mtkit.training.step import train_steps
+from mtkit.training.segmentation import segmentations
+from mtkit.training.state import TrainState, new_state
+from mtkit.training.step import Diverged, StepReport, settle, train_steps
+from mtkit.training.updates import SegmentationOf
 from mtkit.training.validate import Validator
 
 NOT_IN_THE_MODEL = frozenset(
     {"device", "log_every", "save_every", "keep", "tensorboard", "sample_translations", "init_from"}
+    | {"compile", "rank_timeout"}
 )
 """Training settings that change nothing in what is trained, and a path: its model is an input."""
 HOW_FAR = frozenset({"steps", "epochs", "patience", "average"})
 """Those that only say how far to go: a run is resumed with other values, too."""
+LOWEST_SCALE = 1 / 64
+"""Of the learning rate, below which going back once more is of no use."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the loop works with, apart from the state that it changes."""
+
+    config: Config
+    data: Batches
+    checkpoints: Checkpoints
+    validator: Validator
+    segmentation_of: SegmentationOf
+    total_steps: int
+    ranks: Ranks
 
 
 def train(config: Config) -> Artifact:
     """Trains `config.model` on the run's batches, from its last checkpoint if it has one.
 
-    Returns the model artifact. Raises UserError where an earlier stage is missing or a checkpoint
-    is of other settings, Interrupted (checkpoint saved) after Ctrl-C or SIGTERM.
+    Under torchrun, on all of its ranks at once. Returns the model artifact. Raises UserError where
+    an earlier stage is missing or a checkpoint is of other settings; with the checkpoint saved,
+    Interrupted after Ctrl-C or SIGTERM and MtkitError where memory, or a rank, is lost.
     """
     run = Path(config.run)
-    tokenizer = open_artifact(run / "tokenizer", "tokenizer")
+    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
     data = open_batches(run / "batches")
-    if data.artifact.manifest["inputs"]["tokenizer"] != tokenizer.identity:
+    if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if config.training.init_from is not None:
         inputs["init_from"] = find_model(config.training.init_from).identity
-    settings = _settings(config, NOT_IN_THE_MODEL) | {"decoding": config.decoding.model_dump()}
-    model = find_current(run / "model", "model", settings, inputs)
-    if model is None:
-        model = _train(config, data, Tokenizer.load(tokenizer.path), settings, inputs)
-    else:
-        say(f"train: {run / 'model'} is up to date")
-    _link_latest(run)
+    device = pick_device(config.training.device)
+    with connected_ranks(device, config.training.rank_timeout) as ranks:
+        settings = _settings(config, NOT_IN_THE_MODEL, ranks)
+        settings |= {"decoding": config.decoding.model_dump()}
+        model = find_current(run / "model", "model", settings, inputs)
+        if model is not None:
+            say(f"train: {run / 'model'} is up to date")
+        else:
+            if not ranks.is_first:
+                set_quiet(True)
+            with locked(run) if ranks.is_first else nullcontext():
+                _train(config, data, Tokenizer.load(tokenizer.path), ranks, settings, inputs)
+            model = open_artifact(run / "model", "model")
+        if ranks.is_first:
+            _link_latest(run)
     return model
 
 
@@ -63,75 +103,147 @@ def _train(
     config: Config,
     data: Batches,
     tokenizer: Tokenizer,
+    ranks: Ranks,
     settings: Mapping[str, Any],
     inputs: Mapping[str, str],
-) -> Artifact:
+) -> None:
     run, training = Path(config.run), config.training
-    state = _fresh_state(config, tokenizer)
+    state = fresh_state(config, tokenizer, ranks)
     far = frozenset() if training.schedule.kind == "cosine" else HOW_FAR
     checkpoints = Checkpoints(
-        run / "checkpoints", _settings(config, NOT_IN_THE_MODEL | far), inputs
+        run / "checkpoints", _settings(config, NOT_IN_THE_MODEL | far, ranks), inputs
     )
-    _announce(config, state, resumed=checkpoints.load_last(state))
-    validator = Validator(config, data, tokenizer, state.precision)
-    total = training.steps or _steps_of_epochs(config, data)
-    with (
-        Journal(run, state, tensorboard=training.tensorboard) as journal,
-        StopSignal() as stop,
-        progress("train", total, "steps") as shown,
-        closing(train_steps(state, data, config, total)) as steps,
-    ):
-        shown.advance(state.step)
-        while not _is_finished(config, state):
-            journal.add(next(steps))
-            shown.advance(note=journal.note)
-            at_end = _is_finished(config, state)
-            if state.step % training.log_every == 0 or at_end:
-                journal.log_step()
-            validate = state.step % training.validate_every == 0 or at_end
-            if validate:
-                _validate(state, validator, journal)
-            if state.step % training.save_every == 0 or validate or stop.received:
-                _save(state, checkpoints, training)
-                stop.raise_if_received()
-        if not state.validations:  # an interrupted run, of which fewer steps are asked for now
-            _validate(state, validator, journal)
-            _save(state, checkpoints, training)
-    return write_model(run / "model", state, checkpoints, validator, settings, inputs)
+    if ranks.is_first:
+        clear_leftovers(checkpoints.folder)
+    ranks.wait()
+    resumed = checkpoints.load_last(state)
+    if ranks.count > 1:
+        settle(state, config, ranks)
+    if not state.max_tokens:
+        state.max_tokens = largest_batch(state, data.train.lengths, ranks)
+    _announce(config, state, ranks, resumed=resumed)
+    validator = Validator(config, data, tokenizer, state.precision, state.max_tokens)
+    total = training.steps or _steps_of_epochs(config, data, state, ranks)
+    job = Job(config, data, checkpoints, validator, segmentations(config, tokenizer), total, ranks)
+    if repays_compiling(training.compile, state.model.output_weight.device, total - state.step):
+        state.model.compile(dynamic=True)
+    while True:
+        try:
+            _go_on(job, state)
+            break
+        except Diverged as divergence:
+            _roll_back(job, state, divergence)
+    if ranks.is_first:
+        write_model(run / "model", state, checkpoints, validator, settings, inputs)
+    ranks.wait()
 
 
-def _fresh_state(config: Config, tokenizer: Tokenizer) -> TrainState:
+def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
+    """The state before the first update: the model initialised, or taken from another."""
     training = config.training
     device = pick_device(training.device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
         initialise_from(training.init_from, model, tokenizer)
-    model.to(device).train()
-    precision = pick_precision(training.precision, device)
-    return TrainState(
-        model,
-        build_optimizer(model, training.optimizer),
-        torch.amp.GradScaler(device.type, enabled=precision == "float16"),
-        precision,
-        average=copied_weights(model) if training.ema is not None else None,
-    )
+    return new_state(model.to(device), config, pick_precision(training.precision, device), ranks)
 
 
-def _validate(state: TrainState, validator: Validator, journal: Journal) -> None:
-    state.validations.append(validator(state.model, state.weights(), state.step))
-    journal.log_validation(state.validations[-1], validator.config.training.best_by)
+def _go_on(job: Job, state: TrainState) -> None:
+    """From where `state` stands to the end of the run."""
+    run, training = Path(job.config.run), job.config.training
+    with (
+        Journal(run, state, job.ranks, tensorboard=training.tensorboard) as journal,
+        StopSignal() as stop,
+        progress("train", job.total_steps, "steps") as shown,
+        closing(_steps(job, state)) as steps,
+    ):
+        shown.advance(state.step)
+        if job.checkpoints.steps():
+            _prune(job, state)  # which the process that saved it may not have come to
+        else:
+            _save(job, state)  # to go back to
+        while not _is_finished(job.config, state):
+            with _saved_on_failure(job, state):
+                journal.add(next(steps))
+                signal_number = job.ranks.max(stop.received)
+            shown.advance(note=journal.note)
+            at_end = _is_finished(job.config, state)
+            validate = state.step % training.validate_every == 0 or at_end
+            if state.step % training.log_every == 0 or validate:
+                journal.log_step()
+            if validate:
+                _validate(job, state, journal)
+            if state.step % training.save_every == 0 or validate or signal_number:
+                _save(job, state)
+            if signal_number:
+                raise interrupted_by(signal_number)
+        if not state.validations:  # an interrupted run, of which fewer steps are asked for now
+            _validate(job, state, journal)
+            _save(job, state)
 
 
-def _save(state: TrainState, checkpoints: Checkpoints, training: TrainingSettings) -> None:
-    checkpoints.save(state)
-    checkpoints.prune(state.validations, training.best_by, training.keep, training.average)
+def _steps(job: Job, state: TrainState) -> Generator[StepReport]:
+    return train_steps(state, job.data, job.config, job.total_steps, job.segmentation_of, job.ranks)
 
 
-def _announce(config: Config, state: TrainState, *, resumed: bool) -> None:
+@contextmanager
+def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
+    """Around an update: if it fails, the state is that after the one before, and is kept."""
+    try:
+        yield
+    except Diverged:
+        raise
+    except (MtkitError, RuntimeError, MemoryError) as error:
+        if state.step not in job.checkpoints.steps():
+            _save(job, state)
+        if job.ranks.count == 1 or isinstance(error, MtkitError):
+            raise
+        reason = str(error).splitlines()[0]
+        raise MtkitError(
+            f"a rank was lost after step {state.step:,}, checkpoint saved: run the same command "
+            f"again to go on ({reason})"
+        ) from error
+
+
+def _roll_back(job: Job, state: TrainState, divergence: Diverged) -> None:
+    """Back to the last checkpoint, to go on from there with half the learning rate."""
+    scale = state.rate_scale / 2
+    if job.config.training.on_divergence == "stop" or scale < LOWEST_SCALE:
+        raise divergence
+    job.checkpoints.load_last(state)
+    state.rate_scale, state.skipped_in_a_row = scale, 0
+    warn(f"{divergence}: going back to step {state.step:,}, with {scale:g} of the learning rate")
+
+
+def _validate(job: Job, state: TrainState, journal: Journal) -> None:
+    """On the first rank; all of them stop early, or lower the rate, by what it found."""
+    scores = None
+    if job.ranks.is_first:
+        scores = vars(job.validator(state.model, state.weights(), state.step))
+    state.validations.append(Validation(**job.ranks.share(scores)))
+    journal.log_validation(state.validations[-1], job.config.training.best_by)
+
+
+def _save(job: Job, state: TrainState) -> None:
+    if job.ranks.is_first:
+        job.checkpoints.save(state)
+    _prune(job, state)
+
+
+def _prune(job: Job, state: TrainState) -> None:
+    training = job.config.training
+    if job.ranks.is_first:
+        job.checkpoints.prune(state, training.best_by, training.keep, training.average)
+
+
+def _announce(config: Config, state: TrainState, ranks: Ranks, *, resumed: bool) -> None:
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     device = state.model.output_weight.device
-    say(f"train: {config.model.kind}, {parameters:,} parameters, {state.precision} on {device}")
+    on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
+    say(f"train: {config.model.kind}, {parameters:,} parameters, {state.precision} on {on}")
+    if config.batching.max_tokens == "auto":
+        say(f"train: batches of {state.max_tokens:,} tokens")
     if resumed:
         say(f"train: resuming after step {state.step:,}")
 
@@ -145,31 +257,39 @@ def _is_finished(config: Config, state: TrainState) -> bool:
     return is_stalled(state.validations, training.best_by, training.patience)
 
 
-def _steps_of_epochs(config: Config, data: Batches) -> int:
+def _steps_of_epochs(config: Config, data: Batches, state: TrainState, ranks: Ranks) -> int:
     """Updates of `training.epochs`, as the first epoch has them; later ones may differ by a few."""
     plan = plan_epoch(
         data.train.lengths,
-        max_tokens=config.batching.max_tokens,
+        max_tokens=state.max_tokens,
         seed=config.seed,
         epoch=0,
         weights=data.weights,
     )
-    return (config.training.epochs or 0) * -(-len(plan) // config.training.accumulate)
+    return (config.training.epochs or 0) * -(
+        -len(plan) // (config.training.accumulate * ranks.count)
+    )
 
 
-def _settings(config: Config, left_out: frozenset[str]) -> dict[str, Any]:
-    """What a model or checkpoint of this config depends on, but for its inputs."""
+def _settings(config: Config, left_out: frozenset[str], ranks: Ranks) -> dict[str, Any]:
+    """What a model or checkpoint of this config depends on, but for its inputs.
+
+    2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
+    """
+    training = config.training.model_dump(exclude=set(left_out))
     return {
         "seed": config.seed,
         "max_tokens": config.batching.max_tokens,
         "model": config.model.model_dump(),
-        "training": config.training.model_dump(exclude=set(left_out)),
+        "training": training | {"accumulate": training["accumulate"] * ranks.count},
     }
 
 
 def _link_latest(run: Path) -> None:
     """Names the run as the one that `mtkit translate` takes by default in this directory."""
     if LATEST.is_symlink():
+        if LATEST.resolve() == run.resolve():
+            return
         LATEST.unlink()
     if LATEST.exists():
         warn(f"{LATEST} is no symlink: left alone; name the model with -m")

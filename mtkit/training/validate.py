@@ -18,10 +18,10 @@ from mtkit.models.weights import assign_weights, copied_weights
 from mtkit.report import say
 from mtkit.scoring import corpus_bleu, corpus_chrf
 from mtkit.tokenizer import Tokenizer
+from mtkit.training.history import Validation
 from mtkit.training.loader import load_batch
 from mtkit.training.loss import projected_cross_entropy
-from mtkit.training.state import Validation
-from mtkit.training.step import DTYPES
+from mtkit.training.precision import autocast
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Validator:
     data: Batches
     tokenizer: Tokenizer
     precision: str
+    max_tokens: int
 
     def __call__(
         self, model: TranslationModel, weights: dict[str, Tensor], step: int
@@ -47,12 +48,9 @@ class Validator:
     def _loss(self, model: TranslationModel) -> float:
         device = model.output_weight.device
         store, nll, tokens = self.data.valid, 0.0, 0
-        plan = plan_epoch(
-            store.lengths, max_tokens=self.config.batching.max_tokens, seed=0, epoch=0
-        )
-        for rows in plan:
+        for rows in plan_epoch(store.lengths, max_tokens=self.max_tokens, seed=0, epoch=0):
             batch = load_batch(store, rows).to(device)
-            with torch.autocast(device.type, DTYPES[self.precision], self.precision != "float32"):
+            with autocast(self.precision, device):
                 hidden = model(batch.source, batch.source_mask, batch.target_input)
                 loss = projected_cross_entropy(
                     hidden, model.output_weight, batch.target_output, 0.0

@@ -1,0 +1,63 @@
+"""One process at a time writes to a run.
+
+The lock is the operating system's and ends with its holder, however that one ends. Beside it lies a
+record of the holder, for those who are refused; without the lock the record means nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from mtkit.artifacts import read_json, write_json
+from mtkit.errors import UserError
+
+LOCK, OWNER = ".lock", ".owner.json"
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Around all that writes to `run`, once per process: a lock within a lock is refused, too.
+
+    Raises UserError naming the process that is at work there, OSError where `run` is not writable.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(run / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise UserError(
+            f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another "
+            "folder with --run"
+        ) from None
+    try:
+        write_json(run / OWNER, _myself())
+        yield
+    finally:
+        with suppress(OSError):  # without the lock it means nothing
+            (run / OWNER).unlink()
+        lock.release()
+
+
+def _myself() -> dict[str, str | int]:
+    return {
+        "pid": os.getpid(),
+        "host": platform.node(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "since": datetime.now().isoformat(" ", "seconds"),
+    }
+
+
+def _owner(run: Path) -> str:
+    try:
+        owner = read_json(run / OWNER)
+        return "process {pid} on {host} (`{command}`, since {since})".format(**owner)
+    except (OSError, UserError, KeyError, TypeError, ValueError):  # it may be about to write it
+        return "another process"

@@ -1,0 +1,122 @@
+"""One run on several processors: torchrun starts the ranks, torch.distributed connects them.
+
+Every rank holds the whole model and takes every n-th micro-batch of an update; gradients are summed
+while the backward pass still runs. All ranks hold equal states at all times, and the first alone
+writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mtkit.errors import UserError
+
+
+class Ranks:
+    """A single process, which is what a run is unless torchrun started it."""
+
+    index = 0
+    count = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.index == 0
+
+    def parallel(self, objective: nn.Module) -> nn.Module:
+        """`objective` with gradients that are means over the ranks."""
+        return objective
+
+    def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
+        """Around all micro-batches of an update but the last: gradients stay on their rank."""
+        return nullcontext()
+
+    def sum(self, *values: int | float) -> tuple[int | float, ...]:
+        """Of each value, over the ranks."""
+        return values
+
+    def max(self, value: int) -> int:
+        """Over the ranks."""
+        return value
+
+    def share(self, value: Any) -> Any:
+        """The first rank's value, which JSON can hold, on every rank."""
+        return value
+
+    def wait(self) -> None:
+        """Until every rank is here."""
+
+
+ALONE = Ranks()
+
+
+class TorchRanks(Ranks):
+    """Processes connected by torch.distributed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.index, self.count = dist.get_rank(), dist.get_world_size()
+        self.device = device
+
+    def parallel(self, objective: nn.Module) -> nn.Module:
+        # Buffers are tables of positions, equal by construction but not always of one length.
+        return DistributedDataParallel(
+            objective, broadcast_buffers=False, gradient_as_bucket_view=True
+        )
+
+    def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
+        return cast(DistributedDataParallel, objective).no_sync()
+
+    def sum(self, *values: int | float) -> tuple[int | float, ...]:
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return tuple(total.tolist())
+
+    def max(self, value: int) -> int:
+        largest = torch.tensor(value, device=self.device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return int(largest)
+
+    def share(self, value: Any) -> Any:
+        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(text)], device=self.device)
+        dist.broadcast(length, 0)
+        text = text.to(self.device) if self.is_first else text.new_empty(int(length))
+        text = text.to(self.device)
+        dist.broadcast(text, 0)
+        return json.loads(bytes(text.cpu().numpy()))
+
+    def wait(self) -> None:
+        dist.barrier()
+
+
+@contextmanager
+def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
+    """The ranks that torchrun started, connected while the block runs; else this process alone.
+
+    `timeout` in seconds: how long ranks wait for each other before they give the run up.
+    Raises UserError where they cannot reach each other.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    except (RuntimeError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"torchrun: the ranks do not reach each other ({reason})") from error
+    try:
+        yield TorchRanks(device)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,345 @@
+"""Trains the same small model with mtkit and with a peer, in turn, and compares their speed.
+
+    python tests/benchmarks/train_against_peers.py --peer hf --peer-python PEER/bin/python
+    python tests/benchmarks/train_against_peers.py --peer eole --peer-python PEER/bin/python \\
+        --size base --rounds 5
+
+Each round runs both, one after the other, in processes of their own, so that what else the machine
+does falls on both; medians over the rounds are compared. Both read the corpus in one tokenization
+and in batches of one size, and run in the precision that is fastest for each. Speed is real target
+tokens (end of sentence included) per second, the median of the windows of a run; memory is the
+largest resident set of the main process (eole's data workers are not counted).
+
+The peer's environment needs torch, of the same version as mtkit's, and:
+
+hf      transformers; a MarianMTModel in a plain loop (peer_hf.py), which gets mtkit's own batches
+eole    eole; all that it requires, or what its start needs: pip install --no-deps eole, then
+        aiohttp configargparse fastapi huggingface_hub pandas pyahocorasick pydantic pyonmttok
+        pyyaml rapidfuzz requests rich sacrebleu safetensors "sentencepiece<=0.2.2" six tensorboard
+        tokenizers torch-optimi uvicorn waitress (spacy, fasttext, ctranslate2 are not needed)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import safetensors.torch
+import yaml
+from torch import Tensor
+
+import mtkit.bench
+from mtkit.batching import open_batches, plan_epoch
+from mtkit.config import Config
+from mtkit.tokenizer import Tokenizer
+from mtkit.training.loader import load_batch
+
+SIZES = Path(mtkit.bench.__file__).parent
+BEST_PRECISION = {
+    ("hf", "tiny"): "float32",
+    ("hf", "base"): "bfloat16",
+    ("eole", "tiny"): "float32",
+    ("eole", "base"): "bfloat16",
+}
+"""Of each peer on processors that multiply bfloat16; mtkit chooses for itself."""
+WARM_UP = 15.0
+"""Seconds that a peer trains before its speed counts."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one run."""
+
+    tokens_per_second: float
+    peak_mib: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What both sides are given."""
+
+    options: argparse.Namespace
+    work: Path
+    config_file: Path
+    config: Config
+
+
+def main() -> None:
+    options = _options()
+    with TemporaryDirectory(prefix="mtkit-peers-") as folder:
+        task = _prepare(options, Path(options.work or folder))
+        sides = {"mtkit": run_mtkit, options.peer: PEERS[options.peer]}
+        print(f"{options.size}, batches of {task.config.batching.max_tokens:,} tokens, ", end="")
+        print(f"{options.threads} threads", flush=True)
+        results: dict[str, list[Result]] = {name: [] for name in sides}
+        for number in range(1, options.rounds + 1):
+            for name, run in sides.items():
+                results[name].append(run(task))
+                _show(f"round {number}", name, results[name][-1])
+    middle = {name: _middle(of_name) for name, of_name in results.items()}
+    for name, result in middle.items():
+        _show("median", name, result)
+    own, peer = middle["mtkit"], middle[options.peer]
+    print(f"mtkit: {own.tokens_per_second / peer.tokens_per_second:.2f} x the tokens/s, ", end="")
+    print(f"{own.peak_mib / peer.peak_mib:.2f} x the memory")
+
+
+def run_mtkit(task: Task) -> Result:
+    """`mtkit bench train` on the batches of the run."""
+    seconds = str(task.options.seconds)
+    command = [sys.executable, "-m", "mtkit", "bench", "train", "-c", str(task.config_file)]
+    record, peak = _json_of([*command, "--seconds", seconds, "--json", "--quiet"], task)
+    return Result(record["tokens_per_second"]["median"], peak)
+
+
+def run_hf(task: Task) -> Result:
+    """peer_hf.py in the peer's interpreter."""
+    batches = task.work / "batches.safetensors"
+    if not batches.exists():
+        _write_batches(task, batches)
+    options, settings = task.options, task.config.model.model_dump()
+    settings["vocab"] = task.config.tokenizer.vocab_size
+    names = ("layers", "d_model", "ffn", "heads", "dropout", "vocab")
+    command = [options.peer_python, str(Path(__file__).with_name("peer_hf.py")), str(batches)]
+    command += [word for name in names for word in (f"--{name}", str(settings[name]))]
+    command += ["--precision", BEST_PRECISION["hf", options.size]]
+    command += ["--warm-up", str(WARM_UP), "--seconds", str(options.seconds)]
+    record, peak = _json_of(command, task)
+    return Result(median(record["tokens_per_second"]), peak)
+
+
+def run_eole(task: Task) -> Result:
+    """`eole train`, stopped when it has trained long enough; its log tells its speed."""
+    config = task.work / "eole.yaml"
+    if not config.exists():
+        _write_pieces(task)
+        config.write_text(yaml.safe_dump(_eole_config(task)), encoding="utf-8")
+    program = str(Path(task.options.peer_python).with_name("eole"))
+    process = _start([program, "train", "--config", str(config)], task, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    rates, lines, first = [], [], None
+    for line in process.stdout:
+        lines.append(line)
+        if found := re.search(r"bsz:.*; *\d+/ *(\d+) tok/s", line):
+            now = time.monotonic()
+            first = first or now
+            if now - first > WARM_UP:
+                rates.append(float(found[1]))
+            if now - first > WARM_UP + task.options.seconds:
+                os.killpg(process.pid, signal.SIGTERM)
+                break
+    process.stdout.close()
+    peak = _wait(process)
+    if not rates:
+        sys.exit("".join(lines[-20:]) + "eole: ended without a line on its speed")
+    return Result(median(rates), peak)
+
+
+PEERS: Mapping[str, Callable[[Task], Result]] = {"hf": run_hf, "eole": run_eole}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--peer", choices=PEERS, required=True)
+    parser.add_argument("--peer-python", required=True, help="interpreter that has the peer")
+    parser.add_argument("--size", choices=("tiny", "base"), default="tiny")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="Multi30k")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each run that count")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--work", type=Path, help="folder to keep tokenizer and batches in")
+    return parser.parse_args()
+
+
+def _prepare(options: argparse.Namespace, work: Path) -> Task:
+    """Tokenizer and batches of mtkit, from which everything else is made."""
+    work = (work / options.size).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    settings = yaml.safe_load((SIZES / f"{options.size}.yaml").read_text(encoding="utf-8"))
+    settings["run"] = str(work / "run")
+    for part, name in (("train", "train"), ("valid", "val")):
+        files = {side: options.data / f"{name}.{end}" for side, end in SIDES.items()}
+        settings["data"][part] = {side: str(path.resolve()) for side, path in files.items()}
+    config_file = work / "mtkit.yaml"
+    config_file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    for stage in ("train-spm", "batch"):
+        command = [sys.executable, "-m", "mtkit", stage, "-c", str(config_file)]
+        subprocess.run(command, check=True)
+    return Task(options, work, config_file, Config.model_validate(settings))
+
+
+SIDES = {"source": "en", "target": "de"}
+
+
+def _write_batches(task: Task, path: Path) -> None:
+    """The batches of mtkit's first epoch, padded as mtkit pads them."""
+    store = open_batches(Path(task.config.run) / "batches").train
+    budget = task.config.batching.max_tokens
+    assert isinstance(budget, int)
+    tensors: dict[str, Tensor] = {}
+    for index, rows in enumerate(plan_epoch(store.lengths, max_tokens=budget, seed=1, epoch=0)):
+        batch = load_batch(store, rows)
+        for name in ("source", "target_input", "target_output"):
+            tensors[f"{index}.{name}"] = getattr(batch, name)
+    safetensors.torch.save_file(tensors, path)
+
+
+def _write_pieces(task: Task) -> None:
+    """The corpus in subwords, and their vocabulary, as text."""
+    tokenizer = Tokenizer.load(Path(task.config.run) / "tokenizer")
+    for name in ("train", "val"):
+        for side, end in SIDES.items():
+            text = (task.options.data / f"{name}.{end}").read_text(encoding="utf-8")
+            encode = tokenizer.encode_source if side == "source" else tokenizer.encode_target
+            ids_of_lines = encode(text.removesuffix("\n").split("\n"))
+            lines = [" ".join(tokenizer.target_pieces(ids)) for ids in ids_of_lines]
+            (task.work / f"{name}.{side}").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    ids = list(range(len(SPECIAL), tokenizer.target_vocab))
+    vocabulary = "".join(f"{piece}\t1\n" for piece in tokenizer.target_pieces(ids))
+    (task.work / "vocabulary").write_text(vocabulary, encoding="utf-8")
+
+
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+def _eole_config(task: Task) -> dict[str, Any]:
+    """The same model, batches and optimizer in eole's words; sentences are in subwords already."""
+    model = task.config.model.model_dump()
+    forever = 1_000_000
+    work, precision = task.work, BEST_PRECISION["eole", task.options.size]
+    corpora = {"train": "train", "valid": "val"}
+    return {
+        "save_data": str(work / "eole-data"),
+        "overwrite": True,
+        "seed": 1,
+        "report_every": 10 if task.options.size == "tiny" else 3,
+        "src_vocab": str(work / "vocabulary"),
+        "tgt_vocab": str(work / "vocabulary"),
+        "src_vocab_size": task.config.tokenizer.vocab_size,
+        "tgt_vocab_size": task.config.tokenizer.vocab_size,
+        "vocab_size_multiple": 1,
+        "share_vocab": True,
+        "n_sample": 0,
+        "data": {
+            part: {
+                "path_src": str(work / f"{name}.source"),
+                "path_tgt": str(work / f"{name}.target"),
+                "transforms": [],
+            }
+            for part, name in corpora.items()
+        },
+        "training": {
+            "model_path": str(work / "eole-model"),
+            "compute_dtype": {"float32": "fp32", "bfloat16": "bf16"}[precision],
+            "use_amp": precision != "float32",
+            "world_size": 1,
+            "gpu_ranks": [],
+            "train_steps": forever,
+            "valid_steps": forever,
+            "save_checkpoint_steps": forever,
+            "batch_type": "tokens",
+            "batch_size": task.config.batching.max_tokens,
+            "batch_size_multiple": 1,
+            "bucket_size": 30_000,
+            "prefetch_factor": 100,
+            "accum_count": [1],
+            "accum_steps": [0],
+            "dropout": [model["dropout"]],
+            "dropout_steps": [0],
+            "attention_dropout": [0.0],
+            "optim": "adam",
+            "adam_beta2": 0.98,
+            "learning_rate": 1,
+            "warmup_steps": 4000,
+            "decay_method": "noam",
+            "max_grad_norm": 1,
+            "label_smoothing": 0.1,
+            "param_init_method": "xavier_uniform",
+            "normalization": "tokens",
+        },
+        "model": {
+            "architecture": "transformer",
+            "hidden_size": model["d_model"],
+            "layers": model["layers"],
+            "heads": model["heads"],
+            "transformer_ff": model["ffn"],
+            "share_embeddings": True,
+            "share_decoder_embeddings": True,
+            "add_qkvbias": True,
+            "add_final_linear_bias": True,
+            "add_ffnbias": True,
+            "embeddings": {
+                "word_vec_size": model["d_model"],
+                "position_encoding_type": "SinusoidalInterleaved",
+            },
+        },
+    }
+
+
+def _json_of(command: list[str], task: Task) -> tuple[dict[str, Any], int]:
+    """What a command writes to stdout, and its peak memory in MiB."""
+    process = _start(command, task)
+    assert process.stdout is not None
+    text = process.stdout.read()
+    process.stdout.close()
+    peak = _wait(process)
+    if process.returncode:
+        sys.exit(f"failed: {' '.join(command)}")
+    record: dict[str, Any] = json.loads(text)
+    return record, peak
+
+
+def _start(command: list[str], task: Task, stderr: int | None = None) -> subprocess.Popen[str]:
+    threads = str(task.options.threads)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "PYTHONUNBUFFERED": "1",
+    }
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _wait(process: subprocess.Popen[str]) -> int:
+    """Peak resident MiB of an ending process, which Python's own waiting does not tell."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return usage.ru_maxrss * unit >> 20
+
+
+def _middle(results: list[Result]) -> Result:
+    return Result(
+        median(result.tokens_per_second for result in results),
+        round(median(result.peak_mib for result in results)),
+    )
+
+
+def _show(when: str, name: str, result: Result) -> None:
+    speed = f"{result.tokens_per_second:8,.0f} target tokens/s"
+    print(f"{when:<8}  {name:<6}{speed}  {result.peak_mib:6,} MiB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Commands that are killed: at which moment, and what is there before, after and in the end.
+
+They run as children of a fork server, which has imported everything once: so hundreds of kills take
+minutes. A moment is some time after a file operation, counted by Python's audit events, which come
+before the operation; so a kill can be in the middle of a checkpoint for certain.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from mtkit.artifacts import open_artifact
+from mtkit.cli import main
+from mtkit.lock import OWNER
+
+SERVER = multiprocessing.get_context("forkserver")
+STAGES = ("tokenizer", "batching", "training", "decoding")
+SERVER.set_forkserver_preload(
+    ["mtkit.cli.commands", *(f"mtkit.{stage}" for stage in STAGES), "torch._dynamo"]
+)
+OPERATIONS = frozenset(
+    {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "shutil.rmtree"}
+)
+"""Audit events; `os.replace` is an "os.rename", too."""
+TIMES = frozenset({"seconds", "training_seconds", "tokens_per_second"})
+NOW = -1
+SAID = "said.txt"
+"""What commands write to stdout and stderr."""
+TRANSLATION = "out.txt"
+COMMANDS = {
+    "train-spm": ["train-spm"],
+    "batch": ["batch"],
+    "train": ["train"],
+    "translate": ["translate", "in.txt", "-o", TRANSLATION, "-m", "run"],
+}
+"""The four stages, in a folder with mtkit.yaml and in.txt."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """`seconds` after the file operation of this number began, or after the start for number 0.
+
+    None is the operation itself: the process ends before it is done.
+    """
+
+    operation: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended."""
+
+    code: int
+    """Exit code; negative: of which signal it died."""
+    operations: int
+    """How many file operations it did; NOW if it was killed."""
+    seconds: float
+
+
+Contents = dict[str, Any]
+"""What files hold, by their names."""
+Runner = Callable[[Sequence[str], Path, Moment | None], Ending]
+
+
+def run(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
+    """Runs `mtkit ARGUMENTS` in the folder `home`, killed at `moment` if it lasts that long."""
+    hears, tells = SERVER.Pipe(duplex=False)
+    process = SERVER.Process(target=_command, args=(list(arguments), home, moment, tells))
+    began = time.monotonic()
+    process.start()
+    tells.close()
+    operations = hears.recv()
+    if moment is not None and operations == NOW:
+        time.sleep(moment.seconds or 0)
+        process.kill()
+    process.join()
+    assert process.exitcode is not None
+    return Ending(process.exitcode, operations, time.monotonic() - began)
+
+
+def _command(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
+    """In the child; says how many file operations there were, or NOW at the moment to be killed."""
+    os.chdir(home)
+    said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(said, descriptor)
+    operations = _Operations(home, moment, tells)
+    sys.addaudithook(operations)
+    try:
+        main(arguments)
+    finally:
+        tells.send(operations.count)
+
+
+class _Operations:
+    """An audit hook that counts operations on files of `home` until `moment`."""
+
+    def __init__(self, home: Path, moment: Moment | None, tells: Connection) -> None:
+        self.home, self.moment, self.tells = f"{home}/", moment, tells
+        self.count = -1
+        self._next()
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in OPERATIONS and self._is_at_home(arguments[0]):
+            self._next()
+
+    def _next(self) -> None:
+        self.count += 1
+        if self.moment is not None and self.count == self.moment.operation:
+            self.tells.send(NOW)
+            if self.moment.seconds is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_at_home(self, path: Any) -> bool:
+        if not isinstance(path, str | Path):  # of what is open already
+            return False
+        return not os.path.isabs(path) or str(path).startswith(self.home)
+
+
+def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
+    """As `run`, in a process of its own, which knows moments of time only."""
+    began = time.monotonic()
+    with (
+        open(home / SAID, "ab") as said,
+        start(arguments, home, stdout=said, stderr=said) as process,
+    ):
+        if moment is not None:
+            assert moment.seconds is not None
+            assert moment.operation == 0
+            time.sleep(moment.seconds)
+            process.kill()
+    return Ending(process.returncode, 0, time.monotonic() - began)
+
+
+def start(arguments: Sequence[str], home: Path, **streams: Any) -> subprocess.Popen[bytes]:
+    """Starts `mtkit ARGUMENTS` in the folder `home`."""
+    return subprocess.Popen([sys.executable, "-m", "mtkit", *arguments], cwd=home, **streams)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One that hit a running command."""
+
+    stage: str
+    place: str
+    """By what it left: half a checkpoint or its index, half of something else, or neither."""
+
+
+def kills(
+    stage: str, home: Path, moments: Iterable[Moment], finished: Contents, runner: Runner = run
+) -> Iterator[Kill]:
+    """Runs a stage in `home` until it is done, killed at each of `moments` until then.
+
+    After each kill, whatever is there must be whole, and no checkpoint be lost; `finished` is what
+    a folder holds after all stages.
+    """
+    last = _last_checkpoint(home)
+    for moment in moments:
+        before = _unfinished(home)
+        ending = runner(COMMANDS[stage], home, moment)
+        if ending.code == 0:
+            return
+        assert ending.code == -signal.SIGKILL, said(home)
+        _check_what_is_there(home, finished)
+        before_it, last = last, _last_checkpoint(home)
+        assert before_it <= last
+        left = _unfinished(home) - before
+        yield Kill(stage, _place(path for path, _ in left))
+    ending = runner(COMMANDS[stage], home, None)
+    assert ending.code == 0, said(home)
+
+
+def _place(unfinished: Iterable[Path]) -> str:
+    inside = ["checkpoints" in path.parts for path in unfinished]
+    return "in a save" if any(inside) else "in another write" if inside else "between"
+
+
+def said(home: Path) -> str:
+    """The end of what commands in `home` wrote to stdout and stderr."""
+    return (home / SAID).read_text(encoding="utf-8")[-2000:]
+
+
+def _check_what_is_there(home: Path, finished: Contents) -> None:
+    for manifest in (home / "run").rglob("manifest.json"):
+        if not manifest.parent.name.startswith("."):
+            kind = json.loads(manifest.read_text(encoding="utf-8"))["kind"]
+            open_artifact(manifest.parent, kind, verify=True)
+    translation = home / TRANSLATION
+    assert not translation.exists() or translation.read_bytes() == finished[TRANSLATION]
+
+
+def _last_checkpoint(home: Path) -> str:
+    return max((path.name for path in (home / "run/checkpoints").glob("step-*")), default="")
+
+
+def _unfinished(home: Path) -> set[tuple[Path, int]]:
+    """What is neither there nor not there, and when it was last written."""
+    found = [path for pattern in (".*.partial", ".*.old") for path in home.rglob(pattern)]
+    return {(path.relative_to(home), path.stat().st_mtime_ns) for path in found}
+
+
+def contents(home: Path) -> Contents:
+    """All that lies in `home`, recorded times and processes apart."""
+    return {
+        path.relative_to(home).as_posix(): _content(path)
+        for path in home.rglob("*")
+        if path.name not in (SAID, OWNER)
+    }
+
+
+def _content(path: Path) -> Any:
+    if path.is_symlink():
+        return path.readlink()
+    if path.is_dir():
+        return None
+    if path.name == "manifest.json":
+        return _timeless(json.loads(path.read_text(encoding="utf-8")))
+    if path.name == "metrics.jsonl":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [_timeless(json.loads(line)) for line in lines]
+    return path.read_bytes()
+
+
+def _timeless(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _timeless(inner) for key, inner in value.items() if key not in TIMES}
