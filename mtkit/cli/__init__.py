@@ -34,6 +34,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         line, code = _verdict(error)
         report.error(line, error if shows_traceback() else None)
     report.drop_unwritable()
+    if "RANK" in os.environ:
+        # Threads of gloo outlive its process group, which torch never frees once a
+        # DistributedDataParallel had it, and can abort an interpreter that is shutting down.
+        os._exit(code)
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -17,6 +18,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from mtkit.errors import UserError
@@ -68,9 +70,10 @@ class TorchRanks(Ranks):
 
     def parallel(self, objective: nn.Module) -> nn.Module:
         # Buffers are tables of positions, equal by construction but not always of one length.
-        return DistributedDataParallel(
-            objective, broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a new name,
+            return DistributedDataParallel(  # which torch advises against for this case
+                objective, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
 
     def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
         return cast(DistributedDataParallel, objective).no_sync()
@@ -111,12 +114,21 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    patience = timedelta(seconds=timeout)
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        store, index, count = next(rendezvous("env://", timeout=patience))
+        store.set_timeout(patience)
+        dist.init_process_group(
+            backend, timeout=patience, store=store, rank=index, world_size=count
+        )
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"torchrun: the ranks do not reach each other ({reason})") from error
     try:
         yield TorchRanks(device)
+        # A rank that closes its connections while another still reads the last of what it sent
+        # makes that one fail: all say first that they have everything.
+        store.set(f"mtkit/done/{index}", "")
+        store.wait([f"mtkit/done/{rank}" for rank in range(count)])
     finally:
         dist.destroy_process_group()

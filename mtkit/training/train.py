@@ -197,12 +197,14 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
     except (MtkitError, RuntimeError, MemoryError) as error:
         if state.step not in job.checkpoints.steps():
             _save(job, state)
+        # At once: whoever starts the ranks may end this one before it comes to its last line.
+        say(f"train: checkpoint saved after step {state.step:,}")
         if job.ranks.count == 1 or isinstance(error, MtkitError):
             raise
         reason = str(error).splitlines()[0]
         raise MtkitError(
-            f"a rank was lost after step {state.step:,}, checkpoint saved: run the same command "
-            f"again to go on ({reason})"
+            f"a rank was lost after step {state.step:,}: run the same command again to go on "
+            f"({reason})"
         ) from error
 
 
