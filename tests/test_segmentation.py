@@ -16,7 +16,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.batching import Store
+from mtkit.batching import Rows, Store, plan_epoch
 from mtkit.batching.store import StoreWriter
 from mtkit.config import TokenizerSettings
 from mtkit.errors import UserError
@@ -24,8 +24,9 @@ from mtkit.symbols import EOS, PAD, UNK
 from mtkit.terms import Batch
 from mtkit.tokenizer import Tokenizer
 from mtkit.tokenizer import train as training
-from mtkit.training.loader import as_stored, load_batch
-from mtkit.training.segmentation import segmentations
+from mtkit.training import segmentation
+from mtkit.training.loader import load_batch
+from mtkit.training.segmentation import Portion, as_stored, segmentation_of
 from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
@@ -184,16 +185,33 @@ def store(tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFac
     return Store.open(folder, "train")
 
 
-def batch_of(
-    store: Store, tokenizer: Tokenizer, seed: int, longest: int = 100, **sampling: Any
-) -> Batch:
+def portions_of(
+    store: Store,
+    tokenizer: Tokenizer,
+    plan: list[Rows],
+    seed: int = 1,
+    longest: int = 100,
+    max_tokens: int = 10**6,
+    **sampling: Any,
+) -> list[Portion]:
     config = tiny_config(
         Path(),
         "transformer",
         batching={"max_length": longest},
         training={"subword_sampling": sampling or None},
+    ).model_copy(update={"seed": seed})
+    portions = segmentation_of(config, tokenizer)(
+        store, plan, epoch=3, max_tokens=max_tokens, at_least=1
     )
-    return load_batch(store, np.arange(len(store)), segmentations(config, tokenizer)(seed))
+    return [portion() for portion in portions]
+
+
+def batch_of(
+    store: Store, tokenizer: Tokenizer, seed: int, longest: int = 100, **sampling: Any
+) -> Batch:
+    rows = np.arange(len(store))
+    (portion,) = portions_of(store, tokenizer, [rows], seed, longest, **sampling)
+    return load_batch(portion.pairs, rows)
 
 
 @pytest.mark.parametrize("sides", ["source", "target", "both"])
@@ -230,5 +248,36 @@ def test_a_side_that_would_be_too_long_stays_as_it_is(
         assert ids[ids != PAD].equal(expected[expected != PAD])
 
 
+def test_drawn_batches_hold_every_pair_once_and_keep_to_the_budget(
+    tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation, "PORTION", 3)
+    bpe, max_tokens = tokenizers["bpe"], 150
+    plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
+    portions = portions_of(store, bpe, plan, max_tokens=max_tokens, alpha=0.3)
+    assert len(portions) == -(-len(plan) // 3) > 2
+    assert sum(portion.share for portion in portions) == pytest.approx(1)
+    batches = [load_batch(p.pairs, rows) for p in portions for rows in p.batches]
+    assert max(max(b.source.numel(), b.target_output.numel()) for b in batches) <= max_tokens
+    assert sum(b.source.numel() for b in batches) > sum(len(ids) + 1 for ids in stored_ids(store))
+    decode = reference(bpe).decode
+    texts = [decode([i for i in row if i > EOS]) for b in batches for row in b.source.tolist()]
+    assert sorted(texts) == sorted(SENTENCES)
+
+
+def stored_ids(store: Store) -> list[list[int]]:
+    return [store.side(np.array([row]), target=False)[0].tolist() for row in range(len(store))]
+
+
+def test_a_budget_below_the_longest_length_is_kept_too(
+    tokenizers: dict[str, Tokenizer], store: Store
+) -> None:
+    budget = int(store.lengths.max()) + 1
+    plan = plan_epoch(store.lengths, max_tokens=budget, seed=1, epoch=0)
+    (portion,) = portions_of(store, tokenizers["bpe"], plan[:9], max_tokens=budget, alpha=0.9)
+    assert all(load_batch(portion.pairs, rows).source.numel() <= budget for rows in portion.batches)
+
+
 def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    assert segmentations(tiny_config(Path(), "transformer"), tokenizers["bpe"])(1) is as_stored
+    config = tiny_config(Path(), "transformer")
+    assert segmentation_of(config, tokenizers["bpe"]) is as_stored

@@ -24,7 +24,7 @@ from mtkit.models.weights import copied_weights
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer import Tokenizer, train_tokenizer
-from mtkit.training import train
+from mtkit.training import segmentation, train
 from mtkit.training.history import Validation, is_stalled, rank
 from mtkit.training.journal import Journal
 from mtkit.training.state import TrainState, new_state
@@ -163,6 +163,7 @@ RICH = {
 def test_interrupted_equals_uninterrupted_bit_for_bit(
     kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(segmentation, "PORTION", 3)
     train(fresh(kind, "whole", training=RICH))
     config = fresh(kind, "broken", training=RICH)
     add, at = Journal.add, [5, 7]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mtkit.batching.build import Batches, build_batches, open_batches
-from mtkit.batching.plan import plan_epoch
+from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store
 
 __all__ = [
     "Batches",
+    "Rows",
     "Store",
     "build_batches",
     "open_batches",

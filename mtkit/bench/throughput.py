@@ -38,7 +38,7 @@ class Timed:
 def timed_updates(workload: Workload, state: TrainState) -> Generator[Timed]:
     """Trains without end, from the first batch of the first epoch."""
     config, device = workload.config, state.model.output_weight.device
-    stream = prefetch(updates(state, workload.data, config, workload.segmentation_of))
+    stream = prefetch(updates(state, workload.data, config, workload.segmentation))
     while True:
         began = time.perf_counter()
         with record_function(DATA_MARK):

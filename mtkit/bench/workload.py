@@ -21,12 +21,10 @@ from mtkit.errors import UserError
 from mtkit.models import build_model
 from mtkit.tokenizer import Tokenizer
 from mtkit.training.distributed import ALONE
-from mtkit.training.loader import as_stored
 from mtkit.training.memory import largest_batch
 from mtkit.training.precision import pick_precision
-from mtkit.training.segmentation import segmentations
+from mtkit.training.segmentation import Segmentation, as_stored, segmentation_of
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.updates import SegmentationOf
 
 Size = Literal["tiny", "base"]
 
@@ -40,7 +38,7 @@ class Workload:
     data: Batches
     source_vocab: int
     target_vocab: int
-    segmentation_of: SegmentationOf
+    segmentation: Segmentation
 
     def fresh_state(self) -> TrainState:
         """What training starts from, on the device and in the precision that it would choose."""
@@ -83,7 +81,7 @@ def _of_run(config: Config) -> Workload:
         open_batches(run / "batches"),
         tokenizer.source_vocab,
         tokenizer.target_vocab,
-        segmentations(config, tokenizer),
+        segmentation_of(config, tokenizer),
     )
 
 
@@ -93,4 +91,4 @@ def _drawn(size: Size, config: Config, folder: Path) -> Workload:
     vocab = config.tokenizer.vocab_size
     data = synthetic_batches(folder, vocab, config.seed)
     name = f"{size}, sentences as long as Multi30k's"
-    return Workload(name, config, data, vocab, vocab, lambda seed: as_stored)
+    return Workload(name, config, data, vocab, vocab, as_stored)

@@ -28,7 +28,7 @@ from mtkit.training.history import Validation, rank
 from mtkit.training.state import TrainState, Window
 
 INDEX = "checkpoints.json"
-NUMBERS = ("step", "epoch", "offset", "precision", "max_tokens")
+NUMBERS = ("step", "epoch", "portion", "offset", "precision", "max_tokens")
 NOT_OURS = (
     ArithmeticError,
     AttributeError,

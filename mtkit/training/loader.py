@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from queue import Queue
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.batching.store import Store
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 
 Item = TypeVar("Item")
 Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
 """Ids of some sequences, laid end to end, and the length of each."""
-Segmentation = Callable[[Side, Side], tuple[Side, Side]]
-"""Stored source and target of a batch → those to train on."""
 
 
-def as_stored(source: Side, target: Side) -> tuple[Side, Side]:
-    return source, target
+@runtime_checkable
+class Pairs(Protocol):
+    """What batches are loaded from: a store, or pairs made from one."""
+
+    def side(self, rows: NDArray[np.integer[Any]], *, target: bool) -> Side:
+        """One side of `rows`."""
 
 
-def load_batch(
-    store: Store, rows: NDArray[np.integer[Any]], segmentation: Segmentation = as_stored
-) -> Batch:
+def load_batch(pairs: Pairs, rows: NDArray[np.integer[Any]]) -> Batch:
     """The pairs `rows`, in that order: source x EOS, target BOS y and y EOS, else PAD."""
-    (source, source_lengths), (target, target_lengths) = segmentation(
-        store.side(rows, target=False), store.side(rows, target=True)
-    )
+    source, source_lengths = pairs.side(rows, target=False)
+    target, target_lengths = pairs.side(rows, target=True)
     batch = np.arange(len(rows))
     encoder_input = _padded(source, source_lengths, before=0)
     encoder_input[batch, source_lengths] = EOS

@@ -55,9 +55,8 @@ class Objective(nn.Module):
         target_output: Int[Tensor, "B T"],
     ) -> Loss:
         hidden = self.model(source, source != PAD, target_input)
-        return projected_cross_entropy(
-            hidden, self.model.output_weight, target_output, self.smoothing
-        )
+        factors = self.model.output_factors(hidden)
+        return projected_cross_entropy(*factors, target_output, self.smoothing)
 
 
 def projected_cross_entropy(

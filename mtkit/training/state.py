@@ -1,8 +1,8 @@
 """All that a run is between two updates.
 
-The order of batches is a function of (seed, epoch), the learning rate of the step and the
-validations, dropout and subword sampling of (seed, step, micro-batch): so weights, optimizer
-moments and a few numbers are enough to go on exactly as if nothing had happened.
+The order of batches and their subwords are a function of (seed, epoch), the learning rate of the
+step and the validations, dropout of (seed, step, micro-batch): so weights, optimizer moments and a
+few numbers are enough to go on exactly as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class TrainState:
     """Exponential moving average of the weights, if asked for."""
     step: int = 0
     epoch: int = 0
+    portion: int = 0
+    """Portions of this epoch that are done."""
     offset: int = 0
-    """Updates of this epoch that are done."""
+    """Updates of this portion that are done."""
     skipped: int = 0
     """Updates left out because a loss or gradient was not finite."""
     skipped_in_a_row: int = 0

@@ -15,11 +15,12 @@ from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.models import TranslationModel
 from mtkit.terms import Batch
 from mtkit.training.distributed import ALONE, Ranks
-from mtkit.training.loader import as_stored, prefetch
+from mtkit.training.loader import prefetch
 from mtkit.training.memory import GIVE_BACK_EVERY, give_back, halves
 from mtkit.training.schedule import learning_rate
+from mtkit.training.segmentation import Segmentation, as_stored
 from mtkit.training.state import TrainState
-from mtkit.training.updates import NOTHING, SegmentationOf, micro_batch_seed, updates
+from mtkit.training.updates import NOTHING, micro_batch_seed, updates
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def train_steps(
     data: Batches,
     config: Config,
     total_steps: int,
-    segmentation_of: SegmentationOf = lambda seed: as_stored,
+    segmentation: Segmentation = as_stored,
     ranks: Ranks = ALONE,
 ) -> Generator[StepReport]:
     """Updates `state` without end, from where it stands; whoever loops over it decides to stop.
@@ -53,7 +54,7 @@ def train_steps(
     last update.
     """
     training, device = config.training, state.model.output_weight.device
-    for update in prefetch(updates(state, data, config, segmentation_of, ranks)):
+    for update in prefetch(updates(state, data, config, segmentation, ranks)):
         rate = state.rate_scale * learning_rate(
             state.step + 1,
             schedule=training.schedule,
@@ -63,13 +64,12 @@ def train_steps(
             losses=[(validation.step, validation.loss) for validation in state.validations],
         )
         report = train_step(state, [b.to(device) for b in update.batches], config, rate, ranks)
-        state.epoch, state.offset = update.epoch, update.offset
+        state.epoch, state.portion, state.offset = update.epoch, update.portion, update.offset
         if state.skipped_in_a_row >= training.max_skipped:
             raise Diverged(
-                f"training diverged at step {state.step} (epoch {state.epoch}, update "
-                f"{state.offset}): loss {report.nll / report.tokens:.3g}, gradient norm "
-                f"{report.gradient_norm:.3g}, learning rate {rate:.3g}; {training.max_skipped} "
-                "updates in a row skipped"
+                f"training diverged at step {state.step} (epoch {state.epoch}): loss "
+                f"{report.nll / report.tokens:.3g}, gradient norm {report.gradient_norm:.3g}, "
+                f"learning rate {rate:.3g}; {training.max_skipped} updates in a row skipped"
             )
         yield report
 

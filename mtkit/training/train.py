@@ -19,7 +19,7 @@ from mtkit.artifacts import (
     find_model,
     open_artifact,
 )
-from mtkit.batching import Batches, open_batches, plan_epoch
+from mtkit.batching import Batches, open_batches
 from mtkit.config import Config
 from mtkit.device import pick_device
 from mtkit.errors import MtkitError, UserError
@@ -36,10 +36,10 @@ from mtkit.training.interrupt import StopSignal, interrupted_by
 from mtkit.training.journal import Journal
 from mtkit.training.memory import largest_batch
 from mtkit.training.precision import pick_precision
-from mtkit.training.segmentation import segmentations
+from mtkit.training.segmentation import Segmentation, segmentation_of
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, StepReport, settle, train_steps
-from mtkit.training.updates import SegmentationOf
+from mtkit.training.updates import updates_per_epoch
 from mtkit.training.validate import Validator
 
 NOT_IN_THE_MODEL = frozenset(
@@ -61,7 +61,7 @@ class Job:
     data: Batches
     checkpoints: Checkpoints
     validator: Validator
-    segmentation_of: SegmentationOf
+    segmentation: Segmentation
     total_steps: int
     ranks: Ranks
 
@@ -123,8 +123,11 @@ def _train(
         state.max_tokens = largest_batch(state, data.train.lengths, ranks)
     _announce(config, state, ranks, resumed=resumed)
     validator = Validator(config, data, tokenizer, state.precision, state.max_tokens)
-    total = training.steps or _steps_of_epochs(config, data, state, ranks)
-    job = Job(config, data, checkpoints, validator, segmentations(config, tokenizer), total, ranks)
+    segmentation = segmentation_of(config, tokenizer)
+    total = training.steps or (training.epochs or 0) * updates_per_epoch(
+        state, data, config, segmentation, ranks
+    )
+    job = Job(config, data, checkpoints, validator, segmentation, total, ranks)
     if repays_compiling(training.compile, state.model.output_weight.device, total - state.step):
         state.model.compile(dynamic=True)
     while True:
@@ -184,7 +187,7 @@ def _go_on(job: Job, state: TrainState) -> None:
 
 
 def _steps(job: Job, state: TrainState) -> Generator[StepReport]:
-    return train_steps(state, job.data, job.config, job.total_steps, job.segmentation_of, job.ranks)
+    return train_steps(state, job.data, job.config, job.total_steps, job.segmentation, job.ranks)
 
 
 @contextmanager
@@ -257,20 +260,6 @@ def _is_finished(config: Config, state: TrainState) -> bool:
     if training.steps is not None and state.step >= training.steps:
         return True
     return is_stalled(state.validations, training.best_by, training.patience)
-
-
-def _steps_of_epochs(config: Config, data: Batches, state: TrainState, ranks: Ranks) -> int:
-    """Updates of `training.epochs`, as the first epoch has them; later ones may differ by a few."""
-    plan = plan_epoch(
-        data.train.lengths,
-        max_tokens=state.max_tokens,
-        seed=config.seed,
-        epoch=0,
-        weights=data.weights,
-    )
-    return (config.training.epochs or 0) * -(
-        -len(plan) // (config.training.accumulate * ranks.count)
-    )
 
 
 def _settings(config: Config, left_out: frozenset[str], ranks: Ranks) -> dict[str, Any]:

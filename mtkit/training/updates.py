@@ -17,14 +17,13 @@ from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.training.distributed import ALONE, Ranks
-from mtkit.training.loader import Segmentation, as_stored, load_batch
+from mtkit.training.loader import load_batch
+from mtkit.training.segmentation import Portion, Segmentation, as_stored
 from mtkit.training.state import TrainState
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
 """A batch that adds nothing to loss and gradient: for ranks that an epoch's last update leaves out.
 """
-SegmentationOf = Callable[[int], Segmentation]
-"""From the seed of a micro-batch to how its sentences are cut into subwords."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,7 @@ class Update:
 
     batches: tuple[Batch, ...]
     epoch: int
+    portion: int
     offset: int
 
 
@@ -40,36 +40,57 @@ def updates(
     state: TrainState,
     data: Batches,
     config: Config,
-    segmentation_of: SegmentationOf = lambda seed: as_stored,
+    segmentation: Segmentation = as_stored,
     ranks: Ranks = ALONE,
 ) -> Iterator[Update]:
     """Every update from where `state` stands on, without end; starts there at once."""
-    step, epoch, offset = state.step, state.epoch, state.offset
+    epoch, first, offset = state.epoch, state.portion, state.offset
     size = config.training.accumulate * ranks.count
     while True:
-        plan = plan_epoch(
-            data.train.lengths,
-            max_tokens=state.max_tokens,
-            seed=config.seed,
-            epoch=epoch,
-            weights=data.weights,
-        )
-        if not plan:
-            raise UserError("data.train: the weights leave no pair for an epoch: raise them")
-        count = -(-len(plan) // size)
-        for done in range(offset, count):
-            rows = plan[done * size : (done + 1) * size][ranks.index :: ranks.count]
-            step += 1
-            batches = tuple(
-                load_batch(
-                    data.train, row, segmentation_of(micro_batch_seed(config, step, index, ranks))
-                ).pinned()
-                for index, row in enumerate(rows)
-            )
-            yield Update(
-                batches or (NOTHING,), *((epoch, done + 1) if done + 1 < count else (epoch + 1, 0))
-            )
-        epoch, offset = epoch + 1, 0
+        portions = _portions(epoch, state.max_tokens, data, config, segmentation, size)
+        for number in range(first, len(portions)):
+            portion = portions[number]()
+            count = -(-len(portion.batches) // size)
+            for done in range(offset, count):
+                rows = portion.batches[done * size : (done + 1) * size][ranks.index :: ranks.count]
+                batches = tuple(load_batch(portion.pairs, row).pinned() for row in rows)
+                after = (epoch, number, done + 1)
+                if done + 1 == count:
+                    after = (epoch, number + 1, 0)
+                    if number + 1 == len(portions):
+                        after = (epoch + 1, 0, 0)
+                yield Update(batches or (NOTHING,), *after)
+            offset = 0
+        epoch, first = epoch + 1, 0
+
+
+def updates_per_epoch(
+    state: TrainState, data: Batches, config: Config, segmentation: Segmentation, ranks: Ranks
+) -> int:
+    """In the first epoch; as its first portion lets expect where subwords are sampled."""
+    size = config.training.accumulate * ranks.count
+    first = _portions(0, state.max_tokens, data, config, segmentation, size)[0]()
+    return -(-round(len(first.batches) / first.share) // size)
+
+
+def _portions(
+    epoch: int,
+    max_tokens: int,
+    data: Batches,
+    config: Config,
+    segmentation: Segmentation,
+    size: int,
+) -> list[Callable[[], Portion]]:
+    plan = plan_epoch(
+        data.train.lengths,
+        max_tokens=max_tokens,
+        seed=config.seed,
+        epoch=epoch,
+        weights=data.weights,
+    )
+    if not plan:
+        raise UserError("data.train: the weights leave no pair for an epoch: raise them")
+    return segmentation(data.train, plan, epoch=epoch, max_tokens=max_tokens, at_least=size)
 
 
 def micro_batch_seed(config: Config, step: int, index: int, ranks: Ranks) -> int:
@@ -78,6 +99,6 @@ def micro_batch_seed(config: Config, step: int, index: int, ranks: Ranks) -> int
 
 
 def seed_of(seed: int, step: int, index: int) -> int:
-    """What dropout and subwords of a micro-batch are drawn from; unrelated between neighbours."""
+    """What dropout in a micro-batch is drawn from; unrelated between neighbours."""
     digest = hashlib.sha256(f"{seed}/{step}/{index}".encode()).digest()
     return int.from_bytes(digest[:8], "little", signed=True)

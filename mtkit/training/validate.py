@@ -13,6 +13,7 @@ from torch import Tensor
 from mtkit.batching import Batches, plan_epoch
 from mtkit.config import Config
 from mtkit.decoding import Translator
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.models import TranslationModel
 from mtkit.models.weights import assign_weights, copied_weights
 from mtkit.report import say
@@ -52,9 +53,8 @@ class Validator:
             batch = load_batch(store, rows).to(device)
             with autocast(self.precision, device):
                 hidden = model(batch.source, batch.source_mask, batch.target_input)
-                loss = projected_cross_entropy(
-                    hidden, model.output_weight, batch.target_output, 0.0
-                )
+                factors = model.output_factors(hidden)
+                loss = projected_cross_entropy(*factors, batch.target_output, 0.0)
             nll, tokens = nll + loss.nll.item(), tokens + batch.target_tokens
         return nll / tokens
 
@@ -66,7 +66,8 @@ class Validator:
         settings = self.config.decoding.model_copy(
             update={"beam": 1, "max_length": min(self.config.decoding.max_length, 2 * longest)}
         )
-        hypotheses = Translator(model, self.tokenizer, settings).translate(sources)
+        translator = Translator(PyTorchEngine(model), self.tokenizer, settings)
+        hypotheses = translator.translate(sources)
         self._show(sources, hypotheses, references)
         language = self.config.data.target_language
         return corpus_bleu(hypotheses, references, language), corpus_chrf(hypotheses, references)
