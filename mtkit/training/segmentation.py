@@ -22,7 +22,7 @@ from mtkit.config import Config
 from mtkit.tokenizer import Sampler, Tokenizer
 from mtkit.training.loader import Pairs, Side
 
-PORTION = 32
+PORTION = 64
 """Planned batches that are drawn together: enough that lengths differ little within a batch."""
 
 
