@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.symbols import PAD
-from mtkit.training.loss import CHUNK, projected_cross_entropy
+from mtkit.models import build_model
+from mtkit.symbols import EOS, PAD
+from mtkit.training.loss import CHUNK, Objective, projected_cross_entropy
+from mtkit.training.precision import autocast
+from tasks import tiny_config
 
 
 def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,6 +68,32 @@ def test_bfloat16_products_stay_near_float32() -> None:
     theirs = torch.autograd.grad(expected, (hidden, weight))
     for got, wanted in zip(ours, theirs, strict=True):
         assert (got - wanted).norm() < 0.02 * wanted.norm()
+
+
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) -> None:
+    torch.manual_seed(1)
+    model = build_model(tiny_config(Path(), kind).model, 200, 200).eval()
+    source, target = torch.randint(EOS + 1, 200, (2, 24, 9))
+
+    def gradients(fused: bool, precision: str) -> list[Tensor]:
+        with autocast(precision, source.device):
+            if fused:
+                loss = Objective(model, 0.1)(source, target, target).smoothed
+            else:
+                logits = model.project(model(source, source != PAD, target)).float()
+                loss = F.cross_entropy(
+                    logits.flatten(0, 1), target.flatten(), label_smoothing=0.1, reduction="sum"
+                )
+        return list(torch.autograd.grad(loss, list(model.parameters())))
+
+    exact = gradients(fused=False, precision="float32")
+    ours, theirs = (gradients(fused, "bfloat16") for fused in (True, False))
+    errors = [
+        sum(float((a - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True))
+        for found in (ours, theirs)
+    ]
+    assert 0 < errors[0] < 1.1 * errors[1]
 
 
 def test_certain_predictions_neither_overflow_nor_vanish() -> None:
