@@ -25,7 +25,7 @@ from typing import Any, Literal
 from mtkit import __version__
 from mtkit.errors import UserError
 
-Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test"]
+Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 FORMAT = 1
 MANIFEST = "manifest.json"
 LATEST = Path("runs/latest")
@@ -36,6 +36,7 @@ COMMANDS: Mapping[Kind, str] = {
     "checkpoint": "mtkit train",
     "model": "mtkit train",
     "test": "mtkit run",
+    "export": "mtkit export",
 }
 LARGEST_JSON = 1 << 24
 """Bytes; a manifest has some thousands."""

@@ -120,13 +120,19 @@ class TransformerSettings(Settings):
     ffn: Width = 2048
     heads: Width = 8
     norm: Literal["post", "pre"] = "post"
-    activation: Literal["relu", "gelu", "gated"] = Field("relu", description="gated: SwiGLU")
+    activation: Literal["relu", "gelu", "swish", "gated"] = Field(
+        "relu", description="gated: SwiGLU"
+    )
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: Length = Field(1024, description="bound of learned positions")
     neighbourhood: Length | None = Field(
         None, description="encoder positions at most so far apart attend to each other"
     )
     tie: Tie = Field("all", description="output with target embedding, or both with source too")
+    # What has none is named as before there was the setting: models and runs keep their hashes.
+    output_bias: bool = Field(
+        False, exclude_if=lambda on: not on, description="added to the logits, as Marian does"
+    )
     dropout: Probability = Field(0.1, description="on every sublayer before its residual sum")
     attention_dropout: Probability = 0.0
     activation_dropout: Probability = 0.0

@@ -15,6 +15,7 @@ from mtkit.decoding import Translator
 from mtkit.errors import UserError
 from mtkit.lock import locked
 from mtkit.report import data, progress, say
+from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer import train_tokenizer
 from mtkit.training import train
@@ -22,7 +23,6 @@ from mtkit.training import train
 WINDOW = 256
 """Lines of the test set that are translated together."""
 SAMPLES = 3
-SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
 
 
 def run(config: Config) -> None:

@@ -11,9 +11,10 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,44 @@ def data(text: str) -> None:
         sys.stdout.flush()
     if bar is not None:
         bar.start()
+
+
+def styled(spans: Iterable[tuple[str, str]]) -> str:
+    """Texts in their styles (of rich) as `data` takes them: plain where stdout shows no colours."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(Text.assemble(*spans), soft_wrap=True, end="")
+    return captured.get()
+
+
+def cell_width(text: str) -> int:
+    """How many cells of a terminal the text takes: two for a wide character."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def ask(prompt: str) -> str | None:
+    """A line that somebody types at the terminal; None at the end, Ctrl-D."""
+    with suppress(ImportError):  # not every Python has it
+        import readline  # noqa: F401 - from now on lines can be edited, and called back
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    try:
+        if sys.stdout.isatty():
+            return input(prompt)
+        sys.stderr.write(prompt)  # where `input` would write to what is to hold data alone
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+    except EOFError:
+        line = ""
+    if not line:
+        sys.stderr.write("\n")
+        return None
+    return line.removesuffix("\n")
 
 
 @contextmanager

@@ -26,6 +26,7 @@ ARCHITECTURES: dict[str, ModelSettings] = {
     "transformer": transformer(),
     "transformer-prenorm": transformer(norm="pre", activation="gelu"),
     "transformer-gated-learned": transformer(activation="gated", positions="learned"),
+    "transformer-swish-bias": transformer(activation="swish", output_bias=True),
     "transformer-deep-encoder": transformer(encoder_layers=3, decoder_layers=1, tie="target"),
     "transformer-neighbourhood": transformer(neighbourhood=2, tie="none"),
     "seq2seq-dot": seq2seq(attention="dot"),

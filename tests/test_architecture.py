@@ -25,27 +25,48 @@ MAY_IMPORT = {
     "device": {"errors"},
     "complaints": {"config"},
     "configfile": {"complaints", "config", "errors", "report"},
-    "info": {"artifacts", "configfile", "errors", "report"},
+    "info": GROUND | {"batching", "configfile", "decoding", "models", "plots", "training"},
     "models": {"config", "errors", "symbols", "terms"},
     "corpus": GROUND,
     "tokenizer": GROUND | {"corpus", "lock"},
     "batching": GROUND | {"corpus", "lock", "tokenizer"},
-    "scoring": GROUND,
-    "decoding": GROUND | {"device", "models", "terms", "tokenizer"},
+    "plots": {"errors", "report"},
+    "scoring": GROUND | {"plots", "table"},
+    "table": set(),
+    "alignment": set(),
+    "decoding": GROUND | {"alignment", "device", "models", "terms", "tokenizer"},
     "training": GROUND
     | {"batching", "decoding", "device", "lock", "models", "scoring", "terms", "tokenizer"},
-    "bench": GROUND | {"", "batching", "configfile", "device", "models", "tokenizer", "training"},
+    "bench": GROUND
+    | {"", "batching", "configfile", "decoding", "device", "models", "plots", "scoring", "table"}
+    | {"tokenizer", "training"},
+    "attend": GROUND | {"alignment", "decoding", "models", "plots", "table", "terms", "tokenizer"},
+    "compare": GROUND | {"configfile", "info", "plots", "scoring", "table"},
+    "export": GROUND | {"batching", "configfile", "decoding", "scoring", "table", "tokenizer"},
     "pipeline": GROUND
     | {"batching", "configfile", "corpus", "decoding", "lock", "scoring", "tokenizer", "training"},
-    "cli": {"", "batching", "bench", "config", "configfile", "decoding", "errors", "info"}
+    "cli": {
+        "",
+        "attend",
+        "batching",
+        "bench",
+        "compare",
+        "config",
+        "configfile",
+        "decoding",
+        "errors",
+        "export",
+        "info",
+    }
     | {"pipeline", "report", "scoring", "tokenizer", "training"},
     "": {"configfile", "decoding", "pipeline", "training"},
     "__main__": {"cli"},
 }
 """Part of the package → parts it may import; "" is `mtkit` itself."""
 
-QUICK = ["__init__", "artifacts", "complaints", "config", "configfile", "info", "report"]
-QUICK += ["cli/__init__", "cli/commands", "cli/options"]
+QUICK = ["__init__", "artifacts", "complaints", "config", "configfile", "report"]
+QUICK += ["cli/__init__", "cli/commands", "cli/options", "info/__init__", "info/describe"]
+QUICK += ["plots/__init__", "plots/picture"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 
 

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make
 from mtkit.config import DecodingSettings
-from mtkit.decoding import beam_search
-from mtkit.decoding.beam import Hypotheses
+from mtkit.decoding.beam import FOLD, NEVER, Hypotheses, beam_search, best_sums
 from mtkit.models import TranslationModel
 from mtkit.symbols import BOS, EOS, PAD
 
@@ -162,6 +161,21 @@ def test_it_is_the_search_that_lists_of_hypotheses_would_make(
     for sentence, source in enumerate(SOURCE):
         wanted = one_by_one(teacher_forcing(model, source), settings)
         assert_same(hypotheses_of(found, sentence), wanted)
+
+
+@pytest.mark.parametrize("vocabulary", [1, 7, FOLD, 2 * FOLD - 1, 100, 513])
+@pytest.mark.parametrize("count", [1, 4, 30])
+def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(vocabulary + count)
+    totals = torch.randn(3, 4, generator=generator)
+    log_probs = torch.randn(3, 4, vocabulary, generator=generator)
+    log_probs[:, :, ::5] = NEVER
+    sums = (log_probs + totals.unsqueeze(2)).flatten(1)
+    best, places = best_sums(totals, log_probs, count)
+    wanted = sums.sort(dim=1, descending=True).values[:, :count]
+    assert torch.equal(best, wanted)
+    assert torch.equal(sums.gather(1, places), wanted)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
 @every_architecture

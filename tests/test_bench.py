@@ -20,6 +20,7 @@ from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, trans
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.bench.breakdown import marked, measure_breakdown, parts_of, silent_profile
 from mtkit.bench.ceiling import Limit
+from mtkit.bench.drawn_model import LENGTH, draw_sentences, write_drawn_model
 from mtkit.bench.parts import (
     ATTENTION,
     DATA,
@@ -34,10 +35,13 @@ from mtkit.bench.parts import (
 from mtkit.bench.products import Product, Shape, products_of
 from mtkit.bench.synthetic import draw_lengths, synthetic_batches
 from mtkit.bench.throughput import STEP_MARK, Timed, window_rates
+from mtkit.bench.translate import _row, _text
+from mtkit.bench.translation_rate import Rate, Way
 from mtkit.bench.workload import open_workload
 from mtkit.cli import main
 from mtkit.config import ModelSettings
 from mtkit.configfile import dump_config
+from mtkit.decoding import Translator
 from mtkit.models import build_model
 from mtkit.symbols import EOS, PAD
 from mtkit.training.loss import Objective
@@ -246,6 +250,65 @@ def test_the_ceiling_is_a_table_or_json(capsys: Capture) -> None:
     assert sum(of["gflop"] for of in record["products"]) == pytest.approx(record["gflop"])
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("drawn") / "model"
+    write_drawn_model(folder, "tiny")
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_every_translation_by_a_drawn_model_has_the_same_length(drawn: Path, engine: str) -> None:
+    translator = Translator.load(drawn, "cpu", engine=engine, compute_type="float32")
+    lines = draw_sentences("tiny")[:12]
+    assert {len(ids) for ids in translator.tokenizer.encode_source(lines)} == {
+        len(line.split()) for line in lines
+    }
+    (translations,) = translator.stream([lines])
+    assert {len(translation.tokens) for translation in translations} == {LENGTH}
+
+
+def test_translating_is_reported_for_a_beam_and_greedily(
+    drawn: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "text").write_text("w9 w17\nw5\n\n", encoding="utf-8")
+    options = ["-m", str(drawn), "--input", str(tmp_path / "text"), "--device", "cpu", "--quiet"]
+    options += ["--engine", "torch", "--beam", "2", "--seconds", "0.1", "--json"]
+    assert call("bench", "translate", *options) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["sentences"] == 3
+    assert [(row["engine"], row["beam"]) for row in record["engines"]] == [
+        ("torch float32", 2),
+        ("torch float32", 1),
+        ("torch bfloat16", 2),
+        ("torch bfloat16", 1),
+    ]
+    for row in record["engines"]:
+        tokens = 2 / 3 * LENGTH * row["sentences_per_second"]  # a blank line has none
+        assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.02)
+        assert row["latency_ms"]["p50"] <= row["latency_ms"]["p95"] <= row["latency_ms"]["p99"]
+        assert row["peak_mib"] > 50
+
+
+def test_the_report_on_translating_is_a_table() -> None:
+    rate = Rate(100.0, 2500.0, 1, [0.5, 0.25, 0.125], 300)
+    rows = [_row("torch float32", Way("model", "torch", "auto", "cpu", 5), rate)]
+    record = {"task": "tiny", "sentences": 3, "processor": "any", "cores": 2, "engines": rows}
+    lines = list(_text(record))
+    assert lines[0] == "tiny: 3 sentences"
+    assert lines[-1].split()[2:] == ["5", "100.0", "2,500", "250.0", "475.0", "495.0", "300"]
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
+def test_a_text_that_is_none_is_named(
+    content: bytes, drawn: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "text").write_bytes(content)
+    options = ["-m", str(drawn), "--input", str(tmp_path / "text")]
+    assert call("bench", "translate", *options) == 2
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'text'}: no text to translate")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -256,6 +319,11 @@ def test_the_ceiling_is_a_table_or_json(capsys: Capture) -> None:
         ("bench train --set model.haeds=3", "--set model.haeds=3: model.haeds: unknown setting;"),
         ("bench train -c no.yaml --size tiny", "--size tiny: no.yaml says what to measure"),
         ("bench train --set training.subword_sampling.alpha=0.1", "training.subword_sampling: "),
+        ("bench translate -m nowhere", "nowhere: no model there: "),
+        ("bench translate -m nowhere --size base", "--size base: nowhere says what to measure"),
+        ("bench translate --input text", "--input text: drawn models know no text: "),
+        ("bench translate --engine marian", "mtkit bench translate: Invalid value for '--engine'"),
+        ("bench translate --beam 0", "mtkit bench translate: Invalid value for '--beam': "),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
@@ -269,7 +337,9 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["bench", "bench train", "bench ceiling"])
+@pytest.mark.parametrize(
+    "command", ["bench", "bench train", "bench ceiling", "bench translate", "bench layers"]
+)
 def test_help_does_not_wait_for_torch(command: str) -> None:
     code = (
         "import atexit, sys\n"

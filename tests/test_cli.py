@@ -20,7 +20,7 @@ from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
 
 STAGES = ["train-spm", "batch", "train", "run"]
-COMMANDS = [*STAGES, "translate", "score", "info"]
+COMMANDS = [*STAGES, "translate", "score", "attend", "export", "info", "compare"]
 GROUPS = ["bench"]
 Capture = pytest.CaptureFixture[str]
 
@@ -88,6 +88,11 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("train", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
         ("batch", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
         ("train-spm --set data.train.source=no.en", "no.en: no such file"),
+        ("export", "export: say the format, --to ctranslate2 or --to huggingface"),
+        ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
+        ("export somewhere", "somewhere: a folder only goes with --from"),
+        ("export --from huggingface no --check", "--from: goes with DIR and -o alone"),
+        ("translate --resume", "--resume: needs a text file as INPUT, and -o"),
         ("score -r no.de", "no.de: cannot be read (No such file or directory)"),
     ],
 )

@@ -31,7 +31,6 @@ from mtkit.artifacts import MANIFEST, hash_file, open_artifact, request_of, sha2
 from mtkit.batching import open_batches
 from mtkit.config import Config
 from mtkit.decoding import Translator
-from mtkit.decoding.model import load_model
 from mtkit.errors import MtkitError, UserError
 from mtkit.info import info
 from mtkit.models import build_model
@@ -452,7 +451,7 @@ def little_memory() -> Iterator[None]:
 def test_a_model_cannot_claim_to_be_anything(stranger: Path, claim: dict[str, object]) -> None:
     spoil_config(stranger / "model", **claim)
     with pytest.raises(UserError, match=r"config\.json|weights of another model"):
-        load_model(stranger, "cpu", {})
+        Translator.load(stranger, "cpu")
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
@@ -462,7 +461,7 @@ def test_a_claim_that_the_weights_do_not_bear_out_takes_no_memory(
 ) -> None:
     spoil_config(stranger / "model", **claim)
     with little_memory(), pytest.raises(UserError, match=r"model\.safetensors: "):
-        load_model(stranger, "cpu", {})
+        Translator.load(stranger, "cpu")
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -482,7 +481,7 @@ def test_weights_that_are_not_finite_are_refused(stranger: Path, value: float) -
     save_file(weights, file)
     rehash(stranger / "model")
     with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that are not fin"):
-        load_model(stranger, "cpu", {})
+        Translator.load(stranger, "cpu")
 
 
 def test_weights_that_overflow_still_translate_line_by_line(stranger: Path) -> None:
@@ -509,7 +508,7 @@ def test_links_pipes_and_devices_are_never_opened(stranger: Path, trick: str, li
         case "device":
             file.symlink_to("/dev/zero")
     with within(SECONDS), pytest.raises(UserError, match=f"{file.name}: a link, pipe or device"):
-        load_model(stranger, "cpu", {})
+        Translator.load(stranger, "cpu")
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "config.yaml", "metrics.jsonl"])

@@ -50,7 +50,7 @@ def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
     torch.testing.assert_close(residual.leave(x, y), x + y)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gated"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish", "gated"])
 def test_feed_forward_is_its_equation(activation: str) -> None:
     layer = FeedForward(8, 12, activation, 0.0)  # type: ignore[arg-type]
     x = torch.randn(2, 3, 8)
@@ -59,6 +59,8 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
         inner = inner.clamp_min(0)
     elif activation == "gelu":
         inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))
+    elif activation == "swish":
+        inner = inner * torch.sigmoid(inner)
     else:
         gate, value = inner[..., :12], inner[..., 12:]
         inner = gate * torch.sigmoid(gate) * value

@@ -135,7 +135,8 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     model, source, target = make(name), sources([7, 4]), targets(2, 6)
     model.train()
     hidden = model(source, source != PAD, target)
-    projected_cross_entropy(hidden, model.output_weight, target, 0.1).smoothed.backward()
+    factors = model.output_factors(hidden)
+    projected_cross_entropy(*factors, target, 0.1).smoothed.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     # A key's bias adds the same to all scores of a query, which the softmax takes away again.
     assert [n for n in without if not n.endswith("key.bias")] == []
@@ -150,6 +151,20 @@ def test_attention_weights_sum_to_one_and_give_padding_nothing(name: str) -> Non
     assert (weights.shape[0], *weights.shape[3:]) == (6, 5, 7)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
     assert weights[3:, ..., 4:].abs().max() == 0
+
+
+@every_architecture
+def test_the_output_factors_multiply_to_the_projection(name: str) -> None:
+    model, hidden = make(name), torch.randn(2, 3, 16, dtype=torch.float64)
+    if model.output_bias is not None:
+        torch.nn.init.normal_(model.output_bias)
+    states, weight = model.output_factors(hidden)
+    torch.testing.assert_close(states @ weight.T, model.project(hidden))
+
+
+def test_only_a_model_with_an_output_bias_is_named_with_that_setting() -> None:
+    assert "output_bias" not in transformer().model_dump()
+    assert transformer(output_bias=True).model_dump()["output_bias"]
 
 
 def test_a_model_without_attention_has_no_weights_to_show() -> None:

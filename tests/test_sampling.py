@@ -8,9 +8,10 @@ from torch import Tensor
 
 from architectures import make, sources
 from mtkit.config import DecodingSettings, SamplingSettings
-from mtkit.decoding import beam_search, sampling
-from mtkit.decoding.beam import Hypotheses
-from mtkit.decoding.sampling import Key, sample
+from mtkit.decoding import sampling
+from mtkit.decoding.beam import Hypotheses, beam_search
+from mtkit.decoding.engines.base import Key
+from mtkit.decoding.sampling import sample
 from mtkit.models import TranslationModel
 from mtkit.symbols import BOS, EOS, PAD
 

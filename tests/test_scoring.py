@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import random
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 from mtkit.scoring import corpus_bleu, corpus_chrf, score
+from mtkit.scoring.comet import MODEL
+from mtkit.scoring.lengths import EDGES, buckets_of
 from mtkit.scoring.metrics import METRICS
+from mtkit.scoring.sentences import worst_sentences
+from mtkit.scoring.significance import (
+    FEWEST_LINES,
+    MOST_LINES,
+    SACREBLEU_NAMES,
+    Test,
+    can_resample,
+    p_values,
+)
 
 REFERENCES = [
     "Ein Hund rennt über die Wiese.",
@@ -41,18 +61,23 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def test_scores_and_signatures_are_those_of_sacrebleu(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+def test_scores_intervals_and_signatures_are_those_of_sacrebleu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reference, hypothesis = files
+    reference = write(tmp_path / "ref", REFERENCES * 5)
+    hypothesis = write(tmp_path / "hyp", HYPOTHESES * 5)
     command = [sys.executable, "-m", "sacrebleu", str(reference), "-i", str(hypothesis)]
-    command += ["-m", "bleu", "chrf", "ter", "--format", "json", "-w", "4"]
+    command += ["-m", "bleu", "chrf", "ter", "--format", "json", "-w", "4", "--confidence"]
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     score(reference, [hypothesis], as_json=True)
     (ours,) = json.loads(capsys.readouterr().out)
     for key, wanted in zip(("bleu", "chrf", "ter"), theirs, strict=True):
         assert ours[key]["score"] == pytest.approx(wanted["score"], abs=1e-3)
         assert ours[key]["signature"] == wanted["signature"]
+        low, high = ours[key]["interval"]
+        assert low < ours[key]["score"] < high
+        assert (low + high) / 2 == pytest.approx(wanted["confidence_mean"], abs=1e-3)
+        assert (high - low) / 2 == pytest.approx(wanted["confidence_var"], abs=1e-3)
     assert corpus_bleu(HYPOTHESES, REFERENCES) == pytest.approx(theirs[0]["score"], abs=1e-3)
     assert corpus_chrf(HYPOTHESES, REFERENCES) == pytest.approx(theirs[1]["score"], abs=1e-3)
 
@@ -113,14 +138,13 @@ def test_systems_stand_side_by_side_and_stdin_is_one(
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == [str(hypothesis), str(reference)]
     row = next(line.split() for line in table if line.startswith("BLEU"))
-    assert [float(value) for value in row[1:]] == pytest.approx(
-        [corpus_bleu(HYPOTHESES, REFERENCES), 100.0], abs=0.005
-    )
+    values = [float(value) for value in row[1:]]
+    assert values == pytest.approx([corpus_bleu(HYPOTHESES, REFERENCES), 100.0], abs=0.005)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hypothesis.read_bytes())))
     score(reference, as_json=True)
     (system,) = json.loads(capsys.readouterr().out)
     assert system["hypotheses"] == "stdin"
-    assert system["bleu"]["score"] == pytest.approx(float(row[1]), abs=0.005)
+    assert system["bleu"]["score"] == pytest.approx(values[0], abs=0.005)
 
 
 def test_only_line_feeds_end_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,3 +216,185 @@ def test_tokenised_text_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_scoring_needs_no_torch() -> None:
     code = "import sys, mtkit.scoring; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def other_hypotheses(seed: int) -> list[str]:
+    """Each either right or as in HYPOTHESES."""
+    generator = random.Random(seed)
+    pairs = zip(HYPOTHESES * 5, REFERENCES * 5, strict=True)
+    return [generator.choice(pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("test", SACREBLEU_NAMES)
+def test_differences_are_as_significant_as_sacrebleu_says(
+    test: Test, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = write(tmp_path / "ref", REFERENCES * 5)
+    lines = {"base": HYPOTHESES * 5, "other": other_hypotheses(1)}
+    paths = [write(tmp_path / name, of_system) for name, of_system in lines.items()]
+    command = [sys.executable, "-m", "sacrebleu", str(reference), "-i", *map(str, paths)]
+    command += ["-m", "bleu", "--format", "json", f"--paired-{SACREBLEU_NAMES[test]}"]
+    theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    score(reference, paths, paired=test, as_json=True)
+    ours = json.loads(capsys.readouterr().out)
+    assert "p" not in ours[0]["bleu"]
+    for system, wanted in zip(ours[1:], theirs[1:], strict=True):
+        assert system["bleu"]["p"] == pytest.approx(wanted["BLEU"]["p_value"], abs=1e-4)
+        assert system["bleu"]["test"] == test
+
+
+def test_a_system_does_not_differ_from_itself() -> None:
+    systems = {"a": HYPOTHESES * 5, "same": HYPOTHESES * 5, "right": REFERENCES * 5}
+    tests: dict[Test, Iterable[str]] = {"bootstrap": METRICS, "approximate": ["bleu_lc_moses"]}
+    for test, metrics in tests.items():
+        found = p_values(systems, REFERENCES * 5, "de", test, metrics)
+        assert found["a"] == {}
+        assert found["same"].keys() == found["right"].keys() == set(metrics)
+        assert set(found["same"].values()) == {1.0}
+        assert max(found["right"].values()) < 0.05
+
+
+def test_intervals_are_made_of_neither_too_few_lines_nor_too_many(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not can_resample(FEWEST_LINES - 1)
+    assert can_resample(FEWEST_LINES) and can_resample(MOST_LINES)
+    assert capsys.readouterr().err == ""
+    assert not can_resample(MOST_LINES + 1)
+    assert "10,001 lines" in capsys.readouterr().err
+
+
+def test_what_cannot_be_tested_is_refused() -> None:
+    with pytest.raises(UserError, match="a single system"):
+        p_values({"a": ["x"]}, ["x"], None, "bootstrap", ["bleu"])
+    lines = ["x"] * (MOST_LINES + 1)
+    with pytest.raises(UserError, match="10,001 lines: at most 10,000"):
+        p_values({"a": lines, "b": lines}, lines, None, "bootstrap", ["bleu"])
+
+
+def test_the_length_ratio_is_of_all_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = write(tmp_path / "ref", ["a b c d", "e f g h"])
+    score(reference, [write(tmp_path / "hyp", ["a b c d e", "e"])], as_json=True)
+    (system,) = json.loads(capsys.readouterr().out)
+    assert system["length_ratio"] == pytest.approx(6 / 8)
+
+
+@given(st.lists(st.integers(0, 80), min_size=1, max_size=50))
+def test_length_buckets_divide_the_corpus(counts: list[int]) -> None:
+    buckets = buckets_of([" ".join(["word"] * count) for count in counts])
+    assert sorted(row for bucket in buckets for row in bucket.rows) == list(range(len(counts)))
+    for bucket in buckets:
+        lengths = [counts[row] for row in bucket.rows]
+        assert bucket.shortest <= min(lengths)
+        assert max(lengths) <= (bucket.longest or 80)
+        assert bucket.longest in (*EDGES, None)
+    assert [bucket.shortest for bucket in buckets] == sorted(b.shortest for b in buckets)
+
+
+def test_a_bucket_is_scored_as_a_corpus_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference, hypothesis = write(tmp_path / "ref", REFERENCES), write(tmp_path / "hyp", HYPOTHESES)
+    source = write(tmp_path / "src", ["one two", "1 2 3 4 5 6", "one", "1 2 3 4 5 6 7 8 9 10"])
+    picture = tmp_path / "lengths.png"
+    systems = [hypothesis, reference]
+    score(reference, systems, source=source, by_length=True, plot=picture, as_json=True)
+    first, second = json.loads(capsys.readouterr().out)
+    assert [(of["words"], of["lines"]) for of in first["by_length"]] == [([0, 5], 2), ([6, 10], 2)]
+    for of, rows in zip(first["by_length"], ([0, 2], [1, 3]), strict=True):
+        wanted = corpus_bleu([HYPOTHESES[row] for row in rows], [REFERENCES[row] for row in rows])
+        assert of["bleu"]["score"] == pytest.approx(wanted, abs=1e-3)
+    assert all(of["chrf"]["score"] == 100 for of in second["by_length"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    score(reference, systems, source=source, by_length=True)
+    table = capsys.readouterr().out.partition("BLEU by words of the source")[2].splitlines()
+    assert [line.split()[:2] for line in table[1:3]] == [["0-5", "2"], ["6-10", "2"]]
+
+
+def test_few_words_between_blanks_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    buckets_of(["今日は図書館で新しい本を何冊も借りてから家に帰りました。"])
+    assert "counts words between blanks" in capsys.readouterr().err
+
+
+def test_the_worst_sentences_come_first() -> None:
+    found = worst_sentences(HYPOTHESES, REFERENCES, [], 10)
+    chrf = CHRF()
+    for sentence in found:
+        row = sentence.line - 1
+        assert (sentence.hypothesis, sentence.reference) == (HYPOTHESES[row], REFERENCES[row])
+        wanted = chrf.sentence_score(HYPOTHESES[row], [REFERENCES[row]]).score
+        assert sentence.chrf == pytest.approx(wanted)
+    assert [sentence.chrf for sentence in found] == sorted(sentence.chrf for sentence in found)
+    assert found[0].line == 4  # that of the empty hypothesis
+    assert worst_sentences(HYPOTHESES, REFERENCES, HYPOTHESES, 2) == [
+        replace(sentence, source=HYPOTHESES[sentence.line - 1]) for sentence in found[:2]
+    ]
+
+
+def test_the_worst_sentences_cannot_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = write(tmp_path / "ref", ["a"])
+    source = write(tmp_path / "src", ["\x1b[31m\u2028x"])
+    score(reference, [reference], source=source, worst=1)
+    assert capsys.readouterr().out.splitlines()[-3] == "  source       [31m x"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"by_length": True}, "--by-length: needs the source text"),
+        ({"with_comet": True}, "--comet: needs the source text"),
+        ({"source": Path("src")}, "--source: only with"),
+        ({"plot": Path("a.png")}, "--plot: only with --by-length"),
+        ({"by_length": True, "source": Path("s"), "plot": Path("a.pdf")}, r"a.pdf: .* \.png or"),
+        ({"with_comet": True, "source": Path("s")}, "install it with `pipx install unbabel-comet`"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    options: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        score(tmp_path / "ref", [tmp_path / "hyp"], **options)
+
+
+def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:
+    reference, hypothesis = files
+    with pytest.raises(UserError, match="named twice"):
+        score(reference, [hypothesis, hypothesis])
+
+
+COMET = """#!/bin/sh
+while [ "$1" != -t ]; do shift; done
+shift
+for file; do printf '%s\\tscore: 0.%s\\n' "$file" "$(wc -l < "$file" | tr -d ' ')5"; done
+exit ${COMET_FAILS:-0}
+"""
+"""Speaks as `comet-score` does; the score tells how many lines it got."""
+
+
+@pytest.fixture
+def comet_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "bin/comet-score"
+    command.parent.mkdir()
+    command.write_text(COMET.replace("\\\\", "\\"), "utf-8")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("comet_command")
+def test_comet_is_asked_by_its_own_command(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference, hypothesis = files
+    score(reference, [hypothesis, reference], source=reference, with_comet=True, as_json=True)
+    systems = json.loads(capsys.readouterr().out)
+    wanted = {"score": 0.45, "signature": f"model:{MODEL}"}
+    assert [system["comet"] for system in systems] == [wanted, wanted]
+    score(reference, [hypothesis], source=reference, with_comet=True)
+    assert re.search(r"^COMET +0\.4500$", capsys.readouterr().out, re.MULTILINE)
+    monkeypatch.setenv("COMET_FAILS", "1")
+    with pytest.raises(MtkitError, match="comet-score failed"):
+        score(reference, [hypothesis], source=reference, with_comet=True)

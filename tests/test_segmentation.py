@@ -15,6 +15,7 @@ import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.batching import Rows, Store, plan_epoch
 from mtkit.batching.store import StoreWriter
@@ -72,6 +73,20 @@ def test_any_text_survives(
     assert [decode(ids) for ids in drawn] == [decode(ids) for ids in stored]
     assert [bool(ids) for ids in drawn] == [bool(ids) for ids in stored]
     assert [ids.count(UNK) for ids in drawn] == [ids.count(UNK) for ids in stored]
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_pieces_marked_as_unused_are_never_drawn(
+    tokenizers: dict[str, Tokenizer], name: str
+) -> None:
+    """Imported models have those of the other side's vocabulary."""
+    model = ModelProto.FromString(tokenizers[name]._models["spm.model"])
+    unused = [i for i, piece in enumerate(model.pieces) if i > EOS and len(piece.piece) in (2, 3)]
+    for i in unused:
+        model.pieces[i].type = model.SentencePiece.UNUSED
+    tokenizer = Tokenizer({Path("spm.model"): model.SerializeToString()})
+    drawn = tokenizer.samplers(0.5)[0](tokenizer.encode_source(SENTENCES), 1)
+    assert not {i for ids in drawn for i in ids} & set(unused)
 
 
 def test_words_with_unknown_characters_or_bytes_keep_their_ids(

@@ -12,29 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sentencepiece
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import transformer
+from folders import SENTENCES, train, write_model
 from mtkit.artifacts import create, find_model, write_json
 from mtkit.config import (
     DecodingSettings,
-    ModelConfig,
-    ModelSettings,
     SamplingSettings,
     Seq2SeqSettings,
 )
 from mtkit.decoding import Translator, lines, splitting, translate, translator
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import UserError
-from mtkit.models import Decoded, TranslationModel, build_model
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models import Decoded, TranslationModel
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer import Tokenizer
-
-SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 
 
 class CopyModel(TranslationModel):
@@ -43,7 +39,7 @@ class CopyModel(TranslationModel):
     def __init__(self, vocab: int) -> None:
         super().__init__(vocab, vocab, 1, "all")
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor]:
+    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
         return (source,)
 
     def start(self, memory: tuple[Tensor], beam: int = 1) -> tuple[Tensor]:
@@ -62,50 +58,20 @@ class CopyModel(TranslationModel):
         return hidden
 
 
-def train(**options: Any) -> Tokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 20),
-        model_writer=model,
-        vocab_size=300,
-        model_type="bpe",
-        byte_fallback=True,
-        pad_id=PAD,
-        unk_id=1,
-        bos_id=BOS,
-        eos_id=EOS,
-        minloglevel=2,
-        **options,
-    )
-    return Tokenizer({Path("spm.model"): model.getvalue()})
-
-
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return train()
+
+
+def model_of(translator: Translator) -> TranslationModel:
+    assert isinstance(translator.engine, PyTorchEngine)
+    return translator.engine.model
 
 
 @pytest.fixture
 def faithful(copier: Translator) -> None:
     """Lets `copier` copy every character, white space and controls too."""
     copier.tokenizer = train(normalization_rule_name="identity", remove_extra_whitespaces=False)
-
-
-def write_model(path: Path, tokenizer: Tokenizer, kind: ModelSettings, **decoding: float) -> Path:
-    """A model folder with random weights."""
-    torch.manual_seed(0)
-    vocab = tokenizer.source_vocab
-    card = ModelConfig(
-        model=kind,
-        source_vocab=vocab,
-        target_vocab=vocab,
-        decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
-    )
-    with create(path, "model", {}, {}) as folder:
-        save_weights(weights_of(build_model(kind, vocab, vocab)), folder / "model.safetensors")
-        write_json(folder / "config.json", card.model_dump())
-        tokenizer.copy_to(folder)
-    return path
 
 
 @pytest.fixture(scope="module", params=["transformer", "seq2seq"])
@@ -117,7 +83,7 @@ def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory:
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
     model = CopyModel(tokenizer.source_vocab)
-    return Translator(model, tokenizer, DecodingSettings(beam=2, max_length=40))
+    return Translator(PyTorchEngine(model), tokenizer, DecodingSettings(beam=2, max_length=40))
 
 
 @pytest.fixture
@@ -233,7 +199,7 @@ def test_white_space_never_reaches_the_model(
     tmp_path: Path, copies: None, copier: Translator, request: pytest.FixtureRequest
 ) -> None:
     blank = "\n \t \n\u3000\u2028\n\r\n".encode()
-    copier.model.encode = None  # type: ignore[method-assign, assignment]
+    model_of(copier).encode = None  # type: ignore[method-assign, assignment]
     assert run(tmp_path, blank + "\u200b\n".encode()) == b"\n" * 5
     request.getfixturevalue("faithful")
     assert run(tmp_path, blank) == b"\n" * 4
@@ -243,13 +209,13 @@ def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
     copier: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shapes: list[torch.Size] = []
-    encode = copier.model.encode
+    encode = model_of(copier).encode
 
     def recording(source: Tensor, source_mask: Tensor) -> Any:
         shapes.append(source.shape)
         return encode(source, source_mask)
 
-    monkeypatch.setattr(copier.model, "encode", recording)
+    monkeypatch.setattr(model_of(copier), "encode", recording)
     copier.settings = copier.settings.model_copy(update={"batch_tokens": 60})
     lines = [" ".join(["dog"] * (1 + n % 7)) for n in range(100)]
     assert copier.translate(lines) == lines
@@ -296,7 +262,7 @@ def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
         def project(self, hidden: Tensor) -> Tensor:
             return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
 
-    copier.model = Babbler(copier.tokenizer.source_vocab)
+    copier.engine = PyTorchEngine(Babbler(copier.tokenizer.source_vocab))
     out = run(tmp_path, b"A dog runs.\n\nWhy?\n", jsonl=True)
     flags = [json.loads(line)["truncated"] for line in out.splitlines()]
     assert flags == [True, False, True]
@@ -336,7 +302,7 @@ def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -
 
 
 def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
-    translator = Translator.load(real, "cpu", length_penalty=0.6, max_length=25)
+    translator = Translator.load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
     (found,) = translator.stream([SENTENCES], n_best=2)
     pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
     for sentence, translation in zip(SENTENCES, found, strict=True):
@@ -344,8 +310,8 @@ def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Pa
         for hypothesis in translation.n_best:
             target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
             with torch.inference_mode():
-                hidden = translator.model(source, source != PAD, torch.tensor([target[:-1]]))
-                log_probs = translator.model.project(hidden)[0].log_softmax(-1)
+                hidden = model_of(translator)(source, source != PAD, torch.tensor([target[:-1]]))
+                log_probs = model_of(translator).project(hidden)[0].log_softmax(-1)
             taken = [log_probs[t, symbol].item() for t, symbol in enumerate(target[1:])]
             total = sum(taken[:-1] if hypothesis.truncated else taken)
             assert hypothesis.score == pytest.approx(
@@ -354,7 +320,7 @@ def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Pa
 
 
 def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
-    translator = Translator.load(real, "cpu")
+    translator = Translator.load(real, "cpu", engine="torch")
 
     def texts(windows: list[list[str]], seed: int = 1) -> list[str]:
         sampled = translator.stream(windows, n_best=2, sampling=SamplingSettings(seed=seed))
@@ -368,15 +334,15 @@ def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
 
 def test_translating_leaves_the_model_training_or_not_as_it_was(copier: Translator) -> None:
     for is_training in (True, False):
-        copier.model.train(is_training)
+        model_of(copier).train(is_training)
         assert copier.translate(["Why?"]) == ["Why?"]
-        assert copier.model.training is is_training
+        assert model_of(copier).training is is_training
 
 
 def test_dropout_is_off_while_a_training_model_translates(real: Path) -> None:
-    translator = Translator.load(real, "cpu")
+    translator = Translator.load(real, "cpu", engine="torch")
     wanted = translator.translate(SENTENCES)
-    translator.model.train()
+    model_of(translator).train()
     assert translator.translate(SENTENCES) == wanted
 
 
@@ -422,7 +388,7 @@ def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: 
     ],
 )
 def test_settings_that_cannot_be_are_refused(
-    real: Path, changes: dict[str, float], complaint: str
+    real: Path, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(UserError, match=complaint):
         Translator.load(real, "cpu", **changes)
@@ -442,3 +408,119 @@ def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
 def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
     translator = Translator.load(real, "cpu", beam=None, min_length=3)
     assert translator.settings == DecodingSettings(max_length=12, min_length=3)
+
+
+# Going on
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+@pytest.mark.parametrize("n_best", [None, 2])
+@pytest.mark.parametrize("share", [0.0, 0.31, 0.5, 0.99, 1.0])
+def test_a_translation_that_was_killed_anywhere_goes_on_to_the_same_output(
+    share: float, n_best: int | None, tmp_path: Path, copies: None
+) -> None:
+    content = "\ufeffdog\n\n".encode() + b"".join(b"A dog %d.\n" % n for n in range(60)) + b"end"
+    wanted = run(tmp_path, content, n_best=n_best)
+    half = wanted[: int(share * len(wanted))]
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, n_best=n_best)
+    (tmp_path / ".out.partial").write_bytes(half)
+    assert run(tmp_path, content, n_best=n_best, resume=True) == wanted
+    assert left_behind(tmp_path) == []
+
+
+def interrupted(folder: Path, **options: Any) -> None:
+    """The translation of `in`, ended by Ctrl-C after the first window."""
+    stream = Translator.stream
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        yield next(stream(*args, **kwargs))
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "stream", once)
+        translate(None, folder / "in", folder / "out", **options)
+
+
+def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
+    tmp_path: Path, copies: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = b"".join(b"A dog %d.\n" % n for n in range(100))
+    wanted = run(tmp_path, content)
+    (tmp_path / "out").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path)
+    assert "--resume" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    done = (tmp_path / ".out.partial").read_bytes()
+    assert wanted.startswith(done) and done.count(b"\n") == lines.FIRST_WINDOW
+    (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
+    assert run(tmp_path, content, resume=True) == wanted.replace(b"dog", b"cat", lines.FIRST_WINDOW)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "changed"),
+    [
+        (b"Another text.\n", {}, "the input"),
+        (None, {"jsonl": True}, "the form of the output"),
+        (None, {"sampling": SamplingSettings()}, "the sampling"),
+    ],
+)
+def test_what_was_begun_otherwise_is_not_gone_on_with(
+    content: bytes | None,
+    options: dict[str, Any],
+    changed: str,
+    tmp_path: Path,
+    copies: None,
+) -> None:
+    run(tmp_path, b"A dog.\n" * 100)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path)
+    with pytest.raises(UserError, match=f"out: cannot be resumed: {changed} changed"):
+        run(tmp_path, content or b"A dog.\n" * 100, resume=True, **options)
+    assert run(tmp_path, content or b"A dog.\n" * 100, **options)
+    assert left_behind(tmp_path) == []
+
+
+def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path, copies: None) -> None:
+    (tmp_path / "in").touch()
+    for places in ((None, tmp_path / "out"), (tmp_path / "in", None)):
+        with pytest.raises(UserError, match="--resume: needs a text file as INPUT, and -o"):
+            translate(None, *places, resume=True)
+
+
+def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
+    copies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = io.BytesIO()
+    asked: list[bytes] = []
+
+    def ask(prompt: str) -> str | None:
+        asked.append(answers.getvalue())
+        return ["A dog runs.", "", "Why?", None][len(asked) - 1]
+
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Terminal()}))
+    monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
+    monkeypatch.setattr(lines, "ask", ask)
+    translate()
+    wanted = [b"", b"A dog runs.\n", b"A dog runs.\n\n", b"A dog runs.\n\nWhy?\n"]
+    assert asked == wanted
+
+
+def test_progress_through_a_file_tells_the_speed_and_the_rest(
+    tmp_path: Path,
+    copies: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", 0.0)
+    run(tmp_path, b"A dog.\n" * 100)
+    said = capsys.readouterr().err
+    assert "/100 lines" in said and " lines/s" in said and " left" in said

@@ -18,9 +18,9 @@ from torch.utils.benchmark import Timer
 from mtkit.batching import plan_epoch
 from mtkit.bench.machine import describe
 from mtkit.bench.products import Product, Shape, products_of
-from mtkit.bench.table import table
 from mtkit.bench.workload import Size, Workload, open_workload
 from mtkit.report import data, progress
+from mtkit.table import table
 from mtkit.training.loader import load_batch
 from mtkit.training.precision import DTYPES
 from mtkit.training.state import TrainState

@@ -22,7 +22,7 @@ def describe(state: TrainState) -> dict[str, Any]:
         "precision": state.precision,
         "max_tokens": state.max_tokens,
         "device": device.type,
-        "processor": _processor(device),
+        "processor": processor(device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "mtkit": __version__,
@@ -38,7 +38,8 @@ def peak_memory(device: torch.device) -> dict[str, int]:
     return peak
 
 
-def _processor(device: torch.device) -> str:
+def processor(device: torch.device) -> str:
+    """Its name, as well as it is known."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     cpuinfo = Path("/proc/cpuinfo")

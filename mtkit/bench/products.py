@@ -47,7 +47,9 @@ def products_of(settings: ModelSettings, shape: Shape, target_vocab: int) -> lis
             inside = _transformer(settings, shape)
         case Seq2SeqSettings():
             inside = _seq2seq(settings, shape)
-    output = _affine(OUTPUT, shape.target_tokens, settings.d_model, target_vocab)
+    has_bias = isinstance(settings, TransformerSettings) and settings.output_bias
+    inputs = settings.d_model + has_bias  # as in `TranslationModel.output_factors`
+    output = _affine(OUTPUT, shape.target_tokens, inputs, target_vocab)
     return [product for product in (*inside, *output) if product.count]
 
 

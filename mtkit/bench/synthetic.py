@@ -45,12 +45,12 @@ def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
 def _write(
     folder: Path, name: str, lengths: Lengths, vocab: int, random: np.random.Generator
 ) -> None:
-    tokens = _draw_tokens(int(lengths.sum()), vocab, random)
+    tokens = draw_tokens(int(lengths.sum()), vocab, random)
     with StoreWriter(folder, name, token_dtype(vocab)) as writer:
         writer.append(tokens, lengths, np.zeros(len(lengths), np.uint16))
 
 
-def _draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
+def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
     """Ids whose logarithms are uniform, which is Zipf's law: the id is the rank."""
     ordinary = vocab - EOS - 1
     ranks: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))

@@ -13,10 +13,10 @@ from mtkit.batching.plan import padding
 from mtkit.bench.breakdown import Breakdown, measure_breakdown
 from mtkit.bench.ceiling import Limit, measure_limit
 from mtkit.bench.machine import describe, peak_memory
-from mtkit.bench.table import table
 from mtkit.bench.throughput import Timed, measure_updates, window_rates
 from mtkit.bench.workload import Size, Workload, open_workload
 from mtkit.report import data
+from mtkit.table import table
 from mtkit.training.compiling import REPAYING_STEPS, repays_compiling
 from mtkit.training.state import TrainState
 

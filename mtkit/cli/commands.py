@@ -11,14 +11,33 @@ import typer
 
 from mtkit import report
 from mtkit.cli.options import (
+    Alignments,
     AsConfig,
+    AttentionKind,
+    Average,
     Beam,
+    BenchBeam,
     BenchConfig,
+    BenchInput,
+    BenchModel,
     Breakdown,
+    ByLength,
+    Check,
+    CheckText,
+    Comet,
+    Compared,
+    ComputeType,
     ConfigFile,
     Debug,
     Described,
     Device,
+    Drawing,
+    Engine,
+    Explain,
+    Explained,
+    Exported,
+    Foreign,
+    From,
     Hypotheses,
     Input,
     Json,
@@ -31,19 +50,34 @@ from mtkit.cli.options import (
     NBest,
     Output,
     Overrides,
+    Paired,
+    Picture,
+    Plot,
     Precision,
+    Quantization,
     Quiet,
     Reference,
+    Resume,
     Run,
     Sample,
+    ScoredSource,
     Seconds,
     Seed,
     Size,
+    Subwords,
+    Target,
     Temperature,
+    Text,
+    Threads,
+    To,
     TopK,
     TopP,
     Verify,
     Version,
+    View,
+    ViewOutput,
+    Workers,
+    Worst,
 )
 from mtkit.errors import UserError
 
@@ -132,6 +166,7 @@ def translate(
     length_penalty: LengthPenalty = None,
     min_length: MinLength = None,
     max_length: MaxLength = None,
+    alignments: Alignments = False,
     jsonl: Jsonl = False,
     sample: Sample = False,
     temperature: Temperature = None,
@@ -139,6 +174,11 @@ def translate(
     top_p: TopP = None,
     seed: Seed = None,
     device: Device = "auto",
+    engine: Engine = "auto",
+    compute_type: ComputeType = "auto",
+    workers: Workers = None,
+    threads: Threads = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -161,8 +201,14 @@ def translate(
             min_length=min_length,
             max_length=max_length,
             sampling=sampling,
+            alignments=alignments,
             jsonl=jsonl,
             device=device,
+            engine=engine,
+            compute_type=compute_type,
+            workers=workers,
+            threads=threads,
+            resume=resume,
         )
 
 
@@ -171,16 +217,109 @@ def score(
     reference: Reference,
     hypotheses: Hypotheses = None,
     language: Language = None,
+    source: ScoredSource = None,
+    paired: Paired = None,
+    worst: Worst = 0,
+    by_length: ByLength = False,
+    plot: Plot = None,
+    comet: Comet = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Score translations against references.
 
-    BLEU, chrF and TER by sacreBLEU, with signatures.
+    BLEU, chrF and TER by sacreBLEU, with 95 % intervals and signatures.
     """
     from mtkit.scoring import score
 
-    score(reference, hypotheses or [], language=language, as_json=json)
+    score(
+        reference,
+        hypotheses or [],
+        language=language,
+        source=source,
+        paired=paired,
+        worst=worst,
+        by_length=by_length,
+        plot=plot,
+        with_comet=comet,
+        as_json=json,
+    )
+
+
+@app.command()
+def attend(
+    text: Text = None,
+    model: Model = None,
+    target: Target = None,
+    view: View = "terminal",
+    kind: AttentionKind = None,
+    average: Average = False,
+    subwords: Subwords = False,
+    explain: Explain = False,
+    reference: Explained = None,
+    json: Json = False,
+    output: ViewOutput = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """See where the model looks.
+
+    The attention of a translation: a heat map here, a picture, or a page for the browser. With
+    --explain, a table for all sentences: what an output word loses without the words most attended.
+    """
+    if explain:
+        views = {"view": None if view == "terminal" else view, "kind": kind, "average": average}
+        _refuse("not with --explain", {"target": target, "subwords": subwords, **views})
+        from mtkit.attend import explain as measure_faithfulness
+
+        measure_faithfulness(model, text, reference, output, as_json=json, device=device)
+        return
+    _refuse("only with --explain", {"reference": reference, "json": json})
+    from mtkit.attend import attend
+
+    attend(
+        model,
+        text,
+        output,
+        target=target,
+        view=view,
+        kind=kind,
+        average=average,
+        subwords=subwords,
+        device=device,
+    )
+
+
+@app.command()
+def export(
+    folder: Foreign = None,
+    model: Model = None,
+    to: To = None,
+    source: From = None,
+    output: Exported = None,
+    quantization: Quantization = None,
+    check: Check = False,
+    text: CheckText = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model in another format, or read one.
+
+    For CTranslate2, which `mtkit translate` uses by itself, and for Hugging Face's transformers.
+    """
+    if source is not None:
+        if to or model or quantization or check or text:
+            raise UserError("--from: goes with DIR and -o alone")
+        from mtkit.export import import_model
+
+        import_model(folder, output)
+        return
+    if folder is not None:
+        raise UserError(f"{folder}: a folder only goes with --from; name a model of mtkit with -m")
+    from mtkit.export import export_model
+
+    export_model(model, output, to=to, quantization=quantization, check=check, text=text)
 
 
 @app.command("run")
@@ -206,6 +345,8 @@ def info(
     path: Described = None,
     verify: Verify = False,
     config: AsConfig = False,
+    plot: Drawing = None,
+    output: Picture = None,
     debug: Debug = False,
 ) -> None:
     """Tell what a run, model or artifact is.
@@ -214,12 +355,25 @@ def info(
     """
     from mtkit.info import info as describe
 
-    describe(path, verify=verify, config=config)
+    describe(path, verify=verify, config=config, plot=plot, output=output)
+
+
+@app.command()
+def compare(
+    runs: Compared, paired: Paired = "bootstrap", plot: Plot = None, debug: Debug = False
+) -> None:
+    """Tell what differs between runs.
+
+    Settings, learning curves over updates and over time, test scores with significance.
+    """
+    from mtkit.compare import compare
+
+    compare(runs, paired=paired, plot=plot)
 
 
 @bench.callback()
 def measure() -> None:
-    """Measure how fast this machine trains."""
+    """Measure how fast this machine is."""
 
 
 @bench.command("train")
@@ -239,7 +393,7 @@ def bench_train(
     Target tokens per second, how far they are from the limit, memory, padding, waiting.
     """
     chosen = [] if precision is None else [f"training.precision={precision}"]
-    from mtkit.bench import bench_train
+    from mtkit.bench.train import bench_train
 
     bench_train(
         config,
@@ -264,9 +418,58 @@ def bench_ceiling(
 
     What a model's matrix products alone would allow, by their shapes and precisions.
     """
-    from mtkit.bench import bench_ceiling
+    from mtkit.bench.ceiling import bench_ceiling
 
     bench_ceiling(config, overrides or [], size=size, as_json=json)
+
+
+@bench.command("translate")
+def bench_translate(
+    model: BenchModel = None,
+    input: BenchInput = None,
+    size: Size = None,
+    engine: Engine = "auto",
+    beam: BenchBeam = 5,
+    device: Device = "auto",
+    seconds: Seconds = 10.0,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Translate for a while and report the speed.
+
+    Sentences and target tokens per second, latency of single lines, memory: with every engine that
+    can run the model, with a beam and greedily.
+    """
+    from mtkit.bench.translate import bench_translate
+
+    bench_translate(
+        model,
+        input,
+        size=size,
+        engine=engine,
+        beam=beam,
+        device=device,
+        seconds=seconds,
+        as_json=json,
+    )
+
+
+@bench.command("layers")
+def bench_layers(
+    plot: Plot = None,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure what a layer costs by the length of its sequence.
+
+    Self-attention, restricted self-attention, recurrent and convolutional layers, beside theory.
+    """
+    from mtkit.bench.layers import bench_layers
+
+    bench_layers(device=device, plot=plot, as_json=json)
 
 
 def _settings(config: Path | None, overrides: list[str] | None, run: str | None) -> Config:
@@ -283,12 +486,18 @@ def _stage_settings(config: Path | None, overrides: list[str] | None, run: str |
     return settings
 
 
+def _refuse(why: str, options: Mapping[str, object]) -> None:
+    """Raises UserError for the first of the options that was given."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise UserError(f"--{name.replace('_', '-')}: {why}")
+
+
 def _sampling(sample: bool, given: Mapping[str, float | None]) -> SamplingSettings | None:
-    options = {name: value for name, value in given.items() if value is not None}
     if not sample:
-        if options:
-            raise UserError(f"--{next(iter(options)).replace('_', '-')}: only with --sample")
+        _refuse("only with --sample", given)
         return None
+    options = {name: value for name, value in given.items() if value is not None}
     from pydantic import ValidationError
 
     from mtkit.config import SamplingSettings

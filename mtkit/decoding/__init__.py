@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mtkit.decoding.beam import beam_search
 from mtkit.decoding.translate import translate
 from mtkit.decoding.translator import Translation, Translator
 
 load = Translator.load
 
-__all__ = ["Translation", "Translator", "beam_search", "load", "translate"]
+__all__ = ["Translation", "Translator", "load", "translate"]

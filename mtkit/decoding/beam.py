@@ -21,6 +21,8 @@ from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import SourceIds
 
 NEVER = float("-inf")
+FOLD = 16
+"""Symbols of which the search first compares the best alone."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,12 @@ def beam_search(
 def allowed_log_probs(
     logits: Float[Tensor, "N V"], length: int, settings: DecodingSettings
 ) -> Float[Tensor, "N V"]:
-    """log P of each symbol after `length` others, in float32; -inf for what may not follow."""
-    log_probs = logits.float().log_softmax(dim=-1)
+    """log P of each symbol after `length` others, in float32; -inf for what may not follow.
+
+    Float32 logits are overwritten: here a second block of memory would cost more than the softmax.
+    """
+    logits = logits.float()
+    log_probs = torch.log_softmax(logits, dim=-1, out=logits)
     log_probs[:, PAD] = NEVER
     log_probs[:, BOS] = NEVER
     if length < settings.min_length:
@@ -117,13 +123,34 @@ def _empty_pool(source: SourceIds, beam: int) -> Hypotheses:
 def _grow(live: _Candidates, log_probs: Float[Tensor, "N V"], count: int) -> _Candidates:
     """The `count` best continuations of each sentence's hypotheses, or all if there are fewer."""
     sentences, beam = live.scores.shape
-    vocabulary = log_probs.shape[1]
-    every = (log_probs + live.scores.view(-1, 1)).view(sentences, -1)  # (B, K·V)
-    scores, flat = every.topk(min(count, every.shape[1]))
-    hypothesis, symbol = flat // vocabulary, flat % vocabulary
+    scores, flat = best_sums(live.scores, log_probs.view(sentences, beam, -1), count)
+    hypothesis, symbol = flat // log_probs.shape[1], flat % log_probs.shape[1]
     tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)
     first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)
     return _Candidates(tokens, scores, first + hypothesis)
+
+
+def best_sums(
+    totals: Float[Tensor, "B K"], log_probs: Float[Tensor, "B K V"], count: int
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """The `count` highest totals + log_probs of each sentence, and their places in K·V.
+
+    Symbols are compared in groups of FOLD first: the `count` highest are in the groups of the
+    `count` highest maxima, so that few are ever sorted. A last group of fewer is always looked at.
+    """
+    beam, vocabulary = log_probs.shape[1:]
+    groups = vocabulary // FOLD  # symbols i, i + groups, i + 2 groups, ...
+    grouped = log_probs[:, :, : FOLD * groups].unflatten(2, (FOLD, groups))
+    maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
+    chosen = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
+    first = chosen // groups * vocabulary + chosen % groups
+    members = first.unsqueeze(2) + groups * torch.arange(FOLD, device=first.device)
+    rest = torch.arange(FOLD * groups, vocabulary, device=first.device).repeat(beam, 1)
+    rest += vocabulary * torch.arange(beam, device=first.device).unsqueeze(1)
+    candidates = torch.cat([members.flatten(1), rest.view(1, -1).expand(len(totals), -1)], dim=1)
+    sums = log_probs.flatten(1).gather(1, candidates) + totals.gather(1, candidates // vocabulary)
+    best, index = sums.topk(min(count, sums.shape[1]))
+    return best, candidates.gather(1, index)
 
 
 def _admit(

@@ -19,10 +19,12 @@ from typing import BinaryIO, cast
 
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import warn
+from mtkit.report import ask, warn
 
 WINDOW = 1024
 """Lines that are sorted by length and translated together."""
+FIRST_WINDOW = 32
+"""As long is the first one, so that the first translations come soon; each later one twice that."""
 PATIENCE = 0.1
 """Seconds that a line waits for others to come."""
 CHUNK = 1 << 16
@@ -33,14 +35,16 @@ HELD = 4 * (LONGEST + 1)
 def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list[bytes]]:
     """The lines of `stream` without their line feeds, at most `size` at a time, never none.
 
-    A window is full with HELD bytes, too; what a single line has above that is left out.
+    The first windows are smaller. A window is full with HELD bytes, too; what a single line has
+    above that is left out.
     """
     lines: list[bytes] = []
     unended = bytearray()
+    room = min(size, FIRST_WINDOW)
     is_open = True
     while is_open or lines:
         closing = time.monotonic() + PATIENCE if lines else None
-        while is_open and not _is_full(lines, size) and _is_readable(stream, closing):
+        while is_open and not _is_full(lines, room) and _is_readable(stream, closing):
             chunk = _read(stream)
             first, *others = chunk.split(b"\n")
             unended += first[: HELD - len(unended)]
@@ -53,8 +57,8 @@ def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list
             if lines and closing is None:
                 closing = time.monotonic() + PATIENCE
         if lines:
-            yield lines[:size]
-        lines = lines[size:]
+            yield lines[:room]
+        lines, room = lines[room:], min(size, 2 * room)
 
 
 def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
@@ -74,6 +78,29 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
                 has_warned = True
             texts.append(text.removeprefix("\ufeff") if number == 1 else text)
         yield texts
+
+
+def without_first(count: int, windows: Iterable[list[str]]) -> Iterator[list[str]]:
+    """The same windows after the first `count` lines of all."""
+    for window in windows:
+        if rest := window[count:]:
+            yield rest
+        count -= min(count, len(window))
+
+
+def prompted_lines() -> Iterator[str]:
+    """Lines that somebody types, each asked for when the one before has been dealt with."""
+    while (line := ask("> ")) is not None:
+        yield line[: LONGEST + 1]
+
+
+def count_lines(path: Path) -> int:
+    """Lines of a file, the last one with its line feed or without."""
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    return lines + (last != b"\n")
 
 
 @contextmanager

@@ -1,45 +1,54 @@
-"""A model folder as it is used: found, checked, and loaded with its own tokenizer."""
+"""A model folder as it is used: found, checked, and opened with its own tokenizer."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import find_model, read_json
-from mtkit.config import DecodingSettings, ModelConfig
-from mtkit.device import pick_device
+from mtkit.artifacts import Artifact, find_model, read_json
+from mtkit.config import ModelConfig
 from mtkit.errors import UserError
-from mtkit.models import TranslationModel, build_model
-from mtkit.models.weights import load_model_of
-from mtkit.tokenizer import Tokenizer
+from mtkit.tokenizer.codec import Tokenizer
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
-def load_model(
-    path: str | Path | None, device: str, changes: Mapping[str, int | float | None]
-) -> tuple[TranslationModel, Tokenizer, DecodingSettings]:
-    """Ready to translate; what is not None in `changes` replaces the model's decoding settings.
+@dataclass(frozen=True)
+class OpenedModel:
+    """Everything of a model but its weights."""
+
+    artifact: Artifact
+    config: ModelConfig
+    tokenizer: Tokenizer
+
+    @property
+    def weights(self) -> Path:
+        return self.artifact.path / WEIGHTS
+
+
+def open_model(
+    path: str | Path | None = None, changes: Mapping[str, int | float | None] | None = None
+) -> OpenedModel:
+    """What is not None in `changes` replaces the model's decoding settings.
 
     Every file's hash is compared before anything reads it. Raises UserError where there is no
     model, or a damaged one, or one with another's tokenizer.
     """
-    folder = find_model(path).path
-    config = _read_config(folder / CONFIG, changes)
-    tokenizer = Tokenizer.load(folder)
+    artifact = find_model(path)
+    config = _read_config(artifact.path / CONFIG, changes or {})
+    tokenizer = Tokenizer.load(artifact.path)
     wanted = (config.source_vocab, config.target_vocab)
     found = (tokenizer.source_vocab, tokenizer.target_vocab)
     if found != wanted:
         raise UserError(
-            f"{folder}: tokenizer of another model: its vocabularies hold {found} symbols, "
+            f"{artifact.path}: tokenizer of another model: its vocabularies hold {found} symbols, "
             f"the model wants {wanted}"
         )
-    processor = pick_device(device)
-    model = load_model_of(lambda: build_model(config.model, *wanted), folder / WEIGHTS)
-    return model.to(processor).eval(), tokenizer, config.decoding
+    return OpenedModel(artifact, config, tokenizer)
 
 
 def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> ModelConfig:

@@ -17,12 +17,10 @@ from torch import Tensor
 
 from mtkit.config import DecodingSettings, SamplingSettings
 from mtkit.decoding.beam import NEVER, Hypotheses, allowed_log_probs, in_order
+from mtkit.decoding.engines.base import Key
 from mtkit.models import TranslationModel, select
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import SourceIds
-
-Key = tuple[int, ...]
-"""What tells a sentence from all others: the number of its line, and of the part of the line."""
 
 
 @torch.inference_mode()

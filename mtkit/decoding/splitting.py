@@ -16,10 +16,11 @@ LONGEST = 1 << 20
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
 _SPACE = re.compile(r"\s")
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]"  # kana, Han, and their punctuation
 )
+"""A letter of a script that is written without spaces between words."""
 
 
 def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
@@ -38,7 +39,7 @@ def join_parts(texts: Iterable[str]) -> str:
     """One line: with a space at each seam, but none between letters of unspaced scripts."""
     line = ""
     for text in filter(None, texts):
-        is_unspaced = line and _UNSPACED.match(line[-1]) and _UNSPACED.match(text)
+        is_unspaced = line and UNSPACED.match(line[-1]) and UNSPACED.match(text)
         line += text if is_unspaced or not line else f" {text}"
     return line
 

@@ -6,24 +6,28 @@ becomes an empty line without any model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
-
-import torch
-from torch import nn
-from torch.nn.utils.rnn import pad_sequence
+from typing import TYPE_CHECKING
 
 from mtkit.config import DecodingSettings, SamplingSettings
-from mtkit.decoding.beam import beam_search
-from mtkit.decoding.model import load_model
-from mtkit.decoding.sampling import Key, sample
+from mtkit.decoding.ahead import Ahead
+from mtkit.decoding.engines import EngineOptions, load_engine
+from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.decoding.model import open_model
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
-from mtkit.models import TranslationModel
-from mtkit.symbols import EOS, PAD
-from mtkit.tokenizer import Tokenizer
+from mtkit.symbols import EOS
+from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
+    from mtkit.alignment import Alignment
+    from mtkit.alignment.alignment import Block
 
 
 @dataclass(frozen=True)
@@ -38,26 +42,53 @@ class Translation:
     """Whether it may miss something: it ran into `max_length`, or its line was over LONGEST."""
     n_best: list[Translation] = field(default_factory=list)
     """The K best, or K samples, where more than one was asked for."""
+    blocks: tuple[Block, ...] = ()
+    """What its alignment is made of, where it was asked for."""
+
+    @property
+    def alignment(self) -> Alignment:
+        """Of the words of the line and of `text`; empty where it was not asked for."""
+        from mtkit.alignment import Alignment
+
+        return Alignment(self.blocks)
 
 
 class Translator:
-    """Translates lines; any number of translators may share a model."""
+    """Translates lines; any number of translators may share an engine."""
 
     def __init__(
-        self, model: TranslationModel, tokenizer: Tokenizer, settings: DecodingSettings
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        settings: DecodingSettings,
+        identity: str = "",
     ) -> None:
-        self.model, self.tokenizer, self.settings = model, tokenizer, settings
+        """`identity`: of the model, where it has one."""
+        self.engine, self.tokenizer, self.settings = engine, tokenizer, settings
+        self.identity = identity
 
     @classmethod
     def load(
-        cls, path: str | Path | None = None, device: str = "auto", **changes: int | float | None
+        cls,
+        path: str | Path | None = None,
+        device: str = "auto",
+        *,
+        engine: str = "auto",
+        compute_type: str = "auto",
+        workers: int | None = None,
+        threads: int | None = None,
+        **changes: int | float | None,
     ) -> Translator:
         """The model of a run or a model folder; `changes` replace its own decoding settings.
 
-        Without a path: $MTKIT_MODEL, else the last run of this directory. Raises UserError where
-        there is no model, or a damaged one, and for settings that cannot be.
+        Without a path: $MTKIT_MODEL, else the last run of this directory. The other options are
+        those of `EngineOptions`. Raises UserError where there is no model, or a damaged one, for
+        settings that cannot be, and for an engine that cannot honour them.
         """
-        return cls(*load_model(path, device, changes))
+        opened = open_model(path, changes)
+        options = EngineOptions(engine, compute_type, device, workers, threads)
+        chosen = load_engine(opened, options)
+        return cls(chosen, opened.tokenizer, opened.config.decoding, opened.artifact.identity)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line."""
@@ -69,28 +100,54 @@ class Translator:
         *,
         n_best: int = 1,
         sampling: SamplingSettings | None = None,
+        alignments: bool = False,
+        first: int = 0,
     ) -> Iterator[list[Translation]]:
-        """For each window of lines its translations, before the next window is asked for.
+        """For each window of lines its translations; while they are made, one more is read.
 
         `n_best` counts samples where there is `sampling`; otherwise UserError if it is above the
-        beam.
+        beam. UserError, too, for `alignments` by a model without attention. `first` is the number
+        of the first line, from 0, which samples depend on.
         """
         if sampling is None and n_best > self.settings.beam:
             raise UserError(f"n_best: {n_best} of a beam of {self.settings.beam}: raise the beam")
-        first = 0
-        for lines in windows:
-            parts = self._parts(lines, first)
-            found: dict[Key, list[Translation]] = {}
-            for keys in self._batches(parts):
-                found |= self._search({key: parts[key] for key in keys}, n_best, sampling)
-            of_line: list[list[list[Translation]]] = [[] for _ in lines]
-            for key in parts:
-                of_line[key[0] - first].append(found[key])
-            yield [
-                self._whole(of_parts, n_best, is_cut=len(line) > LONGEST)
-                for line, of_parts in zip(lines, of_line, strict=True)
-            ]
-            first += len(lines)
+        search = Search(self.settings, n_best, sampling, alignments)
+        begun: deque[Callable[[], list[Translation]]] = deque()
+        with closing(Ahead(windows)) as coming:
+            for lines in coming:
+                begun.append(self._begin(lines, first, search))
+                first += len(lines)
+                if len(begun) > 1:
+                    yield begun.popleft()()
+                while begun and not coming.is_soon():  # nobody waits for lines that may never come
+                    yield begun.popleft()()
+            while begun:
+                yield begun.popleft()()
+
+    def _begin(
+        self, lines: Sequence[str], first: int, search: Search
+    ) -> Callable[[], list[Translation]]:
+        """What waits for the translations of a window."""
+        parts = self._parts(lines, first)
+        wait = self.engine.submit(parts, search)
+        return partial(self._finished, lines, first, parts, wait, search)
+
+    def _finished(
+        self,
+        lines: Sequence[str],
+        first: int,
+        parts: dict[Key, list[int]],
+        wait: Found,
+        search: Search,
+    ) -> list[Translation]:
+        words = self._words(lines, first, parts) if search.attention else {}
+        of_line: list[list[list[Translation]]] = [[] for _ in lines]
+        for key, hypotheses in zip(parts, wait(), strict=True):
+            of_line[key[0] - first].append(self._texts(hypotheses, words.get(key, [])))
+        return [
+            self._whole(of_parts, search.count, is_cut=len(line) > LONGEST)
+            for line, of_parts in zip(lines, of_line, strict=True)
+        ]
 
     def _parts(self, lines: Sequence[str], first: int) -> dict[Key, list[int]]:
         """What the model is to read, by number of line and of part; nothing of white space."""
@@ -104,51 +161,51 @@ class Translator:
 
     def _split(self, line: str) -> list[list[int]]:
         """Subwords of its parts; a character that has too many of them is split as well."""
-        encode, most = self.tokenizer.encode_source, self.settings.max_length
-        parts = encode(split_line(line, lambda text: self._fits(encode([text])[0])))
+        most = self.settings.max_length
+        parts = self.tokenizer.encode_source(self._cut(line))
         return [ids[start : start + most] for ids in parts for start in range(0, len(ids), most)]
+
+    def _cut(self, line: str) -> list[str]:
+        return split_line(line, lambda text: self._fits(self.tokenizer.encode_source([text])[0]))
+
+    def _words(
+        self, lines: Sequence[str], first: int, parts: dict[Key, list[int]]
+    ) -> dict[Key, list[int]]:
+        """The number of the word, in its line, that each subword of a part belongs to."""
+        from mtkit.decoding.aligning import source_words
+
+        words: dict[Key, list[int]] = {}
+        for number, keys in groupby(parts, key=lambda key: key[0]):
+            line = lines[number - first][:LONGEST]
+            numbers = iter(source_words(self.tokenizer, line, self._cut(line)))
+            words |= {key: list(islice(numbers, len(parts[key]) - 1)) for key in keys}
+        return words
 
     def _fits(self, ids: list[int]) -> bool:
         return len(ids) <= self.settings.max_length
 
-    def _batches(self, parts: dict[Key, list[int]]) -> Iterator[list[Key]]:
-        """Parts of like length: as many as `batch_tokens` has room for, padding included."""
-        batch: list[Key] = []
-        for key in sorted(parts, key=lambda key: len(parts[key])):
-            if batch and (len(batch) + 1) * len(parts[key]) > self.settings.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(key)
-        if batch:
-            yield batch
+    def _texts(self, hypotheses: list[Hypothesis], source_words: list[int]) -> list[Translation]:
+        """The hypotheses of a part, as text."""
+        texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
+        return [
+            Translation(
+                text,
+                hypothesis.score,
+                self.tokenizer.target_pieces(hypothesis.tokens),
+                not hypothesis.finished,
+                blocks=self._aligned(hypothesis, text, source_words),
+            )
+            for hypothesis, text in zip(hypotheses, texts, strict=True)
+        ]
 
-    def _search(
-        self, parts: dict[Key, list[int]], n_best: int, sampling: SamplingSettings | None
-    ) -> dict[Key, list[Translation]]:
-        """The `n_best` hypotheses or samples of each part."""
-        ids = [torch.tensor(ids) for ids in parts.values()]
-        source = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        source = source.to(self.model.output_weight.device)
-        with _evaluating(self.model):
-            if sampling is None:
-                found = beam_search(self.model, source, self.settings)
-            else:
-                found = sample(
-                    self.model, source, self.settings, sampling, count=n_best, keys=list(parts)
-                )
-        rows = zip(
-            *(field[:, :n_best].flatten(0, 1).tolist() for field in vars(found).values()),
-            strict=True,
-        )
-        hypotheses = [
-            (tokens[:length], score, finished) for tokens, length, score, finished in rows
-        ]
-        texts = self.tokenizer.decode([tokens for tokens, _, _ in hypotheses])
-        flat = [
-            Translation(text, score, self.tokenizer.target_pieces(tokens), not finished)
-            for text, (tokens, score, finished) in zip(texts, hypotheses, strict=True)
-        ]
-        return {key: flat[n_best * i : n_best * (i + 1)] for i, key in enumerate(parts)}
+    def _aligned(
+        self, hypothesis: Hypothesis, text: str, source_words: list[int]
+    ) -> tuple[Block, ...]:
+        if hypothesis.attention is None:
+            return ()
+        from mtkit.decoding.aligning import align_hypothesis
+
+        return align_hypothesis(self.tokenizer, hypothesis, text, source_words).blocks
 
     def _whole(
         self, of_parts: list[list[Translation]], n_best: int, *, is_cut: bool
@@ -164,23 +221,22 @@ class Translator:
             return parts[0]
         tokens = [token for part in parts for token in part.tokens]
         log_prob = sum(part.score * self._scale(part.tokens) for part in parts)
+        text = join_parts(part.text for part in parts)
         return Translation(
-            join_parts(part.text for part in parts),
+            text,
             log_prob / self._scale(tokens),
             tokens,
             any(part.truncated for part in parts),
+            blocks=_joined_blocks(text, parts),
         )
 
     def _scale(self, tokens: Sequence[str]) -> float:
         return float(max(len(tokens), 1) ** self.settings.length_penalty)
 
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout inside the block, and afterwards as before."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
+def _joined_blocks(text: str, parts: Sequence[Translation]) -> tuple[Block, ...]:
+    if not any(part.blocks for part in parts):
+        return ()
+    from mtkit.decoding.aligning import join_alignments
+
+    return join_alignments(text, [(part.text, part.alignment) for part in parts]).blocks

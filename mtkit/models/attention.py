@@ -133,8 +133,8 @@ class NeighbourhoodAttention(MultiHeadAttention):
         bias: Float[Tensor, "*#scores"] | None,
         *,
         weights: bool = False,
-    ) -> tuple[Hidden, Float[Tensor, "B H Q W"] | None]:
-        """As for whole attention; the weights of a query span the 3r positions around its block."""
+    ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
+        """As for whole attention; weights, if asked for, take the quadratic memory saved here."""
         batch, length, d_model = x.shape
         radius, missing = self.radius, -length % self.radius
         query = self._split(self.query(x) * (d_model // self.heads) ** -0.5, batch)
@@ -146,12 +146,21 @@ class NeighbourhoodAttention(MultiHeadAttention):
         shares = scores.softmax(dim=-1)
         context = self.dropout(shares.to(value.dtype)) @ value.transpose(-2, -1)
         context = context.flatten(2, 3)[:, :, :length]  # (B, H, S, D/H)
-        return self._merge(context, x), shares.flatten(2, 3)[:, :, :length] if weights else None
+        return self._merge(context, x), self._whole(shares, length) if weights else None
 
     def _windows(self, x: Tensor, missing: int) -> Float[Tensor, "B H C Dh W"]:
         """(B, H, S, D/H) → for each block the 3r positions around it, as a view."""
         padded = F.pad(x, (0, 0, self.radius, self.radius + missing))
         return padded.unfold(2, 3 * self.radius, self.radius)
+
+    def _whole(self, shares: Float[Tensor, "B H C r W"], length: int) -> Float[Tensor, "B H S S"]:
+        """Weights of the 3r positions around each block as weights of all positions."""
+        radius, blocks = self.radius, shares.shape[2]
+        first = radius * torch.arange(blocks, device=shares.device).view(-1, 1, 1)
+        position = (first + torch.arange(3 * radius, device=shares.device)).expand_as(shares)
+        whole = shares.new_zeros(*shares.shape[:4], (blocks + 2) * radius)
+        whole.scatter_(4, position, shares)
+        return whole.flatten(2, 3)[:, :, :length, radius : radius + length]
 
     def _band(self, length: int, bias: Tensor | None, device: torch.device) -> Tensor:
         """Added to scores: NEVER beyond the radius and the sentence, and what `bias` says."""

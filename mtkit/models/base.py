@@ -25,6 +25,14 @@ from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 Tree = TypeVar("Tree")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What `encode` returns, for the decoder to look at; every tensor leads with B."""
+
+    attention: tuple[Float[Tensor, "B H S S"], ...] = ()
+    """The encoder's self-attention weights, layer by layer, where asked for and it has any."""
+
+
 @dataclass(frozen=True)
 class Decoded:
     """What `decode` returns."""
@@ -35,6 +43,8 @@ class Decoded:
     """The state after the target that was read."""
     attention: Float[Tensor, "N L H T S"] | None
     """Encoder-decoder weights, where asked for and the model has any."""
+    self_attention: Float[Tensor, "N L H T P"] | None = None
+    """Masked self-attention weights over the P target symbols read so far, on the same terms."""
 
 
 class TranslationModel(nn.Module, ABC):
@@ -43,7 +53,15 @@ class TranslationModel(nn.Module, ABC):
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
 
-    def __init__(self, source_vocab: int, target_vocab: int, d_model: int, tie: Tie) -> None:
+    def __init__(
+        self,
+        source_vocab: int,
+        target_vocab: int,
+        d_model: int,
+        tie: Tie,
+        *,
+        output_bias: bool = False,
+    ) -> None:
         super().__init__()
         if tie == "all" and source_vocab != target_vocab:
             raise ValueError(f"one embedding for vocabularies of {source_vocab} and {target_vocab}")
@@ -52,10 +70,13 @@ class TranslationModel(nn.Module, ABC):
             self.target_embedding if tie == "all" else _embedding(source_vocab, d_model)
         )
         self.output = None if tie != "none" else nn.Linear(d_model, target_vocab, bias=False)
+        self.output_bias = _bias(target_vocab) if output_bias else None
 
     @abstractmethod
-    def encode(self, source: SourceIds, source_mask: SourceMask) -> Any:
-        """Memory of the sentences; every tensor in it leads with B."""
+    def encode(
+        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
+    ) -> Memory:
+        """Reads the sentences; `attention`: with the weights by which it did."""
 
     @abstractmethod
     def start(self, memory: Any, beam: int = 1) -> Any:
@@ -65,7 +86,10 @@ class TranslationModel(nn.Module, ABC):
     def decode(
         self, memory: Any, state: Any, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
-        """Reads T ≥ 1 further target symbols (the first of all is BOS)."""
+        """Reads T ≥ 1 further target symbols (the first of all is BOS).
+
+        `attention`: with the weights by which it did.
+        """
 
     @property
     def output_weight(self) -> Float[Tensor, "V D"]:
@@ -73,7 +97,17 @@ class TranslationModel(nn.Module, ABC):
 
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
         """Logits over the target vocabulary; training fuses this with the loss instead."""
-        return F.linear(hidden, self.output_weight)
+        return F.linear(hidden, self.output_weight, self.output_bias)
+
+    def output_factors(
+        self, hidden: Float[Tensor, "... D"]
+    ) -> tuple[Float[Tensor, "... E"], Float[Tensor, "V E"]]:
+        """The matrices whose product is `project`: a bias is the weight of one more input, 1."""
+        if self.output_bias is None:
+            return hidden, self.output_weight
+        one = hidden.new_ones(*hidden.shape[:-1], 1)
+        weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
+        return torch.cat([hidden, one], dim=-1), weight
 
     def forward(self, source: SourceIds, source_mask: SourceMask, target: TargetIds) -> Hidden:
         """Teacher forcing."""
@@ -90,6 +124,12 @@ def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
     if is_dataclass(tree) and not isinstance(tree, type):
         return type(tree)(**{f.name: select(getattr(tree, f.name), index) for f in fields(tree)})
     raise TypeError(f"a Memory or State holds tensors, tuples and dataclasses, not {type(tree)}")
+
+
+def _bias(vocab: int) -> nn.Parameter:
+    bias = nn.Parameter(torch.empty(vocab))
+    nn.init.zeros_(bias)
+    return bias
 
 
 def _embedding(vocab: int, d_model: int) -> nn.Embedding:

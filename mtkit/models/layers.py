@@ -79,13 +79,16 @@ class PreNorm(PostNorm):
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, GELU for max, or SwiGLU: (silu(x W1) * x V) W2 (Shazeer 2020)."""
+    """max(0, x W1 + b1) W2 + b2, or GELU or swish for max (swish(x) = x · sigmoid(x)).
+
+    Gated: SwiGLU, (swish(x W1) * x V) W2 (Shazeer 2020).
+    """
 
     def __init__(
         self,
         d_model: int,
         ffn: int,
-        activation: Literal["relu", "gelu", "gated"],
+        activation: Literal["relu", "gelu", "swish", "gated"],
         dropout: float,
     ) -> None:
         super().__init__()
@@ -101,6 +104,8 @@ class FeedForward(nn.Module):
                 inner = F.relu(inner)
             case "gelu":
                 inner = F.gelu(inner)
+            case "swish":
+                inner = F.silu(inner)
             case "gated":
                 gate, value = inner.chunk(2, dim=-1)
                 inner = F.silu(gate) * value

@@ -25,13 +25,13 @@ from mtkit.models.attention import (
     GeneralAttention,
     RecurrentAttention,
 )
-from mtkit.models.base import Decoded, TranslationModel
+from mtkit.models.base import Decoded, Memory, TranslationModel
 from mtkit.models.layers import Dropout, linear
 from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True)
-class RecurrentMemory:
+class RecurrentMemory(Memory):
     """The encoded sentences, what attention made of them, and what the decoder starts from."""
 
     states: Float[Tensor, "B S D"]
@@ -91,7 +91,9 @@ class Seq2Seq(TranslationModel):
         dropout = settings.embedding_dropout
         self.embedding_dropout = Dropout(settings.dropout if dropout is None else dropout)
 
-    def encode(self, source: SourceIds, source_mask: SourceMask) -> RecurrentMemory:
+    def encode(
+        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
+    ) -> RecurrentMemory:
         x = self._embed(self.source_embedding, source)
         starts = []
         for index, (layer, bridge) in enumerate(zip(self.encoder, self.bridge, strict=True)):

@@ -17,7 +17,7 @@ from mtkit.models.attention import (
     bias_of,
     causal_bias,
 )
-from mtkit.models.base import Decoded, TranslationModel
+from mtkit.models.base import Decoded, Memory, TranslationModel
 from mtkit.models.layers import (
     Dropout,
     FeedForward,
@@ -31,7 +31,7 @@ from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True)
-class TransformerMemory:
+class TransformerMemory(Memory):
     """The sentences as each decoder layer sees them; leads with B."""
 
     layers: tuple[KeyValue, ...]
@@ -55,12 +55,17 @@ class EncoderLayer(nn.Module):
         self.feed_forward = _feed_forward(settings)
         self.feed_forward_residual = _residual(settings)
 
-    def forward(self, x: Hidden, bias: Tensor) -> Hidden:
+    def forward(
+        self, x: Hidden, bias: Tensor, *, weights: bool
+    ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
+        """The new hidden states and, if asked, the weights."""
         inner = for_products(self.self_residual.enter(x))
-        attended, _ = self.self_attention(inner, self.self_attention.look_at(inner), bias)
+        attended, shares = self.self_attention(
+            inner, self.self_attention.look_at(inner), bias, weights=weights
+        )
         x = self.self_residual.leave(x, attended)
         inner = self.feed_forward_residual.enter(x)
-        return self.feed_forward_residual.leave(x, self.feed_forward(inner))
+        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), shares
 
 
 class DecoderLayer(nn.Module):
@@ -84,25 +89,31 @@ class DecoderLayer(nn.Module):
         bias: Tensor,
         *,
         weights: bool,
-    ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"] | None]:
-        """The new hidden states, the grown cache, and, if asked, encoder-decoder weights."""
+    ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"] | None, Float[Tensor, "N H T P"] | None]:
+        """The new hidden states, the grown cache; if asked, encoder-decoder and own weights."""
         inner = for_products(self.self_residual.enter(x))
         cache = past.followed_by(self.self_attention.look_at(inner))
-        attended, _ = self.self_attention(inner, cache, causal)
+        attended, own = self.self_attention(inner, cache, causal, weights=weights)
         x = self.self_residual.leave(x, attended)
         attended, shares = self.cross_attention(
             self.cross_residual.enter(x), memory, bias, weights=weights
         )
         x = self.cross_residual.leave(x, attended)
         inner = self.feed_forward_residual.enter(x)
-        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares
+        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares, own
 
 
 class Transformer(TranslationModel):
     """Encoder and decoder stacks behind the contract of `TranslationModel`."""
 
     def __init__(self, settings: TransformerSettings, source_vocab: int, target_vocab: int) -> None:
-        super().__init__(source_vocab, target_vocab, settings.d_model, settings.tie)
+        super().__init__(
+            source_vocab,
+            target_vocab,
+            settings.d_model,
+            settings.tie,
+            output_bias=settings.output_bias,
+        )
         self.settings = settings
         if settings.positions == "sinusoidal":
             self.positions: nn.Module = SinusoidalPositions(settings.d_model)
@@ -118,14 +129,19 @@ class Transformer(TranslationModel):
         self.encoder_norm = final(settings.d_model)
         self.decoder_norm = final(settings.d_model)
 
-    def encode(self, source: SourceIds, source_mask: SourceMask) -> TransformerMemory:
+    def encode(
+        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
+    ) -> TransformerMemory:
         bias = bias_of(source_mask)[:, None, None, :]
         x = self._embed(self.source_embedding, source, 0)
+        weights = []
         for layer in self.encoder:
-            x = layer(x, bias)
+            x, shares = layer(x, bias, weights=attention)
+            weights.append(shares)
         memory = for_products(self.encoder_norm(x))
         layers = [cast(DecoderLayer, layer).cross_attention for layer in self.decoder]
-        return TransformerMemory(tuple(layer.look_at(memory) for layer in layers), bias)
+        seen = tuple(layer.look_at(memory) for layer in layers)
+        return TransformerMemory(seen, bias, attention=tuple(weights) if attention else ())
 
     def start(self, memory: TransformerMemory, beam: int = 1) -> TransformerState:
         keys = memory.layers[0].key
@@ -143,16 +159,17 @@ class Transformer(TranslationModel):
         past = state.layers[0].length
         causal = causal_bias(target.shape[1], past, target.device)
         x = self._embed(self.target_embedding, target, past)
-        caches, weights = [], []
+        caches, weights, own_weights = [], [], []
         for layer, cache, seen in zip(self.decoder, state.layers, memory.layers, strict=True):
-            x, grown, weight = layer(x, cache, causal, seen, memory.bias, weights=attention)
+            x, grown, shares, own = layer(x, cache, causal, seen, memory.bias, weights=attention)
             caches.append(grown)
-            if weight is not None:
-                weights.append(_unfold(weight, target))
+            weights.append(shares)
+            own_weights.append(own)
         return Decoded(
             self.decoder_norm(x),
             TransformerState(tuple(caches)),
-            torch.stack(weights, dim=1) if attention else None,
+            _unfold(weights, target) if attention else None,
+            torch.stack(own_weights, dim=1) if attention else None,
         )
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, start: int) -> Hidden:
@@ -160,11 +177,11 @@ class Transformer(TranslationModel):
         return cast(Tensor, self.embedding_dropout(scaled + self.positions(start, ids.shape[1])))
 
 
-def _unfold(weights: Float[Tensor, "B H Q S"], target: TargetIds) -> Float[Tensor, "N H T S"]:
-    sentences, heads, _, source_length = weights.shape
-    hypotheses, length = target.shape
-    split = weights.view(sentences, heads, -1, length, source_length)  # (B, H, K, T, S)
-    return split.transpose(1, 2).reshape(hypotheses, heads, length, source_length)
+def _unfold(
+    layers: list[Float[Tensor, "B H Q S"]], target: TargetIds
+) -> Float[Tensor, "N L H T S"]:
+    split = [weights.unflatten(2, (-1, target.shape[1])) for weights in layers]  # (B, H, K, T, S)
+    return torch.stack([weights.transpose(1, 2).flatten(0, 1) for weights in split], dim=1)
 
 
 def _residual(settings: TransformerSettings) -> PostNorm:

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 TOKENIZERS = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko"), "zh": ("zh", None)}
 """sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
 LONGEST = 10_000
 """Characters of a line up to which metrics that are made for sentences are done in seconds."""
+
+Lines = Sequence[str]
+Language = str | None
+Scorer = BLEU | CHRF | TER
 
 
 @dataclass(frozen=True)
@@ -30,97 +36,128 @@ class Score:
     value: float
     signature: str
     """Equal signatures make scores comparable."""
+    interval: tuple[float, float] | None = None
+    """95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004)."""
+    digits: int = 2
+    """Shown behind the point."""
+
+
+def _as_they_are(lines: Lines, language: Language) -> Lines:
+    return lines
+
+
+def _plainly(signature: str, language: Language) -> str:
+    return signature
 
 
 @dataclass(frozen=True)
 class Metric:
-    compute: Callable[[Sequence[str], Sequence[str], str | None], Score]
-    """(hypotheses, references, target language) → score."""
+    """One of sacreBLEU's, on lines that may be prepared first."""
+
+    scorer: Callable[[Language], Scorer]
+    prepare: Callable[[Lines, Language], Lines] = _as_they_are
+    sign: Callable[[str, Language], str] = _plainly
+    name: str | None = None
+    """Where it is not sacreBLEU's."""
     needs_language: bool = False
     longest: int | float = math.inf
     """Characters of a line: above, the time would grow with their square."""
 
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> Score:
-    """Cased sacreBLEU (Post 2018) of detokenised text."""
-    return _sacrebleu(BLEU(tokenize=bleu_tokenizer(language), force=True), hypotheses, references)
-
-
-def chrf(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> Score:
-    """chrF2 (Popović 2015)."""
-    return _sacrebleu(CHRF(), hypotheses, references)
-
-
-def ter(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> Score:
-    """Translation edit rate (Snover et al. 2006): the lower the better."""
-    return _sacrebleu(TER(), hypotheses, references)
+    def compute(
+        self, hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
+    ) -> Score:
+        """The corpus-level score, with its interval or (which takes half the time) without."""
+        score = _with_interval if interval else _without_interval
+        found = score(
+            self.scorer(language),
+            self.prepare(hypotheses, language),
+            self.prepare(references, language),
+        )
+        signature = self.sign(found.signature, language)
+        return replace(found, name=self.name or found.name, signature=signature)
 
 
-def bleu_moses(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> Score:
-    """Lower-cased, Moses-tokenised BLEU."""
+def _without_interval(scorer: Scorer, hypotheses: Lines, references: Lines) -> Score:
+    found = scorer.corpus_score(hypotheses, [references])
+    return Score(found.name, found.score, str(scorer.get_signature()))
+
+
+def _with_interval(scorer: Scorer, hypotheses: Lines, references: Lines) -> Score:
+    """By a paired test of one system: what `corpus_score` does by itself fails for some numbers."""
+    signatures, columns = PairedTest([("", hypotheses)], {"": scorer}, [references], "bs")()
+    ((name, signature),) = signatures.items()
+    found = cast(Any, columns[name][0])
+    bounds = (float(found.mean - found.ci), float(found.mean + found.ci))
+    return Score(name, found.score, str(signature), bounds)
+
+
+def _moses(lines: Lines, language: Language) -> Lines:
     code = language_code(language)
     normalizer, tokenizer = MosesPunctNormalizer(code), MosesTokenizer(code)
+    return [
+        tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)
+        for line in lines
+    ]
 
-    def tokenize(lines: Sequence[str]) -> list[str]:
-        return [
-            tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)
-            for line in lines
-        ]
 
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    score = metric.corpus_score(tokenize(hypotheses), [tokenize(references)]).score
-    signature = (
-        f"nrefs:1|case:lc|eff:no|tok:moses-{code}|norm:moses-punct|smooth:none"
-        f"|version:{version('sacrebleu')}|sacremoses:{version('sacremoses')}"
-    )
-    return Score("BLEU (lower-cased, Moses-tokenised)", score, signature)
+def _signed_by_moses(signature: str, language: Language) -> str:
+    tokenizer = f"tok:moses-{language_code(language)}|norm:moses-punct"
+    signed = signature.replace("case:mixed", "case:lc").replace("tok:none", tokenizer)
+    return f"{signed}|sacremoses:{version('sacremoses')}"
 
 
 METRICS: Mapping[str, Metric] = {
-    "bleu": Metric(bleu),
-    "chrf": Metric(chrf),
-    "ter": Metric(ter, longest=LONGEST),
-    "bleu_lc_moses": Metric(bleu_moses, needs_language=True, longest=LONGEST),
+    # Cased, of detokenised text (Post 2018).
+    "bleu": Metric(lambda language: BLEU(tokenize=bleu_tokenizer(language), force=True)),
+    # Popović 2015.
+    "chrf": Metric(lambda _: CHRF()),
+    # Translation edit rate (Snover et al. 2006): the lower the better.
+    "ter": Metric(lambda _: TER(), longest=LONGEST),
+    "bleu_lc_moses": Metric(
+        lambda _: BLEU(tokenize="none", smooth_method="none", force=True),
+        prepare=_moses,
+        sign=_signed_by_moses,
+        name="BLEU (lower-cased, Moses-tokenised)",
+        needs_language=True,
+        longest=LONGEST,
+    ),
 }
 
 
 def evaluate(
-    hypotheses: Sequence[str], references: Sequence[str], language: str | None
+    hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
 ) -> dict[str, Score]:
     """Every metric there is for what is known of the language, and for lines as long as these."""
     longest = max(map(len, [*hypotheses, *references]), default=0)
     return {
-        key: metric.compute(hypotheses, references, language)
+        key: metric.compute(hypotheses, references, language, interval=interval)
         for key, metric in METRICS.items()
         if (language or not metric.needs_language) and longest <= metric.longest
     }
 
 
-def bleu_tokenizer(language: str | None) -> str:
+def length_ratio(hypotheses: Lines, references: Lines, language: Language) -> float:
+    """Tokens of all hypotheses over those of all references, as BLEU counts them."""
+    scorer = BLEU(tokenize=bleu_tokenizer(language), force=True)
+    return float(scorer.corpus_score(hypotheses, [references]).ratio)
+
+
+def bleu_tokenizer(language: Language) -> str:
     """13a, or what suits the language: characters where the package for words is not installed."""
     name, package = TOKENIZERS.get(language_code(language), ("13a", None))
     return name if package is None or find_spec(package) else "char"
 
 
-def corpus_bleu(
-    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
-) -> float:
+def corpus_bleu(hypotheses: Lines, references: Lines, language: Language = None) -> float:
     """Cased sacreBLEU, 0 to 100."""
-    return bleu(hypotheses, references, language).value
+    return METRICS["bleu"].compute(hypotheses, references, language).value
 
 
-def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def corpus_chrf(hypotheses: Lines, references: Lines) -> float:
     """chrF2, 0 to 100."""
-    return chrf(hypotheses, references, None).value
+    return METRICS["chrf"].compute(hypotheses, references, None).value
 
 
-def _sacrebleu(
-    metric: BLEU | CHRF | TER, hypotheses: Sequence[str], references: Sequence[str]
-) -> Score:
-    result = metric.corpus_score(hypotheses, [references])
-    return Score(result.name, result.score, str(metric.get_signature()))
-
-
-def language_code(language: str | None) -> str:
+def language_code(language: Language) -> str:
     """The language alone, of codes such as pt-BR."""
     return (language or "").replace("_", "-").split("-")[0].lower()

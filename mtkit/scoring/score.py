@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mtkit.errors import UserError
+from mtkit.plots import check_picture
 from mtkit.report import data, warn
-from mtkit.scoring.metrics import LONGEST, METRICS, Score, bleu_tokenizer, evaluate, language_code
-
-STDIN = "stdin"
-MISSING = "-"
+from mtkit.scoring.comet import COMET, check_comet, comet
+from mtkit.scoring.files import Texts, read_texts
+from mtkit.scoring.lengths import buckets_of, plot_buckets, score_buckets
+from mtkit.scoring.metrics import METRICS, bleu_tokenizer, evaluate, language_code, length_ratio
+from mtkit.scoring.sentences import worst_sentences
+from mtkit.scoring.significance import Test, can_resample, p_values
+from mtkit.scoring.tables import Scored, to_json, to_text
 
 
 def score(
@@ -20,97 +23,104 @@ def score(
     hypotheses: Sequence[Path] = (),
     *,
     language: str | None = None,
+    source: Path | None = None,
+    paired: Test | None = None,
+    worst: int = 0,
+    by_length: bool = False,
+    plot: Path | None = None,
+    with_comet: bool = False,
     as_json: bool = False,
 ) -> None:
     """Writes a table (or JSON) of every metric for every file of hypotheses, else for stdin.
 
     Metrics that are made for sentences are left out where a line is over LONGEST, with a warning.
     `language`, that of the text, chooses BLEU's tokenization, and adds the metrics that need it.
-    Raises UserError for files that are missing, empty, not UTF-8 or of unequal length.
+    `paired` tests every system against the first; `worst` sentences of each are shown; `by_length`
+    scores each bucket of source lengths, which `plot` draws into a file.
+    Raises UserError for files that cannot be scored, and options that do not go together.
     """
-    paths: Sequence[Path | None] = hypotheses or [None]
-    expected = _read_lines(references)
-    systems = {str(path or STDIN): _read_lines(path) for path in paths}
-    for name, lines in systems.items():
-        if len(lines) != len(expected):
-            raise UserError(
-                f"{name}: {len(lines)} lines, but {references} has {len(expected)}: "
-                "they must be parallel"
-            )
-        if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
-            warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
-    for name, lines in {str(references): expected, **systems}.items():
-        _warn_of_length(name, lines)
+    _check_options(source, worst, by_length, plot, with_comet)
+    texts = read_texts(references, hypotheses, source)
     _warn_of_characters(language)
-    scores = {name: evaluate(lines, expected, language) for name, lines in systems.items()}
-    data(_json(scores, len(expected)) if as_json else _table(scores))
+    systems = score_systems(texts.systems, texts.references, language, paired)
+    if with_comet:
+        systems = list(_with_comet(systems, texts))
+    if worst:
+        systems = [_with_worst(system, texts, worst) for system in systems]
+    if by_length:
+        systems = list(_by_length(systems, texts, language))
+    if plot is not None:
+        plot_buckets({system.name: system.by_length for system in systems}, plot)
+    data(to_json(systems) if as_json else to_text(systems))
 
 
-def _read_lines(path: Path | None) -> list[str]:
-    """Text of lines that end at line feeds alone; carriage returns there are dropped."""
-    name = str(path or STDIN)
-    if path is None and sys.stdin is None:
-        raise UserError(f"{name}: closed: name a file of hypotheses")
-    try:
-        raw = path.read_bytes() if path else sys.stdin.buffer.read()
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror})") from None
-    if not raw:
-        raise UserError(f"{name}: empty: nothing to score")
-    lines = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
-    texts = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            texts.append(line.removesuffix(b"\r").decode())
-        except UnicodeDecodeError:
-            raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None
-    return texts
+def score_systems(
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    language: str | None,
+    paired: Test | None,
+) -> list[Scored]:
+    """Every metric of every system, with intervals; `paired`: tested against the first.
+
+    Raises UserError where a test is asked for that cannot be made.
+    """
+    interval = can_resample(len(references))
+    scored = {
+        name: evaluate(lines, references, language, interval=interval)
+        for name, lines in systems.items()
+    }
+    common = [key for key in METRICS if all(key in scores for scores in scored.values())]
+    p = p_values(systems, references, language, paired, common) if paired else {}
+    return [
+        Scored(
+            name,
+            len(lines),
+            length_ratio(lines, references, language),
+            scored[name],
+            p.get(name, {}),
+            paired,
+        )
+        for name, lines in systems.items()
+    ]
 
 
-def _warn_of_length(name: str, lines: Sequence[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        if len(line) > LONGEST:
-            counted = f"{name}:{number}: {len(line):,} characters, over {LONGEST:,}"
-            warn(
-                f"{counted}: only BLEU and chrF are counted; give a sentence a line for the others"
-            )
-            return
+def _check_options(
+    source: Path | None, worst: int, by_length: bool, plot: Path | None, with_comet: bool
+) -> None:
+    for asked, option in ((by_length, "--by-length"), (with_comet, "--comet")):
+        if asked and source is None:
+            raise UserError(f"{option}: needs the source text: name it with --source")
+    if source is not None and not (worst or by_length or with_comet):
+        raise UserError("--source: only with --worst, --by-length or --comet")
+    if plot is not None:
+        if not by_length:
+            raise UserError("--plot: only with --by-length")
+        check_picture(plot)
+    if with_comet:
+        check_comet()
+
+
+def _with_comet(systems: Sequence[Scored], texts: Texts) -> Iterator[Scored]:
+    found = comet(texts.systems, texts.references, texts.sources)
+    for system in systems:
+        yield replace(system, scores={**system.scores, COMET: found[system.name]})
+
+
+def _with_worst(system: Scored, texts: Texts, count: int) -> Scored:
+    hypotheses = texts.systems[system.name]
+    found = worst_sentences(hypotheses, texts.references, texts.sources, count)
+    return replace(system, worst=found)
+
+
+def _by_length(systems: Sequence[Scored], texts: Texts, language: str | None) -> Iterator[Scored]:
+    buckets = buckets_of(texts.sources)
+    for system in systems:
+        hypotheses = texts.systems[system.name]
+        found = score_buckets(buckets, hypotheses, texts.references, language)
+        yield replace(system, by_length=found)
 
 
 def _warn_of_characters(language: str | None) -> None:
     if bleu_tokenizer(language) == "char":
         extra = f"sacrebleu[{language_code(language)}]"
         warn(f"BLEU is counted on characters: for words, pip install '{extra}'")
-
-
-def _json(scores: Mapping[str, Mapping[str, Score]], lines: int) -> str:
-    """A list with an object per system."""
-    systems = [
-        {
-            "hypotheses": name,
-            "lines": lines,
-            **{
-                key: {"score": round(found.value, 4), "signature": found.signature}
-                for key, found in of_system.items()
-            },
-        }
-        for name, of_system in scores.items()
-    ]
-    return json.dumps(systems, indent=2, ensure_ascii=False) + "\n"
-
-
-def _table(scores: Mapping[str, Mapping[str, Score]]) -> str:
-    """A row per metric, a column per system, and the signatures below."""
-    every = {key: found for of_system in scores.values() for key, found in of_system.items()}
-    metrics = {key: every[key] for key in METRICS if key in every}
-    rows = [["", *scores]]
-    for key, metric in metrics.items():
-        found = [of_system.get(key) for of_system in scores.values()]
-        rows.append([metric.name, *(f"{one.value:.2f}" if one else MISSING for one in found)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
-        for name, *values in rows
-    ]
-    lines += ["", *(f"{metric.name}  {metric.signature}" for metric in metrics.values())]
-    return "".join(f"{line}\n" for line in lines)

@@ -75,6 +75,24 @@ class Tokenizer:
             for line in ids
         ]
 
+    def source_offsets(self, line: str) -> list[int]:
+        """The character of `line` at which each of its subwords ends, that is its last one."""
+        mapping = self._source.encode(line, return_type="offset_mapping")
+        return [_last(begin, end) for begin, end in mapping["offsets"]]
+
+    def target_offsets(self, ids: list[int]) -> list[int]:
+        """The same of `ids`, in the text that they decode to; without text, where it would be."""
+        mapping = self._target.decode([i for i in ids if i > EOS], return_type="offset_mapping")
+        spans, offsets, end = iter(mapping["offsets"]), [], 0
+        for i in ids:
+            begin, end = next(spans) if i > EOS else (end, end)
+            offsets.append(_last(begin, end))
+        return offsets
+
+    def source_pieces(self, ids: list[int]) -> list[str]:
+        """As `target_pieces`, of the other side."""
+        return [self._source.id_to_piece(i) for i in ids]
+
     def target_pieces(self, ids: list[int]) -> list[str]:
         """The subwords themselves, for people who look at alignments and scores."""
         return [self._target.id_to_piece(i) for i in ids]
@@ -94,6 +112,10 @@ def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
             "train a tokenizer with mtkit"
         )
     return processor
+
+
+def _last(begin: int, end: int) -> int:
+    return max(begin, end - 1)  # a character that is spelt in bytes is only the last one's
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:

@@ -39,10 +39,16 @@ class Sampler:
         """Raises UserError for a model that knows one segmentation of a text only."""
         self.alpha = alpha
         self._pieces: list[str] = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+        not_from_text = (
+            processor.is_control,
+            processor.is_unknown,
+            processor.is_byte,
+            processor.is_unused,
+        )
         self._ids = {
             piece: i
             for i, piece in enumerate(self._pieces)
-            if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
+            if not any(kind(i) for kind in not_from_text)
         }
         self._scores = {piece: processor.get_score(i) for piece, i in self._ids.items()}
         self._longest = max(map(len, self._ids), default=1)

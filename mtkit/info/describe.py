@@ -11,23 +11,26 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, default_place, kind_at, open_artifact
 from mtkit.errors import UserError
-from mtkit.report import MetricsLog, data
+from mtkit.info.records import records_of
 
 HASH_SHOWN = 12
 """Digits of a hash that people see."""
 
 
-def info(path: Path | None = None, *, verify: bool = False, config: bool = False) -> None:
-    """Describes a run, model, other artifact or config file on stdout; `config`: its settings.
+def describe(path: Path | None, *, verify: bool) -> str:
+    """A run, model or other artifact in words and numbers; `verify`: with every file hashed again.
 
-    Raises UserError where there is nothing of the kind, or where `verify` finds damage.
+    Raises UserError where there is nothing of the kind, or damage is found.
     """
-    text = _settings(path) if config else "\n".join(_describe(path, verify))
-    data(_harmless(text.rstrip("\n")) + "\n")
+    return _harmless("\n".join(_describe(path, verify)))
+
+
+def settings_of(path: Path | None) -> str:
+    """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
+    return _harmless(_settings(path))
 
 
 def _settings(path: Path | None) -> str:
-    """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
     folder = path or default_place()
     if kind_at(folder) is not None:
         return yaml.safe_dump(_open(folder, verify=False).manifest["settings"], sort_keys=False)
@@ -78,25 +81,14 @@ def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Ite
 
 def _progress(metrics: Path) -> Iterator[str]:
     """How far training is, and its last validation."""
-    records = _records(metrics)
+    records = records_of(metrics)
     if not records:
         return
     rows = {"last step": _shown(records[-1]["step"])}
     validations = [record for record in records if record.get("kind") == "valid"]
     if validations:
-        rows |= _flat(validations[-1] | {"kind": None}, "last validation.")
+        rows |= _flat({**validations[-1], "kind": None}, "last validation.")
     yield from _block(f"training  {metrics}", rows)
-
-
-def _records(metrics: Path) -> list[dict[str, Any]]:
-    """Those of a step; whatever else the file holds is passed over."""
-    if not metrics.is_file():  # a pipe would keep its reader waiting
-        return []
-    try:
-        records: list[Any] = list(MetricsLog(metrics).read())
-    except RecursionError:
-        raise UserError(f"{metrics}: nested without end") from None
-    return [r for r in records if isinstance(r, dict) and isinstance(r.get("step"), int)]
 
 
 def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:

@@ -1,0 +1,94 @@
+"""Subwords to words, and the weights between subwords to weights between words.
+
+A subword that SentencePiece marks begins a word. Text without spaces has no marks: there every
+subword is a word, or a sentence would be one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, tensor
+
+from mtkit.decoding.splitting import UNSPACED
+
+MARK = "\N{LOWER ONE EIGHTH BLOCK}"
+"""SentencePiece's space."""
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_UNKNOWN = "<unk>"
+
+
+@dataclass(frozen=True)
+class Segments:
+    """What stands at a side of a heat map: words, or the subwords themselves."""
+
+    texts: list[str]
+    """Printable."""
+    of_subword: list[int]
+    """Which of them each subword belongs to."""
+
+    def between(self, before: Sequence[str], after: Sequence[str]) -> Segments:
+        """With symbols that are no part of the text at either end."""
+        texts = [*before, *self.texts, *after]
+        end = len(before) + len(self.texts)
+        inner = [len(before) + segment for segment in self.of_subword]
+        return Segments(texts, [*range(len(before)), *inner, *range(end, len(texts))])
+
+
+def as_subwords(pieces: Sequence[str]) -> Segments:
+    """Every subword for itself."""
+    return Segments([printable(piece) for piece in pieces], list(range(len(pieces))))
+
+
+def as_words(pieces: Sequence[str]) -> Segments:
+    """The words that subwords make up."""
+    words: list[list[str]] = []
+    of_subword = []
+    for piece in pieces:
+        if not words or piece.startswith(MARK) or _is_unspaced_seam(words[-1], piece):
+            words.append([])
+        words[-1].append(piece)
+        of_subword.append(len(words) - 1)
+    return Segments([printable(_text(word)) for word in words], of_subword)
+
+
+def merge(
+    weights: Float[Tensor, "L H Q K"], queries: Segments, keys: Segments
+) -> Float[Tensor, "L H J I"]:
+    """Weights between segments: the sum over a key's subwords, the mean over a query's.
+
+    So every row still sums to 1.
+    """
+    columns = F.one_hot(tensor(keys.of_subword)).to(weights)  # (K, I)
+    rows = F.one_hot(tensor(queries.of_subword)).to(weights)  # (Q, J)
+    return (rows / rows.sum(dim=0)).T @ weights @ columns
+
+
+def is_unknown(pieces: Sequence[str]) -> bool:
+    """Whether all but punctuation is unknown symbols, or spelt in bytes."""
+    strange = [piece == _UNKNOWN or bool(_BYTE.fullmatch(piece)) for piece in pieces]
+    known = (piece for piece, is_strange in zip(pieces, strange, strict=True) if not is_strange)
+    return any(strange) and not any(c.isalnum() for piece in known for c in piece)
+
+
+def _is_unspaced_seam(word: Sequence[str], piece: str) -> bool:
+    """Whether either side is of a script that is written without spaces."""
+    return word != [MARK] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
+
+
+def _text(pieces: Sequence[str]) -> str:
+    """The characters of subwords, those spelt in bytes too; a lone mark is shown as it is."""
+    raw = b"".join(
+        bytes.fromhex(byte[1]) if (byte := _BYTE.fullmatch(piece)) else piece.encode()
+        for piece in pieces
+    )
+    return raw.decode(errors="replace").removeprefix(MARK) or MARK
+
+
+def printable(text: str) -> str:
+    """Without characters that would steer a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,64 @@
+"""What every engine does: sentences in as subword ids, their hypotheses out, best first."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mtkit.config import DecodingSettings, SamplingSettings
+
+if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
+    import numpy as np
+    from jaxtyping import Float
+
+Key = tuple[int, ...]
+"""What tells a sentence from all others: the number of its line, and of the part of the line."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation of one sentence."""
+
+    tokens: list[int]
+    """Subword ids without EOS."""
+    score: float
+    """log P / |y|^alpha; -inf where a sentence has fewer hypotheses than were asked for."""
+    finished: bool
+    """Whether it ended in EOS, rather than at `max_length`."""
+    attention: Float[np.ndarray, "T S"] | None = field(default=None, compare=False)
+    """Of each token to each subword of the source, EOS left out; where asked for."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is asked for each sentence."""
+
+    settings: DecodingSettings
+    count: int = 1
+    """Hypotheses or samples of each; of hypotheses not more than the beam."""
+    sampling: SamplingSettings | None = None
+    """With it, samples in the order drawn instead of the best."""
+    attention: bool = False
+    """Whether hypotheses carry theirs."""
+
+
+Found = Callable[[], list[list[Hypothesis]]]
+"""Waits for what was submitted: for each sentence `count` hypotheses."""
+
+
+class Engine(ABC):
+    """Searches with one model; any number of translators may share it."""
+
+    name: str
+    """The library and its type of numbers: what another run needs for the same outputs."""
+
+    @abstractmethod
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+        """Begins with any number of sentences, none empty, each with its EOS.
+
+        How they are divided into batches is up to the engine; the answers do not depend on it.
+
+        Raises UserError for what this engine cannot do.
+        """

@@ -1,0 +1,111 @@
+"""Models in CTranslate2's form, made once and kept in the user's cache directory.
+
+A folder there belongs to one model, by its identity, and to one type of numbers. It is an artifact
+like those of a run: complete or absent, and hashed again before the library, which is written in
+C++ and trusts its files, reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+
+from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.decoding.engines.ctranslate2 import positions
+from mtkit.decoding.model import OpenedModel
+from mtkit.report import say
+
+LOSS = 0.3
+"""BLEU that int8 may cost against float32 on the validation text to be chosen by itself."""
+
+Measure = Callable[[Path], Mapping[str, Any]]
+"""Figures of a model in its folder, which is not yet complete."""
+
+
+def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = None) -> Artifact:
+    """The model in that type, from the cache; made, which takes seconds, where it is not there.
+
+    auto: int8 where an export has measured that it costs at most LOSS of BLEU, else float32. With
+    `measure`, one is made whose report it is, unless there is one that was measured. A damaged
+    model, or one of another version of CTranslate2, is made anew. Raises OSError where the cache
+    cannot be written, UserError for weights that are not this model's.
+    """
+    if compute_type == "auto":
+        int8 = _find(opened, "int8")
+        return int8 if int8 and is_close(int8) else cached(opened, "float32")
+    found = _find(opened, compute_type)
+    if found and (found.report or measure is None):
+        return found
+    return _make(opened, compute_type, measure)
+
+
+def type_of(converted: Artifact) -> str:
+    """The numbers of a converted model."""
+    return str(converted.manifest["settings"]["compute_type"])
+
+
+def is_close(int8: Artifact) -> bool:
+    """Whether int8 was measured, and costs at most LOSS."""
+    match int8.report:
+        case {"valid_bleu": {"int8": float(bleu), "float32": float(of_float32)}}:
+            return of_float32 - bleu <= LOSS
+    return False
+
+
+def convert_to(
+    path: Path, opened: OpenedModel, compute_type: str, measure: Measure | None = None
+) -> Artifact:
+    """Writes the model in that type to `path`, with what `measure` finds of it as its report."""
+    from mtkit.decoding.engines.conversion import convert
+    from mtkit.decoding.engines.pytorch import load_weights_of
+
+    report: dict[str, Any] = {}
+    settings, inputs = _request(opened, compute_type)
+    with create(path, "export", settings, inputs, report) as folder:
+        model = load_weights_of(opened)
+        convert(model, opened.tokenizer, folder, positions(opened.config), compute_type)
+        if measure is not None:
+            report |= measure(folder)
+    return open_artifact(path, "export")
+
+
+def _make(opened: OpenedModel, compute_type: str, measure: Measure | None) -> Artifact:
+    from filelock import FileLock
+
+    path = _place(opened, compute_type)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):
+        found = _find(opened, compute_type)  # another process may have made it meanwhile
+        if found and measure is None:
+            return found
+        if path.exists() and not found:
+            say(f"{path}: damaged, or of another version: made anew")
+        else:
+            say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
+        return convert_to(path, opened, compute_type, measure)
+
+
+def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:
+    path = _place(opened, compute_type)
+    return find_current(path, "export", *_request(opened, compute_type))
+
+
+def _request(opened: OpenedModel, compute_type: str) -> tuple[dict[str, Any], dict[str, str]]:
+    settings = {
+        "format": "ctranslate2",
+        "version": ctranslate2.__version__,
+        "compute_type": compute_type,
+        "positions": positions(opened.config),
+    }
+    return settings, {"model": opened.artifact.identity}
+
+
+def _place(opened: OpenedModel, compute_type: str) -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(home) if home else Path.home() / ".cache"
+    name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
+    return cache / "mtkit" / opened.artifact.identity / name

@@ -1,0 +1,148 @@
+"""CTranslate2, the fastest engine on CPUs: for Transformers, where it finds what our search finds.
+
+Both search alike: 2K candidates a step, a sentence stops at K finished hypotheses, those of
+`max_length` stand as they are. Three differences remain, measured with 4.8.5:
+
+- It counts end of sentence in |y|. So K hypotheses are asked for and ranked anew by our score.
+  Where more than K have finished it keeps the K best by its own, which may change the tail of the
+  list; the best can be lost only among very short ones, by a model that is sure of none.
+- It forbids symbols before the softmax, ours does after. For PAD and BOS, which a trained model
+  never expects, that is nothing: log P differs by their probability. For EOS below `min_length` it
+  is not, and such searches are left to PyTorch.
+- With a length penalty of 0 it stops elsewhere; not with one that is next to 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import ctranslate2
+
+from mtkit.config import DecodingSettings, ModelConfig, ModelSettings, TransformerSettings
+from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.errors import UserError
+from mtkit.symbols import BOS, PAD
+from mtkit.tokenizer.codec import Tokenizer
+
+BATCH_TOKENS = 512
+"""Source tokens of a batch: larger ones are slower, on one thread, than several small ones."""
+LEAST_PENALTY = 1e-6
+POSITIONS = (1024, 8192)
+"""Lengths of the table of positions that a converted model has."""
+
+
+class CTranslate2Engine(Engine):
+    """Searches in threads of its own from the moment of `submit`, several batches side by side."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        *,
+        device: str,
+        compute_type: str,
+        workers: int,
+        threads: int,
+    ) -> None:
+        """`folder`: a model as `conversion` writes it; nothing in it is checked any more."""
+        self.name = f"ctranslate2 {compute_type}"
+        self._translator = ctranslate2.Translator(
+            str(folder),
+            device,
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=threads,
+            max_queued_batches=-1,
+        )
+        self._source = tokenizer.source_pieces(list(range(tokenizer.source_vocab)))
+        self._target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
+        self._ids = {piece: i for i, piece in enumerate(self._target)}
+
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+        if reason := obstacle_in(search):
+            raise UserError(f"{reason}: load the model with the engine torch")
+        settings = search.settings
+        results = self._translator.translate_batch(
+            [[self._source[i] for i in ids[:-1]] for ids in sentences.values()],
+            asynchronous=True,
+            max_batch_size=min(settings.batch_tokens, BATCH_TOKENS),
+            batch_type="tokens",
+            beam_size=settings.beam,
+            num_hypotheses=settings.beam,
+            length_penalty=max(settings.length_penalty, LEAST_PENALTY),
+            suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
+            max_input_length=0,
+            max_decoding_length=settings.max_length,
+            min_decoding_length=0,
+            return_scores=True,
+        )
+        return lambda: [self._ranked(result.result(), search) for result in results]
+
+    def _ranked(self, found: ctranslate2.TranslationResult, search: Search) -> list[Hypothesis]:
+        hypotheses = [
+            self._hypothesis(pieces, score, search.settings)
+            for pieces, score in zip(found.hypotheses, found.scores, strict=True)
+        ]
+        hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+        missing = search.count - len(hypotheses)  # a small vocabulary has fewer
+        return hypotheses[: search.count] + [Hypothesis([], -math.inf, False)] * missing
+
+    def _hypothesis(
+        self, pieces: list[str], score: float, settings: DecodingSettings
+    ) -> Hypothesis:
+        length, finished = len(pieces), len(pieces) < settings.max_length
+        counted = length + finished  # by CTranslate2
+        scale = (counted / max(length, 1)) ** settings.length_penalty
+        return Hypothesis([self._ids[piece] for piece in pieces], score * scale, finished)
+
+
+def obstacle(model: ModelSettings) -> str | None:
+    """The setting of a model that CTranslate2 cannot honour, or None."""
+    if not isinstance(model, TransformerSettings):
+        return f"model.kind: {model.kind}: CTranslate2 runs Transformers"
+    if model.neighbourhood is not None:
+        return "model.neighbourhood: CTranslate2 has no restricted attention"
+    return None
+
+
+def obstacle_in(search: Search) -> str | None:
+    """What is asked of a search that CTranslate2 cannot honour, or None."""
+    if search.sampling is not None:
+        return "--sample: in CTranslate2 a line's samples depend on the lines around it"
+    if search.attention:
+        return "--alignments: CTranslate2 does not give attention to every hypothesis"
+    if search.settings.min_length:
+        return "min_length: CTranslate2 would change the scores"
+    if search.settings.max_length >= POSITIONS[-1]:
+        return f"max_length: {search.settings.max_length}: CTranslate2 takes {POSITIONS[-1] - 1}"
+    return None
+
+
+def pick_device(name: str) -> str:
+    """`auto` is a GPU where CTranslate2 finds one; UserError for one that is not there."""
+    gpus: int = ctranslate2.get_cuda_device_count()
+    if name == "auto":
+        return "cuda" if gpus else "cpu"
+    if name not in ("cpu", "cuda") or (name == "cuda" and not gpus):
+        raise UserError(f"device: no {name} for CTranslate2 on this machine: use auto or cpu")
+    return name
+
+
+def check_type(compute_type: str, device: str) -> None:
+    """Raises UserError where the processor has no fast operations for it; auto always goes."""
+    there = sorted(ctranslate2.get_supported_compute_types(device))
+    if compute_type not in ("auto", *there):
+        raise UserError(
+            f"compute type: {compute_type}: CTranslate2 has {', '.join(there)} on this {device}"
+        )
+
+
+def positions(config: ModelConfig) -> int:
+    """How many positions a converted model needs: all that are learned, or as many as a search."""
+    model = config.model
+    if isinstance(model, TransformerSettings) and model.positions == "learned":
+        return model.max_positions
+    longest = config.decoding.max_length
+    return next((length for length in POSITIONS if length > longest), POSITIONS[-1])

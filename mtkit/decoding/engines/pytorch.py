@@ -1,0 +1,182 @@
+"""The engine for every architecture and option: the searches of this package, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+
+from mtkit.decoding.beam import Hypotheses, beam_search
+from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.decoding.forced import attention_to_source, check_attention
+from mtkit.decoding.model import OpenedModel
+from mtkit.decoding.sampling import sample
+from mtkit.device import keep_freed_memory, pick_device
+from mtkit.models import TranslationModel, build_model
+from mtkit.models.weights import load_model_of
+from mtkit.symbols import PAD
+
+COMPUTE_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class PyTorchEngine(Engine):
+    """Searches when it is waited for.
+
+    On a CPU it works on several batches side by side, each in a thread of its own: most operators
+    of a step are too small to be divided among threads.
+    """
+
+    def __init__(self, model: TranslationModel, workers: int | None = None) -> None:
+        """`workers`: batches side by side; None: on a CPU as many as torch uses threads."""
+        self.model, self.workers = model, workers
+        self.name = str(model.output_weight.dtype).replace(".", " ")
+
+    @classmethod
+    def load(
+        cls,
+        opened: OpenedModel,
+        device: str,
+        compute_type: str = "float32",
+        workers: int | None = None,
+        threads: int | None = None,
+    ) -> PyTorchEngine:
+        """Sets torch's threads, if told how many of each worker.
+
+        Types other than float32 are faster where the processor multiplies them, and lose some
+        digits: there, batch-mates can decide between hypotheses that are almost equal. Raises
+        UserError for weights that are not this model's, or not finite.
+        """
+        if threads is not None:
+            workers = workers or 1
+            torch.set_num_threads(threads * workers)
+        keep_freed_memory()
+        model = load_weights_of(opened).to(pick_device(device), COMPUTE_TYPES[compute_type])
+        return cls(model.eval(), workers)
+
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+        if search.attention:
+            check_attention(self.model)
+        return lambda: self._search(sentences, search)
+
+    def _search(self, sentences: Mapping[Key, list[int]], search: Search) -> list[list[Hypothesis]]:
+        on_device = torch.get_num_threads() if self._device.type == "cpu" else 1
+        workers = self.workers or on_device
+        share = -(-sum(map(len, sentences.values())) // workers)
+        batches = list(_batches(sentences, min(search.settings.batch_tokens, share)))
+
+        def of_batch(keys: list[Key]) -> list[list[Hypothesis]]:
+            return self._search_batch(keys, _padded([sentences[key] for key in keys]), search)
+
+        found: dict[Key, list[Hypothesis]] = {}
+        with _evaluating(self.model), _side_by_side(min(workers, len(batches))) as map_batches:
+            for keys, hypotheses in zip(batches, map_batches(of_batch, batches), strict=True):
+                found |= zip(keys, hypotheses, strict=True)
+        return [found[key] for key in sentences]
+
+    def _search_batch(
+        self, keys: list[Key], source: torch.Tensor, search: Search
+    ) -> list[list[Hypothesis]]:
+        source = source.to(self._device)
+        hypotheses = self._hypotheses(source, keys, search)
+        ranked = _ranked(hypotheses, search.count)
+        return self._with_attention(source, hypotheses, ranked) if search.attention else ranked
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.output_weight.device
+
+    def _hypotheses(self, source: torch.Tensor, keys: list[Key], search: Search) -> Hypotheses:
+        if search.sampling is None:
+            return beam_search(self.model, source, search.settings)
+        return sample(
+            self.model, source, search.settings, search.sampling, count=search.count, keys=keys
+        )
+
+    def _with_attention(
+        self, source: torch.Tensor, found: Hypotheses, ranked: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        count = len(ranked[0])
+        weights = attention_to_source(self.model, source, found.tokens[:, :count].flatten(0, 1))
+        lengths = ((source != PAD).sum(dim=1) - 1).tolist()
+        return [
+            [
+                replace(hypothesis, attention=of_one[: len(hypothesis.tokens), :length].copy())
+                for hypothesis, of_one in zip(of_sentence, of_all, strict=True)
+            ]
+            for of_sentence, of_all, length in zip(
+                ranked, weights.unflatten(0, (-1, count)).cpu().numpy(), lengths, strict=True
+            )
+        ]
+
+
+def load_weights_of(opened: OpenedModel) -> TranslationModel:
+    """The model with its weights, on the CPU; UserError for those of another or a broken one."""
+    config = opened.config
+    return load_model_of(
+        lambda: build_model(config.model, config.source_vocab, config.target_vocab), opened.weights
+    )
+
+
+def _batches(sentences: Mapping[Key, list[int]], most: int) -> Iterator[list[Key]]:
+    """Sentences of like length: as many as `most` tokens have room for, padding included.
+
+    The longest come first, so that searches side by side end at about the same time.
+    """
+    batch: list[Key] = []
+    for key in sorted(sentences, key=lambda key: -len(sentences[key])):
+        if batch and (len(batch) + 1) * len(sentences[batch[0]]) > most:
+            yield batch
+            batch = []
+        batch.append(key)
+    if batch:
+        yield batch
+
+
+def _padded(ids: list[list[int]]) -> torch.Tensor:
+    return pad_sequence([torch.tensor(line) for line in ids], batch_first=True, padding_value=PAD)
+
+
+def _ranked(found: Hypotheses, count: int) -> list[list[Hypothesis]]:
+    """The first `count` of each sentence, as plain data."""
+    return [
+        [
+            Hypothesis(tokens[:length], score, finished)
+            for tokens, length, score, finished in zip(*sentence, strict=True)
+        ]
+        for sentence in zip(
+            *(field[:, :count].tolist() for field in vars(found).values()), strict=True
+        )
+    ]
+
+
+@contextmanager
+def _side_by_side(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """A `map` in so many threads, which share what threads torch would use for one operator."""
+    if workers <= 1:
+        yield map
+        return
+    threads = torch.get_num_threads()
+    limit = partial(torch.set_num_threads, max(1, threads // workers))
+    try:
+        with ThreadPoolExecutor(workers, initializer=limit) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout inside the block, and afterwards as before."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)

@@ -1,0 +1,80 @@
+"""Drawings out of characters: curves in Braille dots, small multiples, bars and maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+Number = int | float
+Points = Sequence[tuple[Number, Number]]
+"""(x, y), x ascending."""
+
+WIDTH, HEIGHT = 60, 12
+"""Characters of a drawing without its labels."""
+BLOCKS = "▁▂▃▄▅▆▇█"
+SHADES = " ░▒▓█"
+BRAILLE = 0x2800
+DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Bits of the 4 × 2 dots of a Braille character."""
+
+
+def curve(points: Points) -> Iterator[str]:
+    """A line through points, its bounds beside it."""
+    x, y = np.array(points, np.float64).T
+    across = np.interp(np.linspace(x[0], x[-1], 2 * WIDTH), x, y)
+    lowest = 4 * HEIGHT - 1
+    rows = [round(lowest * (1 - _share(height, y.min(), y.max()))) for height in across]
+    cells = np.full((HEIGHT, WIDTH), BRAILLE)
+    for column, (before, row) in enumerate(pairwise([rows[0], *rows])):
+        for dot in range(min(before, row), max(before, row) + 1):  # steep parts are joined up
+            cells[dot // 4, column // 2] |= DOTS[dot % 4][column % 2]
+    labels = [number(y.max()), *[""] * (HEIGHT - 2), number(y.min())]
+    width = max(map(len, labels))
+    for label, line in zip(labels, cells.tolist(), strict=True):
+        yield f"{label:>{width}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
+    first = number(x[0])
+    yield f"{'':>{width}}  {first}{number(x[-1]):>{WIDTH - len(first)}}"
+
+
+def sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
+    """A curve in one row of blocks, WIDTH of them for x from 0 to `until`; blank before it begins.
+
+    Rows of one scale compare.
+    """
+    x, y = np.array(points, np.float64).T
+    first, last = (min(WIDTH - 1, int(WIDTH * _share(at, 0.0, until))) for at in (x[0], x[-1]))
+    across = np.interp((np.arange(first, last + 1) + 0.5) * until / WIDTH, x, y)
+    return " " * first + "".join(BLOCKS[_level(height, low, high, BLOCKS)] for height in across)
+
+
+def bars(values: Mapping[str, Number]) -> Iterator[str]:
+    """A bar for each value, beside its name; the longest is WIDTH."""
+    width, most = max(map(len, values)), max(values.values())
+    for name, value in values.items():
+        bar = BLOCKS[-1] * round(WIDTH * _share(value, 0.0, most))
+        yield f"{name:>{width}} ┤{bar} {number(value)}"
+
+
+def shades(rows: Sequence[Sequence[Number]], low: Number, high: Number) -> Iterator[str]:
+    """A map: a row of characters for each of `rows`, the darker the nearer to `high`."""
+    for row in rows:
+        yield "".join(SHADES[_level(value, low, high, SHADES)] for value in row)
+
+
+def number(value: Number) -> str:
+    """As few digits as tell it from its neighbours."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+
+
+def _level(value: Number, low: Number, high: Number, characters: str) -> int:
+    return round((len(characters) - 1) * _share(value, low, high))
+
+
+def _share(value: Number, low: Number, high: Number) -> float:
+    """How far `value` is on the way from low to high, from 0 to 1; of no way, 0."""
+    if not low < high or math.isnan(value):
+        return 0.0
+    return min(1.0, max(0.0, (value - low) / (high - low)))

@@ -1,0 +1,65 @@
+"""COMET (Rei et al. 2020, 2022), by its own command.
+
+Its package wants older libraries than mtkit, so it lives in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+
+from mtkit.errors import MtkitError, UserError
+from mtkit.report import say
+from mtkit.scoring.metrics import Score
+
+COMET = "comet"
+COMMAND = "comet-score"
+MODEL = "Unbabel/wmt22-comet-da"
+
+
+def check_comet() -> None:
+    """Raises UserError where it is not installed."""
+    if which(COMMAND) is None:
+        raise UserError(
+            f"--comet: no {COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
+        )
+
+
+def comet(
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], sources: Sequence[str]
+) -> dict[str, Score]:
+    """The system-level score of each system, about 0 to 1; the model is downloaded on first use.
+
+    Raises MtkitError where the command fails.
+    """
+    with TemporaryDirectory(prefix="mtkit-comet-") as name:
+        folder = Path(name)
+        hypotheses = [
+            _write(folder / f"hypotheses.{number}", lines)
+            for number, lines in enumerate(systems.values())
+        ]
+        command = [COMMAND, "--quiet", "--only_system", "--model", MODEL]
+        command += ["-s", _write(folder / "sources", sources)]
+        command += ["-r", _write(folder / "references", references), "-t", *hypotheses]
+        say(f"COMET: {MODEL}")
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = dict(
+        line.split("\tscore: ") for line in process.stdout.splitlines() if "\tscore: " in line
+    )
+    if process.returncode or found.keys() != set(hypotheses):
+        reason = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise MtkitError(f"--comet: {COMMAND} failed: {reason}")
+    return {
+        system: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)
+        for system, path in zip(systems, hypotheses, strict=True)
+    }
+
+
+def _write(path: Path, lines: Sequence[str]) -> str:
+    """The command takes carriage returns for ends of lines."""
+    text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return str(path)

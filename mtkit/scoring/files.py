@@ -1,0 +1,86 @@
+"""Files of lines to score, checked: parallel, text, and as people write it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.errors import UserError
+from mtkit.report import warn
+from mtkit.scoring.metrics import LONGEST
+
+STDIN = "stdin"
+SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
+"""The files of RUN/test."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Parallel lines."""
+
+    references: list[str]
+    systems: Mapping[str, list[str]]
+    """Hypotheses by the name of their file."""
+    sources: list[str]
+    """Empty where no file of them is given."""
+
+
+def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | None) -> Texts:
+    """Reads all files; without hypotheses, stdin.
+
+    Raises UserError for files that are missing, empty, not UTF-8, named twice or of unequal length.
+    """
+    paths: Sequence[Path | None] = hypotheses or [None]
+    expected = read_lines(references)
+    systems = {str(path or STDIN): read_lines(path) for path in paths}
+    if len(systems) < len(paths):
+        raise UserError("a file of hypotheses is named twice: name each once")
+    given = {} if sources is None else {str(sources): read_lines(sources)}
+    for name, lines in {**systems, **given}.items():
+        if len(lines) != len(expected):
+            raise UserError(
+                f"{name}: {len(lines)} lines, but {references} has {len(expected)}: "
+                "they must be parallel"
+            )
+    for name, lines in systems.items():
+        if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
+            warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
+    for name, lines in {str(references): expected, **systems}.items():
+        _warn_of_length(name, lines)
+    return Texts(expected, systems, next(iter(given.values()), []))
+
+
+def read_lines(path: Path | None) -> list[str]:
+    """Text of lines that end at line feeds alone; carriage returns there are dropped.
+
+    Raises UserError where there is none.
+    """
+    name = str(path or STDIN)
+    if path is None and sys.stdin is None:
+        raise UserError(f"{name}: closed: name a file of hypotheses")
+    try:
+        raw = path.read_bytes() if path else sys.stdin.buffer.read()
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read ({error.strerror})") from None
+    if not raw:
+        raise UserError(f"{name}: empty: nothing to score")
+    lines = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
+    texts = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            texts.append(line.removesuffix(b"\r").decode())
+        except UnicodeDecodeError:
+            raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None
+    return texts
+
+
+def _warn_of_length(name: str, lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST:
+            counted = f"{name}:{number}: {len(line):,} characters, over {LONGEST:,}"
+            warn(
+                f"{counted}: only BLEU and chrF are counted; give a sentence a line for the others"
+            )
+            return

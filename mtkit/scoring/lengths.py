@@ -1,0 +1,106 @@
+"""Quality by the length of the source: every sentence in one bucket, every bucket scored."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.report import warn
+from mtkit.scoring.metrics import METRICS, Language, Score
+from mtkit.scoring.significance import can_resample
+
+EDGES = (5, 10, 15, 20, 25, 30, 40, 60)
+"""Words of the source that a bucket goes up to; one more bucket has all that is longer."""
+COUNTED = ("bleu", "chrf")
+LONGEST_WORD = 20
+"""Characters; words longer than that in the mean are words of a script that writes no blanks."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    shortest: int
+    longest: int | None
+    """Words, both included; None: there is no limit."""
+    rows: Sequence[int]
+
+    @property
+    def label(self) -> str:
+        return f"over {EDGES[-1]}" if self.longest is None else f"{self.shortest}-{self.longest}"
+
+
+@dataclass(frozen=True)
+class BucketScores:
+    bucket: Bucket
+    scores: Mapping[str, Score]
+
+
+def buckets_of(sources: Sequence[str]) -> list[Bucket]:
+    """The buckets that hold a line, shortest first; words are what blanks separate."""
+    words = [len(line.split()) for line in sources]
+    if sum(map(len, sources)) > LONGEST_WORD * max(1, sum(words)):
+        warn("--by-length: counts words between blanks, of which the source seems to have few")
+    bounds = [*zip((0, *(edge + 1 for edge in EDGES)), (*EDGES, None), strict=True)]
+    rows: list[list[int]] = [[] for _ in bounds]
+    for row, count in enumerate(words):
+        rows[bisect_left(EDGES, count)].append(row)
+    return [Bucket(*bound, held) for bound, held in zip(bounds, rows, strict=True) if held]
+
+
+def score_buckets(
+    buckets: Sequence[Bucket],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: Language,
+) -> list[BucketScores]:
+    """BLEU and chrF2 of one system on the lines of each bucket."""
+    return [
+        BucketScores(
+            bucket,
+            {
+                key: METRICS[key].compute(
+                    [hypotheses[row] for row in bucket.rows],
+                    [references[row] for row in bucket.rows],
+                    language,
+                    interval=can_resample(len(bucket.rows)),
+                )
+                for key in COUNTED
+            },
+        )
+        for bucket in buckets
+    ]
+
+
+def plot_buckets(systems: Mapping[str, Sequence[BucketScores]], path: Path) -> None:
+    """A panel per metric, a line per system with its intervals, and how many lines each has."""
+    from mtkit.plots import figure, font_for, save
+
+    buckets = [found.bucket for found in next(iter(systems.values()))]
+    counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
+    drawn, panels = figure(width=5 * len(COUNTED), height=4, columns=len(COUNTED))
+    for key, panel in zip(COUNTED, panels, strict=True):
+        for place, (name, of_system) in enumerate(systems.items()):
+            scores = [found.scores[key] for found in of_system]
+            beside = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
+            panel.errorbar(
+                [index + beside for index in range(len(scores))],
+                [score.value for score in scores],
+                yerr=list(zip(*map(_error, scores), strict=True)),
+                fmt="o-",
+                label=name,
+            )
+            panel.set_ylabel(scores[0].name)
+        panel.set_xticks(range(len(buckets)), counted)
+        panel.set_xlabel("words of the source, and lines of that length")
+        panel.set_ylim(bottom=0)
+    handles, names = panels[0].get_legend_handles_labels()
+    fonts = {"family": font_for("".join(names))}
+    drawn.legend(handles, names, loc="outside upper center", prop=fonts)
+    save(drawn, path)
+
+
+def _error(score: Score) -> tuple[float, float]:
+    """How far the interval reaches below and above, at least to the score itself."""
+    low, high = score.interval or (score.value, score.value)
+    return max(0.0, score.value - low), max(0.0, high - score.value)

@@ -1,0 +1,251 @@
+"""Translates the same text with mtkit and with peers, in turn, and compares their speed.
+
+    python tests/benchmarks/translate_against_peers.py --model RUN --input test2016.en
+    python tests/benchmarks/translate_against_peers.py --size base --rounds 5
+
+Without a model, one of a size with random weights translates drawn sentences. All sides have the
+same weights and search with the same beam; SentencePiece is included on all. Each round runs every
+side, one after the other, in processes of their own, so that what else the machine does falls on
+all; medians over the rounds are compared. Speed is sentences per second: of passes over the whole
+text once all is warm, and of the whole process, from its start to the last line in the file.
+
+ctranslate2  CTranslate2 by itself: first, its fastest workers, threads and batches are searched
+             for, in each type of numbers; mtkit chooses for itself
+torch        generate of Hugging Face transformers, in batches of 64 by length; another interpreter
+             that has it can be named by --peer-python
+cold         one sentence from stdin, against the shortest script there is: seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mtkit.bench.drawn_model import draw_sentences, write_drawn_model
+from mtkit.decoding.engines.cache import cached
+from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.export.huggingface import to_huggingface
+
+HERE = Path(__file__).parent
+CORES = len(os.sched_getaffinity(0))
+BATCHES = [("examples", 8), ("examples", 16), ("examples", 32), ("examples", 64)]
+BATCHES += [("tokens", 256), ("tokens", 512), ("tokens", 1024)]
+BARE = """
+import sys, ctranslate2, sentencepiece
+model, source, target, beam = sys.argv[1:]
+encode = sentencepiece.SentencePieceProcessor(model_file=source).encode
+decode = sentencepiece.SentencePieceProcessor(model_file=target).decode
+translator = ctranslate2.Translator(model, compute_type="float32")
+line = sys.stdin.readline().rstrip()
+found = translator.translate_batch([encode(line, out_type=str)], beam_size=int(beam))
+print(decode(found[0].hypotheses[0]))
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all sides are given."""
+
+    options: argparse.Namespace
+    work: Path
+    opened: OpenedModel
+    input: Path
+    sentences: int
+
+    @property
+    def beam(self) -> list[str]:
+        return ["--beam", str(self.options.beam)]
+
+    @property
+    def tokenizers(self) -> list[str]:
+        """The source's and the target's SentencePiece model."""
+        names = self.opened.tokenizer.file_names
+        return [str(self.opened.artifact.path / name) for name in (names[0], names[-1])]
+
+
+Side = Callable[[], float]
+
+
+def main() -> None:
+    options = _options()
+    with TemporaryDirectory(prefix="mtkit-peers-") as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        task = _prepare(options, Path(folder))
+        print(f"{task.sentences:,} sentences, beam {options.beam}, {CORES} cores", flush=True)
+        for part in options.parts:
+            PARTS[part](task)
+
+
+def compare_ctranslate2(task: Task) -> None:
+    for compute_type in ("float32", "int8"):
+        model = str(cached(task.opened, compute_type).path)
+        best = _best_settings(task, [model, "--compute-type", compute_type])
+        print(f"CTranslate2 {compute_type} is fastest with {' '.join(best)}", flush=True)
+        peer = _peer("peer_ctranslate2.py", task, [model, "--compute-type", compute_type, *best])
+        _compare(f"ctranslate2 {compute_type}", task, ("ctranslate2", compute_type), peer)
+
+
+def compare_torch(task: Task) -> None:
+    folder = task.work / "huggingface"
+    to_huggingface(str(task.opened.artifact.path), folder)
+    for compute_type in ("float32", "bfloat16"):
+        arguments = [str(folder), "--compute-type", compute_type, "--threads", str(CORES)]
+        peer = _peer("peer_hf_generate.py", task, arguments)
+        _compare(f"torch {compute_type}", task, ("torch", compute_type), peer)
+
+
+def compare_cold(task: Task) -> None:
+    line = task.input.read_text(encoding="utf-8").partition("\n")[0] + "\n"
+    model = str(cached(task.opened, "float32").path)
+    bare = [sys.executable, "-c", BARE, model, *task.tokenizers, str(task.options.beam)]
+    own = [sys.executable, "-m", "mtkit", "translate", "-m", str(task.opened.artifact.path)]
+    sides: dict[str, Side] = {
+        "mtkit": lambda: _seconds([*own, *task.beam, "--compute-type", "float32"], line),
+        "peer": lambda: _seconds(bare, line),
+    }
+    rounds = [{name: side() for name, side in sides.items()} for _ in range(10)]
+    middle = {name: median(each[name] for each in rounds) for name in sides}
+    ratio = middle["mtkit"] / middle["peer"]
+    print(
+        f"one sentence, cold: mtkit {middle['mtkit']:.3f} s, bare script {middle['peer']:.3f} s: "
+        f"{ratio:.2f} x the time",
+        flush=True,
+    )
+
+
+PARTS: dict[str, Callable[[Task], None]] = {
+    "ctranslate2": compare_ctranslate2,
+    "torch": compare_torch,
+    "cold": compare_cold,
+}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--model", help="run or model")
+    parser.add_argument("--input", type=Path, help="its text")
+    parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="without a model")
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sentences", type=int, default=1000, help="as many of them at most")
+    parser.add_argument("--peer-python", default=sys.executable, help="that has transformers")
+    options = parser.parse_args()
+    if (options.model is None) != (options.input is None):
+        parser.error("--model and --input go together")
+    return options
+
+
+def _prepare(options: argparse.Namespace, work: Path) -> Task:
+    model = options.model
+    if model is None:
+        model = str(work / "model")
+        write_drawn_model(Path(model), options.size)
+        lines = draw_sentences(options.size)
+    else:
+        lines = options.input.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    lines = lines[: options.sentences]
+    text = work / "input.txt"
+    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return Task(options, work, open_model(model), text, len(lines))
+
+
+def _best_settings(task: Task, arguments: list[str]) -> list[str]:
+    """Options of peer_ctranslate2.py with which the best of three passes is fastest."""
+    tried: dict[str, float] = {}
+    for workers, (batch_type, size) in product(sorted({1, CORES}), BATCHES):
+        settings = ["--workers", str(workers), "--threads", str(CORES // workers)]
+        settings += ["--batch-type", batch_type, "--batch-size", str(size)]
+        run = _peer("peer_ctranslate2.py", task, [*arguments, *settings, "--passes", "3"])
+        tried[" ".join(settings)] = min(_json_of(run)["seconds"])
+    return min(tried, key=tried.__getitem__).split()
+
+
+def _peer(script: str, task: Task, arguments: list[str]) -> list[str]:
+    """A command that translates the text."""
+    python, words = task.options.peer_python, [*arguments, *task.beam]
+    words += ["--max-length", str(task.opened.config.decoding.max_length)]
+    if script == "peer_ctranslate2.py":
+        source, target = task.tokenizers
+        python, words = sys.executable, [*words, "--source-spm", source, "--target-spm", target]
+    return [python, str(HERE / script), words[0], str(task.input), *words[1:]]
+
+
+def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) -> None:
+    output = str(task.work / "output.txt")
+    own = [sys.executable, "-m", "mtkit", "translate", str(task.input), "-o", output, *task.beam]
+    own += ["-m", str(task.opened.artifact.path), "--engine", engine[0]]
+    own += ["--compute-type", engine[1], "--quiet"]
+    sides: dict[str, dict[str, Side]] = {
+        "warm": {
+            "mtkit": lambda: _warm_mtkit(task, engine),
+            "peer": lambda: min(_json_of([*peer, "--passes", "3"])["seconds"]),
+        },
+        "whole process": {
+            "mtkit": lambda: _seconds(own),
+            "peer": lambda: _seconds([*peer, "-o", output]),
+        },
+    }
+    for kind, pair in sides.items():
+        rounds = [{side: run() for side, run in pair.items()} for _ in range(task.options.rounds)]
+        rates = {side: task.sentences / median(each[side] for each in rounds) for side in pair}
+        ratios = sorted(each["peer"] / each["mtkit"] for each in rounds)
+        print(
+            f"{name}, {kind}: mtkit {rates['mtkit']:.1f}, peer {rates['peer']:.1f} sentences/s: "
+            f"{rates['mtkit'] / rates['peer']:.2f} x ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+            flush=True,
+        )
+
+
+WARM = """
+import json, sys, time
+from mtkit.decoding import Translator
+model, engine, compute_type, beam, text = sys.argv[1:]
+translator = Translator.load(model, engine=engine, compute_type=compute_type, beam=int(beam))
+lines = open(text, encoding="utf-8").read().removesuffix("\\n").split("\\n")
+seconds = []
+for _ in range(3):
+    began = time.perf_counter()
+    translator.translate(lines)
+    seconds.append(time.perf_counter() - began)
+print(json.dumps({"seconds": seconds}))
+"""
+
+
+def _warm_mtkit(task: Task, engine: tuple[str, str]) -> float:
+    arguments = [str(task.opened.artifact.path), *engine, str(task.options.beam), str(task.input)]
+    return float(min(_json_of([sys.executable, "-c", WARM, *arguments])["seconds"]))
+
+
+def _json_of(command: list[str]) -> dict[str, Any]:
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if process.returncode:
+        sys.exit(f"failed: {' '.join(command)}")
+    record: dict[str, Any] = json.loads(process.stdout)
+    return record
+
+
+def _seconds(command: list[str], text: str = "") -> float:
+    """The time of a whole process."""
+    began = time.perf_counter()
+    process = subprocess.run(command, input=text, stdout=subprocess.DEVNULL, text=True)
+    if process.returncode:
+        sys.exit(f"failed: {' '.join(command)}")
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Model folders with random weights, and a tokenizer that is trained in a moment."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import sentencepiece
+import torch
+
+from mtkit.artifacts import create, write_json
+from mtkit.config import DecodingSettings, ModelConfig, ModelSettings
+from mtkit.models import TranslationModel, build_model
+from mtkit.models.transformer import DecoderLayer, Transformer
+from mtkit.models.weights import save_weights, weights_of
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.tokenizer import Tokenizer
+
+SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
+
+
+def train(**options: Any) -> Tokenizer:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 20),
+        model_writer=model,
+        vocab_size=300,
+        model_type="bpe",
+        byte_fallback=True,
+        pad_id=PAD,
+        unk_id=1,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=2,
+        **options,
+    )
+    return Tokenizer({Path("spm.model"): model.getvalue()})
+
+
+def write_model(
+    path: Path,
+    tokenizer: Tokenizer,
+    kind: ModelSettings,
+    change: Callable[[TranslationModel], None] = lambda model: None,
+    **decoding: float,
+) -> Path:
+    """A model folder with random weights, after a `change`."""
+    torch.manual_seed(0)
+    vocab = tokenizer.source_vocab
+    card = ModelConfig(
+        model=kind,
+        source_vocab=vocab,
+        target_vocab=vocab,
+        decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
+    )
+    model = build_model(kind, vocab, vocab)
+    change(model)
+    with create(path, "model", {}, {}) as folder:
+        save_weights(weights_of(model), folder / "model.safetensors")
+        write_json(folder / "config.json", card.model_dump())
+        tokenizer.copy_to(folder)
+    return path
+
+
+def as_if_trained(model: TranslationModel) -> None:
+    """Sure of itself: PAD and BOS get next to no probability, EOS some, the others differ.
+
+    The first dimension of the last norm is made 1, whatever the input, and thus adds a bias.
+    """
+    assert isinstance(model, Transformer)
+    residual = cast(DecoderLayer, model.decoder[-1]).feed_forward_residual
+    norm = model.decoder_norm if model.settings.norm == "pre" else residual.norm
+    with torch.no_grad():
+        cast(torch.nn.LayerNorm, norm).weight[0] = 0.0
+        cast(torch.nn.LayerNorm, norm).bias[0] = 1.0
+        model.output_weight.mul_(10.0)[:, 0] = 0.0
+        model.output_weight[[PAD, BOS], 0] = -60.0
+        model.output_weight[EOS, 0] = 8.0
