@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from mtkit.artifacts import read_json, write_json
 from mtkit.errors import UserError
 
@@ -28,6 +26,8 @@ def locked(run: Path) -> Iterator[None]:
 
     Raises UserError naming the process that is at work there, OSError where `run` is not writable.
     """
+    from filelock import FileLock, Timeout  # which imports asyncio: not for who only translates
+
     run.mkdir(parents=True, exist_ok=True)
     lock = FileLock(run / LOCK)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +24,14 @@ hypothesis.settings.register_profile("mtkit", deadline=None, derandomize=True, m
 hypothesis.settings.load_profile("mtkit")
 
 
-@pytest.fixture(autouse=True)
-def _away_from_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test sees the caches or the model of the person who runs it."""
-    monkeypatch.delenv("MTKIT_MODEL", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MTKIT_MODEL", raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+        patch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
+        yield
 
 
 if TYPE_CHECKING:

@@ -82,8 +82,8 @@ def use_batches(folder: Path, _: Config) -> None:
 
 
 def use_model(folder: Path, _: Config) -> None:
-    changes = {"beam": 2, "max_length": 4, "min_length": 0}
-    assert len(Translator.load(folder, "cpu", **changes).translate(["ant bee", ""])) == 2
+    translator = Translator.load(folder, "cpu", beam=2, max_length=4, min_length=0)
+    assert len(translator.translate(["ant bee", ""])) == 2
 
 
 def use_checkpoint(folder: Path, config: Config) -> None:

@@ -35,8 +35,9 @@ from mtkit.cli import main
 from mtkit.config import DatasetCorpus, DecodingSettings, ModelConfig, SamplingSettings
 from mtkit.configfile import dump_config
 from mtkit.corpus import Pair, read_pairs
-from mtkit.decoding import Translator, translate, translator
+from mtkit.decoding import Translator, translate
 from mtkit.decoding.beam import Hypotheses
+from mtkit.decoding.engines import pytorch
 from mtkit.errors import UserError
 from mtkit.models import TranslationModel, build_model
 from mtkit.models.weights import save_weights, weights_of
@@ -112,6 +113,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(home: Path) -> str:
+    """Used before, so that nothing more is to be said of it."""
+    Translator.load(home / "model", "cpu")
     return str(home / "model")
 
 
@@ -193,9 +196,10 @@ def copy(model: TranslationModel, source: Tensor, settings: DecodingSettings) ->
 def test_translate_leaves_nothing_out_of_a_large_line(
     name: str, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator, "beam_search", copy)
+    monkeypatch.setattr(pytorch, "beam_search", copy)
     Path("in").write_bytes(LARGE[name])
-    assert call("translate", "in", "-o", "out", "-m", model, "--max-length", "256") == 0
+    options = ["--max-length", "256", "--engine", "torch", "-q"]
+    assert call("translate", "in", "-o", "out", "-m", model, *options) == 0
     assert capsys.readouterr().err == ""
     out = Path("out").read_bytes()
     assert_line_for_line(LARGE[name], out, "plain")
@@ -239,7 +243,7 @@ STRATEGIES: dict[str, st.SearchStrategy[bytes]] = {
 
 @pytest.fixture(scope="module")
 def loaded(model: str) -> Translator:
-    return Translator.load(model, "cpu", max_length=6)
+    return Translator.load(model, "cpu", engine="torch", max_length=6)
 
 
 def generated(count: int) -> Any:
