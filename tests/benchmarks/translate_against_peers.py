@@ -83,7 +83,7 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = folder
         task = _prepare(options, Path(folder))
         print(f"{task.sentences:,} sentences, beam {options.beam}, {CORES} cores", flush=True)
-        for part in options.parts:
+        for part in options.parts or PARTS:
             PARTS[part](task)
 
 
@@ -135,7 +135,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all, if none is named")
     parser.add_argument("--model", help="run or model")
     parser.add_argument("--input", type=Path, help="its text")
     parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="without a model")

@@ -81,21 +81,28 @@ class CTranslate2Engine(Engine):
         return lambda: [self._ranked(result.result(), search) for result in results]
 
     def _ranked(self, found: ctranslate2.TranslationResult, search: Search) -> list[Hypothesis]:
-        hypotheses = [
-            self._hypothesis(pieces, score, search.settings)
-            for pieces, score in zip(found.hypotheses, found.scores, strict=True)
+        settings, pieces = search.settings, found.hypotheses
+        scores = [
+            _rescaled(score, len(one), settings)
+            for score, one in zip(found.scores, pieces, strict=True)
         ]
-        hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
-        missing = search.count - len(hypotheses)  # a small vocabulary has fewer
-        return hypotheses[: search.count] + [Hypothesis([], -math.inf, False)] * missing
+        best = sorted(range(len(scores)), key=lambda i: -scores[i])[: search.count]
+        ranked = [
+            Hypothesis(
+                [self._ids[piece] for piece in pieces[i]],
+                scores[i],
+                finished=len(pieces[i]) < settings.max_length,
+            )
+            for i in best
+        ]
+        missing = search.count - len(ranked)  # a small vocabulary has fewer
+        return ranked + [Hypothesis([], -math.inf, False)] * missing
 
-    def _hypothesis(
-        self, pieces: list[str], score: float, settings: DecodingSettings
-    ) -> Hypothesis:
-        length, finished = len(pieces), len(pieces) < settings.max_length
-        counted = length + finished  # by CTranslate2
-        scale = (counted / max(length, 1)) ** settings.length_penalty
-        return Hypothesis([self._ids[piece] for piece in pieces], score * scale, finished)
+
+def _rescaled(score: float, length: int, settings: DecodingSettings) -> float:
+    """What CTranslate2 divides by a length that counts end of sentence, divided by ours."""
+    counted = length + (length < settings.max_length)
+    return float(score * (counted / max(length, 1)) ** settings.length_penalty)
 
 
 def obstacle(model: ModelSettings) -> str | None:
