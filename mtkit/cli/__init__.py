@@ -26,8 +26,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs one command; ends with its exit code, and with one line on stderr where it failed."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    # Threads that wait by spinning stop each other, ten times over, where other work runs too.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = sys.argv[1:] if arguments is None else arguments
     signal.signal(signal.SIGTERM, _leave)
     try:
