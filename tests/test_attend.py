@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -314,7 +315,8 @@ def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A trained run."""
     folder = tmp_path_factory.mktemp("attend") / "run"
     shutil.copytree(prepared / "run", folder)
-    train(tiny_config(prepared, "transformer").model_copy(update={"run": str(folder)}))
+    with chdir(folder):  # where the link to the last run goes
+        train(tiny_config(prepared, "transformer").model_copy(update={"run": str(folder)}))
     return str(folder)
 
 

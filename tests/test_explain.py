@@ -8,6 +8,7 @@ import math
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,8 @@ def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explained") / "run"
     shutil.copytree(prepared / "run", folder)
     config = tiny_config(prepared, "seq2seq", decoding={"min_length": 2})
-    train(config.model_copy(update={"run": str(folder)}))
+    with chdir(folder):  # where the link to the last run goes
+        train(config.model_copy(update={"run": str(folder)}))
     return folder
 
 
