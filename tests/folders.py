@@ -21,10 +21,10 @@ from mtkit.tokenizer import Tokenizer
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 
 
-def train(**options: Any) -> Tokenizer:
+def train(sentences: list[str] = SENTENCES, **options: Any) -> Tokenizer:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 20),
+        sentence_iterator=iter(sentences * 20),
         model_writer=model,
         vocab_size=300,
         model_type="bpe",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
 import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+import folders
 from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.alignment import (
     Alignment,
@@ -38,7 +37,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import attention_to_source
 from mtkit.errors import UserError
 from mtkit.models import Decoded, TranslationModel
-from mtkit.symbols import BOS, EOS, PAD
+from mtkit.symbols import BOS
 from mtkit.tokenizer import Tokenizer
 from mtkit.training import train
 
@@ -90,20 +89,7 @@ class Copier(TranslationModel):
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 20),
-        model_writer=model,
-        vocab_size=300,
-        model_type="bpe",
-        byte_fallback=True,
-        pad_id=PAD,
-        unk_id=1,
-        bos_id=BOS,
-        eos_id=EOS,
-        minloglevel=2,
-    )
-    return Tokenizer({Path("spm.model"): model.getvalue()})
+    return folders.train(SENTENCES)
 
 
 @pytest.fixture
