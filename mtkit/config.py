@@ -265,6 +265,10 @@ class TrainingSettings(Settings):
     )
     ema: Probability | None = Field(None, description="decay of an average of the weights")
     subword_sampling: SubwordSampling | None = None
+    source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
+    r_drop: PositiveFloat | None = Field(
+        None, description="alpha of R-Drop: two passes with different dropout are to agree"
+    )
     max_skipped: PositiveInt = Field(
         5, description="updates in a row that may be skipped for a loss or gradient not finite"
     )

@@ -72,11 +72,7 @@ def test_bfloat16_products_stay_near_float32() -> None:
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) -> None:
-    torch.manual_seed(1)
-    model = build_model(tiny_config(Path(), kind).model, 200, 200).eval()
-    source, target = torch.randint(EOS + 1, 200, (2, 24, 9))
-
-    def gradients(fused: bool, precision: str) -> list[Tensor]:
+    def gradient(fused: bool, precision: str) -> Tensor:
         with autocast(precision, source.device):
             if fused:
                 loss = Objective(model, 0.1)(source, target, target).smoothed
@@ -85,14 +81,19 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) 
                 loss = F.cross_entropy(
                     logits.flatten(0, 1), target.flatten(), label_smoothing=0.1, reduction="sum"
                 )
-        return list(torch.autograd.grad(loss, list(model.parameters())))
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        return torch.cat([part.flatten() for part in found])
 
-    exact = gradients(fused=False, precision="float32")
-    ours, theirs = (gradients(fused, "bfloat16") for fused in (True, False))
-    errors = [
-        sum(float((a - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True))
-        for found in (ours, theirs)
-    ]
+    errors = torch.zeros(2)
+    for seed in range(10):
+        torch.manual_seed(seed)
+        model = build_model(tiny_config(Path(), kind).model, 200, 200).eval()
+        with torch.no_grad():  # as after some training: nearly even predictions round all alike
+            model.output_weight.mul_(4)
+        source, target = torch.randint(EOS + 1, 200, (2, 24, 9))
+        exact = gradient(fused=False, precision="float32")
+        for index, fused in enumerate((True, False)):
+            errors[index] += (gradient(fused, "bfloat16") - exact).norm()
     assert 0 < errors[0] < 1.1 * errors[1]
 
 

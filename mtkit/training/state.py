@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config import Adam, Config, Optimizer
+from mtkit.config import Adam, Config, Optimizer, TrainingSettings
 from mtkit.models import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.history import Validation
 from mtkit.training.loss import Objective
 from mtkit.training.precision import autocast
+from mtkit.training.r_drop import RDrop
 
 
 @dataclass
@@ -78,13 +79,19 @@ def new_state(
     device = model.output_weight.device
     return TrainState(
         model.train(),
-        ranks.parallel(Objective(model, training.label_smoothing)),
+        ranks.parallel(build_objective(model, training)),
         build_optimizer(model, training.optimizer),
         torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         precision,
         0 if max_tokens == "auto" else max_tokens,
         average=copied_weights(model) if training.ema is not None else None,
     )
+
+
+def build_objective(model: TranslationModel, settings: TrainingSettings) -> Objective:
+    """The loss that the settings ask for, on top of `model`."""
+    shared = (model, settings.label_smoothing, settings.source_dropout)
+    return Objective(*shared) if settings.r_drop is None else RDrop(*shared, settings.r_drop)
 
 
 def build_optimizer(model: TranslationModel, settings: Optimizer) -> torch.optim.Optimizer:
