@@ -232,7 +232,21 @@ class Sgd(Settings):
     weight_decay: float = Field(0.0, ge=0)
 
 
-Optimizer = Annotated[Adam | Sgd, Field(discriminator="kind")]
+class Muon(Settings):
+    """Orthogonal updates for the matrices between layers, AdamW for embeddings, norms and biases.
+
+    Jordan et al. 2024; on the learning rates of Adam, after Liu et al. 2025.
+    """
+
+    kind: Literal["muon"] = "muon"
+    momentum: Probability = 0.95
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    eps: PositiveFloat = 1e-9
+    weight_decay: float = Field(0.0, ge=0)
+
+
+Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
 Metric = Literal["loss", "perplexity", "bleu", "chrf"]
 
 

@@ -37,16 +37,17 @@ def random_model(name: str, seed: int = 0) -> TranslationModel:
     return model
 
 
-def teacher_forcing(model: TranslationModel, source: Tensor) -> LogProbs:
-    """log P of every next symbol after a prefix, for one sentence without padding."""
+def teacher_forcing(model: TranslationModel, source: Tensor, min_length: int = 0) -> LogProbs:
+    """log P of every symbol that may follow a prefix, for one sentence without padding."""
     source = source[source != PAD].unsqueeze(0)
 
     @cache
     def log_probs_after(prefix: tuple[int, ...]) -> list[float]:
         with torch.inference_mode():
             hidden = model(source, source != PAD, torch.tensor([[BOS, *prefix]]))
-            log_probs: list[float] = model.project(hidden)[0, -1].log_softmax(-1).tolist()
-        return log_probs
+            probs = model.project(hidden)[0, -1].softmax(-1)
+        allowed = [*SYMBOLS, *([EOS] if len(prefix) >= min_length else [])]
+        return (probs / probs[allowed].sum()).log().tolist()
 
     return log_probs_after
 
@@ -159,7 +160,7 @@ def test_it_is_the_search_that_lists_of_hypotheses_would_make(
     settings = DecodingSettings(beam=beam, max_length=6, min_length=seed % 3)
     found = beam_search(model, SOURCE, settings)
     for sentence, source in enumerate(SOURCE):
-        wanted = one_by_one(teacher_forcing(model, source), settings)
+        wanted = one_by_one(teacher_forcing(model, source, settings.min_length), settings)
         assert_same(hypotheses_of(found, sentence), wanted)
 
 

@@ -126,7 +126,11 @@ class Theirs:
         """Texts, and log P / |y|^alpha where there is a beam."""
         batch = self.tokenizer(lines, return_tensors="pt", padding=True)
         found = self.model.generate(
-            **batch, **search, return_dict_in_generate=True, output_scores=True
+            **batch,
+            **search,
+            renormalize_logits=True,  # as our exports say; models from elsewhere need not
+            return_dict_in_generate=True,
+            output_scores=True,
         )
         texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
         return texts, getattr(found, "sequences_scores", torch.zeros(0)).tolist()

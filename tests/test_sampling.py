@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -86,7 +88,9 @@ def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: s
             with torch.inference_mode():
                 row = source.unsqueeze(0)
                 hidden = model(row, row != PAD, torch.tensor([target[:-1]]))
-                log_probs = model.project(hidden)[0].log_softmax(-1)
+                logits = model.project(hidden)[0]
+                logits[:, [PAD, BOS]] = -math.inf
+                log_probs = logits.log_softmax(-1)
             taken = log_probs.gather(1, torch.tensor(target[1:]).unsqueeze(1)).squeeze(1)
             total = taken.sum() if found.finished[sentence, index] else taken[:-1].sum()
             assert found.scores[sentence, index].item() == pytest.approx(

@@ -119,7 +119,7 @@ def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[...,
     assert len(seeds) == 27
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_every_optimizer_and_precision_learns(
     optimizer: str, precision: str, fresh: Callable[..., Config]
@@ -130,6 +130,25 @@ def test_every_optimizer_and_precision_learns(
     batch, rate = batch_of(pairs(8)), 0.5 if optimizer == "sgd" else 0.01
     losses = [train_step(state, [batch], config, rate).nll for _ in range(30)]
     assert losses[-1] < 0.7 * losses[0]
+
+
+@both
+def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
+    kind: str, fresh: Callable[..., Config]
+) -> None:
+    rate, moved = 0.01, {}
+    for optimizer in ("muon", "adamw"):
+        state = state_of(fresh(kind, training={"optimizer": {"kind": optimizer}}))
+        before = copied_weights(state.model)
+        train_step(state, [batch_of(pairs(8))], fresh(kind), rate)
+        moved[optimizer] = {n: p.detach() - before[n] for n, p in state.model.named_parameters()}
+    for name, ours in moved["muon"].items():
+        if ours.dim() == 1 or "embedding" in name:
+            assert torch.equal(ours, moved["adamw"][name])
+        else:  # five iterations bring all but the smallest singular values near 1, not to it
+            lengths = torch.linalg.svdvals(ours) / (rate * 0.2 * max(ours.shape) ** 0.5)
+            assert lengths[0] < 1.5
+            assert lengths[5] > 0.6
 
 
 def comparable(run: Path) -> dict[str, Any]:
@@ -151,6 +170,9 @@ RICH = {
     "accumulate": 2,
     "ema": 0.9,
     "subword_sampling": {"alpha": 0.3},
+    "source_dropout": 0.1,
+    "r_drop": 2.0,
+    "optimizer": {"kind": "muon"},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
     "validate_every": 3,
     "patience": 3,

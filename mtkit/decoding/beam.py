@@ -1,6 +1,7 @@
 """Beam search: for each sentence the K hypotheses y with the highest log P(y) / |y|^alpha.
 
-End of sentence counts in P but not in |y| (an empty y counts as one symbol). A sentence stops once
+P is among the symbols that may follow: never PAD or BOS, nor the end before `min_length`. The end
+counts in P but not in |y| (an empty y counts as one symbol). A sentence stops once
 K hypotheses have finished (patience 1, as in CTranslate2); at `max_length` the K best stand as they
 are. Finished hypotheses live in a pool of their own, where scores are normalised; those of live
 ones are sums. Invariants: beam 1 is greedy; a beam as wide as the search space finds its optimum.
@@ -87,12 +88,11 @@ def allowed_log_probs(
     Float32 logits are overwritten: here a second block of memory would cost more than the softmax.
     """
     logits = logits.float()
-    log_probs = torch.log_softmax(logits, dim=-1, out=logits)
-    log_probs[:, PAD] = NEVER
-    log_probs[:, BOS] = NEVER
+    logits[:, PAD] = NEVER
+    logits[:, BOS] = NEVER
     if length < settings.min_length:
-        log_probs[:, EOS] = NEVER
-    return log_probs
+        logits[:, EOS] = NEVER
+    return torch.log_softmax(logits, dim=-1, out=logits)
 
 
 def in_order(parts: list[tuple[Tensor, Hypotheses]]) -> Hypotheses:

@@ -132,6 +132,7 @@ def _generation(decoding: DecodingSettings) -> dict[str, Any]:
         "min_new_tokens": decoding.min_length,
         "max_length": decoding.max_length + 1,  # BOS counts
         "suppress_tokens": [PAD, BOS],
+        "renormalize_logits": True,  # P is among what may follow
     }
 
 

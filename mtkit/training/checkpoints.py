@@ -183,13 +183,13 @@ def _restore(state: TrainState, folder: Path) -> None:
     state.window = Window(**numbers["window"])
     state.validations = [Validation(**validation) for validation in numbers["validations"]]
     states: dict[int, dict[str, Tensor]] = {}
-    parameters = list(state.model.parameters())
+    groups = state.optimizer.state_dict()["param_groups"]
+    parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
     for key, value in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
         index, name = key.split(".", 1)
         if value.shape not in ((), parameters[int(index)].shape):  # else its kernel reads beyond it
             raise ValueError(f"{key} has shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[name] = value
-    groups = state.optimizer.state_dict()["param_groups"]
     state.optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 

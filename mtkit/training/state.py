@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config import Adam, Config, Optimizer, TrainingSettings
+from mtkit.config import Config, Muon, Optimizer, Sgd, TrainingSettings
 from mtkit.models import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.history import Validation
 from mtkit.training.loss import Objective
+from mtkit.training.muon import build_muon
 from mtkit.training.precision import autocast
 from mtkit.training.r_drop import RDrop
 
@@ -97,7 +98,9 @@ def build_objective(model: TranslationModel, settings: TrainingSettings) -> Obje
 def build_optimizer(model: TranslationModel, settings: Optimizer) -> torch.optim.Optimizer:
     """The learning rate is set before every update, from the schedule."""
     parameters = list(model.parameters())
-    if not isinstance(settings, Adam):
+    if isinstance(settings, Muon):
+        return build_muon(model, settings)
+    if isinstance(settings, Sgd):
         return torch.optim.SGD(
             parameters, lr=0.0, momentum=settings.momentum, weight_decay=settings.weight_decay
         )

@@ -1,14 +1,12 @@
 """CTranslate2, the fastest engine on CPUs: for Transformers, where it finds what our search finds.
 
 Both search alike: 2K candidates a step, a sentence stops at K finished hypotheses, those of
-`max_length` stand as they are. Three differences remain, measured with 4.8.5:
+`max_length` stand as they are, what may not follow is left out before the softmax. Two differences
+remain, measured with 4.8.5:
 
 - It counts end of sentence in |y|. So K hypotheses are asked for and ranked anew by our score.
   Where more than K have finished it keeps the K best by its own, which may change the tail of the
   list; the best can be lost only among very short ones, by a model that is sure of none.
-- It forbids symbols before the softmax, ours does after. For PAD and BOS, which a trained model
-  never expects, that is nothing: log P differs by their probability. For EOS below `min_length` it
-  is not, and such searches are left to PyTorch.
 - With a length penalty of 0 it stops elsewhere; not with one that is next to 0.
 """
 
@@ -75,7 +73,7 @@ class CTranslate2Engine(Engine):
             suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
             max_input_length=0,
             max_decoding_length=settings.max_length,
-            min_decoding_length=0,
+            min_decoding_length=settings.min_length,
             return_scores=True,
         )
         return lambda: [self._ranked(result.result(), search) for result in results]
@@ -120,8 +118,6 @@ def obstacle_in(search: Search) -> str | None:
         return "--sample: in CTranslate2 a line's samples depend on the lines around it"
     if search.attention:
         return "--alignments: CTranslate2 does not give attention to every hypothesis"
-    if search.settings.min_length:
-        return "min_length: CTranslate2 would change the scores"
     if search.settings.max_length >= POSITIONS[-1]:
         return f"max_length: {search.settings.max_length}: CTranslate2 takes {POSITIONS[-1] - 1}"
     return None
