@@ -33,7 +33,7 @@ def in_windows(engine: PyTorchEngine, size: int, search: Search) -> list[list[Hy
     return [
         found
         for window in windows
-        for found in engine.submit({key: SENTENCES[key] for key in window}, search)()
+        for found in engine.submit({key: SENTENCES[key] for key in window}, search).wait()
     ]
 
 

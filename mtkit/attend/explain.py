@@ -88,7 +88,7 @@ def _pairs(
     }
     if targets is None:
         sentences: dict[Key, list[int]] = {(line,): [*ids, EOS] for line, ids in read.items()}
-        found = engine.submit(sentences, Search(settings))()
+        found = engine.submit(sentences, Search(settings)).wait()
         written = [ranked[0].tokens for ranked in found]
     else:
         written = tokenizer.encode_target([targets[line] for line in read])

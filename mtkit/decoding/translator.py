@@ -7,10 +7,9 @@ becomes an empty line without any model.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 from mtkit.config import DecodingSettings, SamplingSettings
 from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.engines import EngineOptions, load_engine
-from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search
 from mtkit.decoding.model import open_model
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
@@ -51,6 +50,27 @@ class Translation:
         from mtkit.alignment import Alignment
 
         return Alignment(self.blocks)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Lines whose translations are being made."""
+
+    lines: Sequence[str]
+    first: int
+    """Number of the first line."""
+    parts: dict[Key, list[int]]
+    pending: Pending
+
+
+@contextmanager
+def _cancelling(begun: Iterable[_Window]) -> Iterator[None]:
+    """Whatever ends the block, of what is left in `begun` no more is begun."""
+    try:
+        yield
+    finally:
+        for window in begun:
+            window.pending.cancel()
 
 
 class Translator:
@@ -112,41 +132,30 @@ class Translator:
         if sampling is None and n_best > self.settings.beam:
             raise UserError(f"n_best: {n_best} of a beam of {self.settings.beam}: raise the beam")
         search = Search(self.settings, n_best, sampling, alignments)
-        begun: deque[Callable[[], list[Translation]]] = deque()
-        with closing(Ahead(windows)) as coming:
+        begun: deque[_Window] = deque()
+        with closing(Ahead(windows)) as coming, _cancelling(begun):
             for lines in coming:
-                begun.append(self._begin(lines, first, search))
+                parts = self._parts(lines, first)
+                begun.append(_Window(lines, first, parts, self.engine.submit(parts, search)))
                 first += len(lines)
                 if len(begun) > 1:
-                    yield begun.popleft()()
+                    yield self._first_of(begun, search)
                 while begun and not coming.is_soon():  # nobody waits for lines that may never come
-                    yield begun.popleft()()
+                    yield self._first_of(begun, search)
             while begun:
-                yield begun.popleft()()
+                yield self._first_of(begun, search)
 
-    def _begin(
-        self, lines: Sequence[str], first: int, search: Search
-    ) -> Callable[[], list[Translation]]:
-        """What waits for the translations of a window."""
-        parts = self._parts(lines, first)
-        wait = self.engine.submit(parts, search)
-        return partial(self._finished, lines, first, parts, wait, search)
-
-    def _finished(
-        self,
-        lines: Sequence[str],
-        first: int,
-        parts: dict[Key, list[int]],
-        wait: Found,
-        search: Search,
-    ) -> list[Translation]:
-        words = self._words(lines, first, parts) if search.attention else {}
-        of_line: list[list[list[Translation]]] = [[] for _ in lines]
-        for key, hypotheses in zip(parts, wait(), strict=True):
-            of_line[key[0] - first].append(self._texts(hypotheses, words.get(key, [])))
+    def _first_of(self, begun: deque[_Window], search: Search) -> list[Translation]:
+        """The translations of the first window, which is done with then."""
+        window = begun[0]
+        words = self._words(window) if search.attention else {}
+        of_line: list[list[list[Translation]]] = [[] for _ in window.lines]
+        for key, hypotheses in zip(window.parts, window.pending.wait(), strict=True):
+            of_line[key[0] - window.first].append(self._texts(hypotheses, words.get(key, [])))
+        begun.popleft()
         return [
             self._whole(of_parts, search.count, is_cut=len(line) > LONGEST)
-            for line, of_parts in zip(lines, of_line, strict=True)
+            for line, of_parts in zip(window.lines, of_line, strict=True)
         ]
 
     def _parts(self, lines: Sequence[str], first: int) -> dict[Key, list[int]]:
@@ -168,17 +177,15 @@ class Translator:
     def _cut(self, line: str) -> list[str]:
         return split_line(line, lambda text: self._fits(self.tokenizer.encode_source([text])[0]))
 
-    def _words(
-        self, lines: Sequence[str], first: int, parts: dict[Key, list[int]]
-    ) -> dict[Key, list[int]]:
+    def _words(self, window: _Window) -> dict[Key, list[int]]:
         """The number of the word, in its line, that each subword of a part belongs to."""
         from mtkit.decoding.aligning import source_words
 
         words: dict[Key, list[int]] = {}
-        for number, keys in groupby(parts, key=lambda key: key[0]):
-            line = lines[number - first][:LONGEST]
+        for number, keys in groupby(window.parts, key=lambda key: key[0]):
+            line = window.lines[number - window.first][:LONGEST]
             numbers = iter(source_words(self.tokenizer, line, self._cut(line)))
-            words |= {key: list(islice(numbers, len(parts[key]) - 1)) for key in keys}
+            words |= {key: list(islice(numbers, len(window.parts[key]) - 1)) for key in keys}
         return words
 
     def _fits(self, ids: list[int]) -> bool:

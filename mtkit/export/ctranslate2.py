@@ -9,7 +9,7 @@ from mtkit.artifacts import Artifact
 from mtkit.decoding import Translator
 from mtkit.decoding.engines import run_converted
 from mtkit.decoding.engines.cache import LOSS, cached, convert_to, is_close, type_of
-from mtkit.decoding.engines.ctranslate2 import obstacle
+from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.errors import UserError
 from mtkit.export.check import check_export
@@ -28,7 +28,7 @@ def to_ctranslate2(
     `translate` goes by it from then on. Raises UserError for a model that CTranslate2 cannot run.
     """
     opened = open_model(model)
-    if reason := obstacle(opened.config.model):
+    if reason := outdated() or obstacle(opened.config.model):
         raise UserError(reason)
     if output is not None and output.exists():
         raise UserError(f"{output}: is there already: name a new folder with -o")

@@ -41,11 +41,14 @@ def load_engine(opened: OpenedModel, options: EngineOptions) -> Engine:
         case "torch":
             return _pytorch(opened, options)
         case "ctranslate2":
-            if reason := _obstacle(opened, options):
+            if reason := _outdated() or _obstacle(opened, options):
                 raise UserError(f"{reason}: use --engine torch")
             return _ctranslate2(opened, options)
         case "auto":
             if _obstacle(opened, options):
+                return _pytorch(opened, options)
+            if reason := _outdated():
+                warn(f"{reason}: the slower engine torch has to do")
                 return _pytorch(opened, options)
             try:
                 return _ctranslate2(opened, options)
@@ -57,11 +60,21 @@ def load_engine(opened: OpenedModel, options: EngineOptions) -> Engine:
 
 def _obstacle(opened: OpenedModel, options: EngineOptions) -> str | None:
     """Why CTranslate2 cannot do it, or None."""
-    from mtkit.decoding.engines.ctranslate2 import obstacle, obstacle_in
+    from mtkit.decoding.engines.ctranslate2 import obstacle, obstacle_in, obstacle_on, pick_device
 
     if options.device == "mps":
         return "device: CTranslate2 knows cpu and cuda"
-    return obstacle(opened.config.model) or obstacle_in(Search(opened.config.decoding))
+    return (
+        obstacle(opened.config.model)
+        or obstacle_in(Search(opened.config.decoding))
+        or obstacle_on(pick_device(options.device), options.compute_type)
+    )
+
+
+def _outdated() -> str | None:
+    from mtkit.decoding.engines.ctranslate2 import outdated
+
+    return outdated()
 
 
 def _pytorch(opened: OpenedModel, options: EngineOptions) -> PyTorchEngine:
@@ -80,13 +93,12 @@ def _pytorch(opened: OpenedModel, options: EngineOptions) -> PyTorchEngine:
 
 def _ctranslate2(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
     from mtkit.decoding.engines.cache import cached, type_of
-    from mtkit.decoding.engines.ctranslate2 import check_type, pick_device
+    from mtkit.decoding.engines.ctranslate2 import pick_device
 
     device = pick_device(options.device)
     wanted = options.compute_type
     if wanted == "auto" and device != "cpu":
         wanted = "float32"  # what was measured is int8 on a CPU
-    check_type(wanted, device)
     model = cached(opened, wanted)
     return run_converted(model.path, opened, type_of(model), replace(options, device=device))
 
@@ -98,9 +110,10 @@ def run_converted(
     options: EngineOptions = EngineOptions(device="cpu"),
 ) -> CTranslate2Engine:
     """The engine of a model that is converted already; of `options` device and threads count."""
-    from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, check_type
+    from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_on
 
-    check_type(compute_type, options.device)
+    if reason := obstacle_on(options.device, compute_type):
+        raise UserError(reason)
     workers, threads = _share_cores(options)
     return CTranslate2Engine(
         folder,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mtkit.config import DecodingSettings, SamplingSettings
 
@@ -44,8 +44,15 @@ class Search:
     """Whether hypotheses carry theirs."""
 
 
-Found = Callable[[], list[list[Hypothesis]]]
-"""Waits for what was submitted: for each sentence `count` hypotheses."""
+@runtime_checkable
+class Pending(Protocol):
+    """What was submitted to an engine."""
+
+    def wait(self) -> list[list[Hypothesis]]:
+        """For each sentence `count` hypotheses, once they are there."""
+
+    def cancel(self) -> None:
+        """Nobody will wait: what has not begun never does."""
 
 
 class Engine(ABC):
@@ -55,10 +62,25 @@ class Engine(ABC):
     """The library and its type of numbers: what another run needs for the same outputs."""
 
     @abstractmethod
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
         """Begins with any number of sentences, none empty, each with its EOS.
 
         How they are divided into batches is up to the engine; the answers do not depend on it.
 
         Raises UserError for what this engine cannot do.
         """
+
+
+def in_batches(sentences: Mapping[Key, list[int]], most: int) -> Iterator[list[Key]]:
+    """Sentences of like length: as many as `most` tokens have room for, padding included.
+
+    The longest come first, so that searches side by side end at about the same time.
+    """
+    batch: list[Key] = []
+    for key in sorted(sentences, key=lambda key: -len(sentences[key])):
+        if batch and (len(batch) + 1) * len(sentences[batch[0]]) > most:
+            yield batch
+            batch = []
+        batch.append(key)
+    if batch:
+        yield batch

@@ -13,13 +13,16 @@ remain, measured with 4.8.5:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import ctranslate2
 
 from mtkit.config import DecodingSettings, ModelConfig, ModelSettings, TransformerSettings
-from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
@@ -27,12 +30,18 @@ from mtkit.tokenizer.codec import Tokenizer
 BATCH_TOKENS = 512
 """Source tokens of a batch: larger ones are slower, on one thread, than several small ones."""
 LEAST_PENALTY = 1e-6
+NEEDED = (4, 8, 5)
+"""The version whose search was compared with ours."""
 POSITIONS = (1024, 8192)
 """Lengths of the table of positions that a converted model has."""
 
 
 class CTranslate2Engine(Engine):
-    """Searches in threads of its own from the moment of `submit`, several batches side by side."""
+    """Searches in threads of its own from the moment of `submit`, several batches side by side.
+
+    The library holds no more than the batches that are searched and the next: what it has taken it
+    brings to its end, and nobody could stop it.
+    """
 
     def __init__(
         self,
@@ -54,19 +63,26 @@ class CTranslate2Engine(Engine):
             intra_threads=threads,
             max_queued_batches=-1,
         )
+        self._callers = ThreadPoolExecutor(2 * workers)  # so that there is always a next batch
         self._source = tokenizer.source_pieces(list(range(tokenizer.source_vocab)))
         self._target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
         if reason := obstacle_in(search):
             raise UserError(f"{reason}: load the model with the engine torch")
+        most = min(search.settings.batch_tokens, BATCH_TOKENS)
+        batches = list(in_batches(sentences, most))
+        begun = [
+            self._callers.submit(self._search, [sentences[key] for key in keys], search)
+            for keys in batches
+        ]
+        return _Begun(list(sentences), batches, begun)
+
+    def _search(self, sentences: list[list[int]], search: Search) -> list[list[Hypothesis]]:
         settings = search.settings
         results = self._translator.translate_batch(
-            [[self._source[i] for i in ids[:-1]] for ids in sentences.values()],
-            asynchronous=True,
-            max_batch_size=min(settings.batch_tokens, BATCH_TOKENS),
-            batch_type="tokens",
+            [[self._source[i] for i in ids[:-1]] for ids in sentences],
             beam_size=settings.beam,
             num_hypotheses=settings.beam,
             length_penalty=max(settings.length_penalty, LEAST_PENALTY),
@@ -76,7 +92,7 @@ class CTranslate2Engine(Engine):
             min_decoding_length=settings.min_length,
             return_scores=True,
         )
-        return lambda: [self._ranked(result.result(), search) for result in results]
+        return [self._ranked(result, search) for result in results]
 
     def _ranked(self, found: ctranslate2.TranslationResult, search: Search) -> list[Hypothesis]:
         settings, pieces = search.settings, found.hypotheses
@@ -95,6 +111,25 @@ class CTranslate2Engine(Engine):
         ]
         missing = search.count - len(ranked)  # a small vocabulary has fewer
         return ranked + [Hypothesis([], -math.inf, False)] * missing
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """Batches that are searched, or will be."""
+
+    sentences: list[Key]
+    batches: list[list[Key]]
+    futures: list[Future[list[list[Hypothesis]]]]
+
+    def wait(self) -> list[list[Hypothesis]]:
+        found: dict[Key, list[Hypothesis]] = {}
+        for keys, future in zip(self.batches, self.futures, strict=True):
+            found |= zip(keys, future.result(), strict=True)
+        return [found[key] for key in self.sentences]
+
+    def cancel(self) -> None:
+        for future in self.futures:
+            future.cancel()
 
 
 def _rescaled(score: float, length: int, settings: DecodingSettings) -> float:
@@ -133,13 +168,21 @@ def pick_device(name: str) -> str:
     return name
 
 
-def check_type(compute_type: str, device: str) -> None:
-    """Raises UserError where the processor has no fast operations for it; auto always goes."""
+def obstacle_on(device: str, compute_type: str) -> str | None:
+    """Why a processor has no fast operations for the type, or None; auto always goes."""
     there = sorted(ctranslate2.get_supported_compute_types(device))
-    if compute_type not in ("auto", *there):
-        raise UserError(
-            f"compute type: {compute_type}: CTranslate2 has {', '.join(there)} on this {device}"
-        )
+    if compute_type in ("auto", *there):
+        return None
+    return f"compute type: {compute_type}: CTranslate2 has {', '.join(there)} on this {device}"
+
+
+def outdated() -> str | None:
+    """Says which version of the library our models need, where an older one is installed."""
+    installed = ctranslate2.__version__
+    if tuple(int(number) for number in re.findall(r"\d+", installed)[:3]) >= NEEDED:
+        return None
+    needed = ".".join(map(str, NEEDED))
+    return f"CTranslate2 {installed} is installed, and the model needs {needed} or newer"
 
 
 def positions(config: ModelConfig) -> int:

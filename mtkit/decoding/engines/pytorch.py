@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,14 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Hypotheses, beam_search
-from mtkit.decoding.engines.base import Engine, Found, Hypothesis, Key, Search
+from mtkit.decoding.engines.base import (
+    Engine,
+    Hypothesis,
+    Key,
+    Pending,
+    Search,
+    in_batches,
+)
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import sample
@@ -60,16 +67,16 @@ class PyTorchEngine(Engine):
         model = load_weights_of(opened).to(pick_device(device), COMPUTE_TYPES[compute_type])
         return cls(model.eval(), workers)
 
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Found:
+    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
         if search.attention:
             check_attention(self.model)
-        return lambda: self._search(sentences, search)
+        return _Postponed(partial(self._search, sentences, search))
 
     def _search(self, sentences: Mapping[Key, list[int]], search: Search) -> list[list[Hypothesis]]:
         on_device = torch.get_num_threads() if self._device.type == "cpu" else 1
         workers = self.workers or on_device
         share = -(-sum(map(len, sentences.values())) // workers)
-        batches = list(_batches(sentences, min(search.settings.batch_tokens, share)))
+        batches = list(in_batches(sentences, min(search.settings.batch_tokens, share)))
 
         def of_batch(keys: list[Key]) -> list[list[Hypothesis]]:
             return self._search_batch(keys, _padded([sentences[key] for key in keys]), search)
@@ -116,27 +123,25 @@ class PyTorchEngine(Engine):
         ]
 
 
+@dataclass(frozen=True)
+class _Postponed:
+    """A search that begins when it is waited for."""
+
+    search: Callable[[], list[list[Hypothesis]]]
+
+    def wait(self) -> list[list[Hypothesis]]:
+        return self.search()
+
+    def cancel(self) -> None:
+        """It never began."""
+
+
 def load_weights_of(opened: OpenedModel) -> TranslationModel:
     """The model with its weights, on the CPU; UserError for those of another or a broken one."""
     config = opened.config
     return load_model_of(
         lambda: build_model(config.model, config.source_vocab, config.target_vocab), opened.weights
     )
-
-
-def _batches(sentences: Mapping[Key, list[int]], most: int) -> Iterator[list[Key]]:
-    """Sentences of like length: as many as `most` tokens have room for, padding included.
-
-    The longest come first, so that searches side by side end at about the same time.
-    """
-    batch: list[Key] = []
-    for key in sorted(sentences, key=lambda key: -len(sentences[key])):
-        if batch and (len(batch) + 1) * len(sentences[batch[0]]) > most:
-            yield batch
-            batch = []
-        batch.append(key)
-    if batch:
-        yield batch
 
 
 def _padded(ids: list[list[int]]) -> torch.Tensor:
