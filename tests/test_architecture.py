@@ -65,7 +65,8 @@ MAY_IMPORT = {
 """Part of the package → parts it may import; "" is `mtkit` itself."""
 
 QUICK = ["__init__", "artifacts", "complaints", "config", "configfile", "report"]
-QUICK += ["cli/__init__", "cli/commands", "cli/options", "info/__init__", "info/describe"]
+QUICK += ["cli/__init__", "cli/bench", "cli/commands", "cli/options"]
+QUICK += ["info/__init__", "info/describe"]
 QUICK += ["plots/__init__", "plots/picture"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 

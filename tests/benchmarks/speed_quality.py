@@ -1,0 +1,126 @@
+"""What quality costs in speed: BLEU against sentences per second, as a table and a picture.
+
+    python tests/benchmarks/speed_quality.py --source test2016.en --reference test2016.de \\
+        --plot speed.png 4+4=runs/multi30k-en-de 6+1=runs/deep
+
+Every model is translated with by PyTorch and CTranslate2, in float32 and their faster type, with
+beams of 5, 2 and 1; each way is measured in a process of its own, when all is warm. BLEU is cased,
+13a.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+
+from mtkit.bench.translate import ENGINES
+from mtkit.bench.translation_rate import Way, measure_rate
+from mtkit.plots import figure, save
+from mtkit.plots.picture import COLOURS
+from mtkit.scoring import corpus_bleu
+from mtkit.table import table
+
+BEAMS = (5, 2, 1)
+MARKERS = "osD^v"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One way with one model."""
+
+    model: str
+    engine: str
+    beam: int
+    sentences_per_second: float
+    bleu: float
+
+
+def main() -> None:
+    options = _options()
+    source, reference = (_lines(path) for path in (options.source, options.reference))
+    points = []
+    for named in options.models:
+        name, path = named.split("=", 1)
+        for engine, types in ENGINES.items():
+            for compute_type in types:
+                for beam in BEAMS:
+                    way = Way(path, engine, compute_type, "cpu", beam)
+                    speed, bleu = _apart(way, source, reference, options)
+                    points.append(Point(name, f"{engine} {compute_type}", beam, speed, bleu))
+                    print(json.dumps(asdict(points[-1])), flush=True)
+    print(_text(points))
+    if options.plot is not None:
+        _draw(points, options.plot)
+
+
+def _apart(
+    way: Way, source: list[str], reference: list[str], options: argparse.Namespace
+) -> tuple[float, float]:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        given = (way, source, reference, options.language, options.seconds)
+        return process.submit(_measure, *given).result()
+
+
+def _measure(
+    way: Way, source: list[str], reference: list[str], language: str, seconds: float
+) -> tuple[float, float]:
+    bleu = corpus_bleu(way.load().translate(source), reference, language)
+    return round(measure_rate(way, source, seconds).sentences_per_second, 1), round(bleu, 2)
+
+
+def _text(points: Sequence[Point]) -> str:
+    header = ["model", "engine", "beam", "sentences/s", "BLEU"]
+    rows = [[str(value) for value in asdict(point).values()] for point in points]
+    return "\n".join(table([header, *rows]))
+
+
+def _draw(points: Sequence[Point], path: Path) -> None:
+    """A curve for each engine of each model: along it the beam narrows."""
+    drawn, (axes,) = figure(width=8.4, height=4.4)
+    engines = sorted({point.engine for point in points})
+    names = list(dict.fromkeys(point.model for point in points))
+    for (name, engine), curve in groupby(points, key=lambda point: (point.model, point.engine)):
+        along = list(curve)
+        axes.plot(
+            [point.sentences_per_second for point in along],
+            [point.bleu for point in along],
+            color=COLOURS[engines.index(engine)],
+            linestyle=("-", "--", ":")[names.index(name) % 3],
+            marker=MARKERS[names.index(name) % len(MARKERS)],
+            label=f"{name}, {engine}",
+            alpha=0.9,
+        )
+        for point in along:
+            place = (point.sentences_per_second, point.bleu)
+            axes.annotate(str(point.beam), place, (4, 4), textcoords="offset points", fontsize=7)
+    ticks = [25 * 2**power for power in range(7)]
+    axes.set(xscale="log", xlabel="sentences per second (numbers: the beam)", ylabel="BLEU")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    save(drawn, path)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", metavar="NAME=MODEL")
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--language", default="de")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--plot", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
