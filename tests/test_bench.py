@@ -44,7 +44,7 @@ from mtkit.configfile import dump_config
 from mtkit.decoding import Translator
 from mtkit.models import build_model
 from mtkit.symbols import EOS, PAD
-from mtkit.training.loss import Objective
+from mtkit.training.objective import Objective
 from tasks import tiny_config, write_reversal_task
 
 Capture = pytest.CaptureFixture[str]

@@ -23,7 +23,8 @@ from mtkit.terms import Batch
 from mtkit.training import memory, train
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.distributed import ALONE
-from mtkit.training.loss import Loss, Objective
+from mtkit.training.loss import Loss
+from mtkit.training.objective import Objective
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, train_step
 

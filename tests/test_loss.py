@@ -11,7 +11,8 @@ from torch import Tensor
 
 from mtkit.models import build_model
 from mtkit.symbols import EOS, PAD
-from mtkit.training.loss import CHUNK, Objective, projected_cross_entropy
+from mtkit.training.loss import CHUNK, projected_cross_entropy
+from mtkit.training.objective import Objective
 from mtkit.training.precision import autocast
 from tasks import tiny_config
 

@@ -11,15 +11,9 @@ from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.config import TrainingSettings
 from mtkit.models.layers import Dropout
 from mtkit.symbols import EOS, PAD, UNK
-from mtkit.training.loss import (
-    CHUNK,
-    Objective,
-    TokenDropout,
-    projected_cross_entropy,
-    projected_loss,
-)
-from mtkit.training.r_drop import Agreement, RDrop
-from mtkit.training.state import build_objective
+from mtkit.training.loss import CHUNK, projected_cross_entropy, projected_loss
+from mtkit.training.objective import Objective, RDrop, TokenDropout, build_objective
+from mtkit.training.r_drop import Agreement
 
 SMOOTHING, ALPHA = 0.1, 3.0
 

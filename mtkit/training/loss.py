@@ -18,11 +18,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from mtkit.models import TranslationModel
-from mtkit.symbols import EOS, PAD, UNK
-from mtkit.terms import SourceIds
+from mtkit.symbols import PAD
 
 CHUNK = 1024
 """Tokens whose logits exist at once: large enough for the matrix products."""
@@ -38,52 +36,6 @@ class Loss:
     """What is minimised."""
     nll: Float[Tensor, ""]
     """The negative log-likelihood, for perplexity; carries no gradient."""
-
-
-class Objective(nn.Module):
-    """What is minimised, as a function of a batch: a model with its loss on top."""
-
-    def __init__(
-        self, model: TranslationModel, smoothing: float, token_dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.smoothing = smoothing
-        self.token_dropout = TokenDropout(token_dropout)
-
-    def forward(
-        self,
-        source: SourceIds,
-        target_input: Int[Tensor, "B T"],
-        target_output: Int[Tensor, "B T"],
-    ) -> Loss:
-        factors = self.output_factors(source, target_input)
-        return projected_cross_entropy(*factors, target_output, self.smoothing)
-
-    def output_factors(
-        self, source: SourceIds, target_input: Int[Tensor, "B T"]
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "V D"]]:
-        """The matrices whose product are the logits, with dropout of all kinds."""
-        hidden = self.model(self.token_dropout(source), source != PAD, target_input)
-        return self.model.output_factors(hidden)
-
-
-class TokenDropout(nn.Module):
-    """In training, each word piece becomes UNK with probability p (Gal and Ghahramani 2016).
-
-    So that the model learns to make out a word from those around it; Sennrich and Zhang 2019 found
-    that it helps where there is little data. The end of the sentence and padding stay.
-    """
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, ids: SourceIds) -> SourceIds:
-        if not self.training or self.p == 0:
-            return ids
-        dropped = torch.rand(ids.shape, device=ids.device) < self.p
-        return ids.masked_fill(dropped & (ids != PAD) & (ids != EOS), UNK)
 
 
 def projected_cross_entropy(

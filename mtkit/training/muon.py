@@ -60,9 +60,9 @@ class MuonAndAdam(torch.optim.Optimizer):
 
 
 def build_muon(model: TranslationModel, settings: Muon) -> MuonAndAdam:
-    """Muon for all matrices but embeddings and the output projection, which are tables of words."""
-    tables = (model.output_weight, model.source_embedding.weight, model.target_embedding.weight)
-    words = {id(table) for table in tables}
-    matrices = [p for p in model.parameters() if p.dim() == 2 and id(p) not in words]
-    between = {id(matrix) for matrix in matrices}
-    return MuonAndAdam(matrices, [p for p in model.parameters() if id(p) not in between], settings)
+    """Muon for the matrices of layers; not for tables of words or positions, nor for the output."""
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
+    weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
+    matrices = [weight for weight in weights if weight is not model.output_weight]
+    chosen = {id(matrix) for matrix in matrices}
+    return MuonAndAdam(matrices, [p for p in model.parameters() if id(p) not in chosen], settings)

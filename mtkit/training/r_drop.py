@@ -1,4 +1,4 @@
-"""R-Drop: two passes over a batch, with different dropout, are to predict the same.
+"""The row loss of R-Drop: two passes over a batch, with different dropout, are to predict the same.
 
 Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equation 4, here half of it,
 so that losses compare with those of training without it: with p and q of the two passes,
@@ -17,29 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.models import TranslationModel
-from mtkit.terms import SourceIds
-from mtkit.training.loss import Loss, Objective, projected_loss, softmax_, subtract_gold_
-
-
-class RDrop(Objective):
-    """The mean loss of two passes, and how far they are apart."""
-
-    def __init__(
-        self, model: TranslationModel, smoothing: float, token_dropout: float, alpha: float
-    ) -> None:
-        super().__init__(model, smoothing, token_dropout)
-        self.agreement = Agreement(alpha)
-
-    def forward(
-        self,
-        source: SourceIds,
-        target_input: Int[Tensor, "B T"],
-        target_output: Int[Tensor, "B T"],
-    ) -> Loss:
-        hidden, weight = self.output_factors(source.repeat(2, 1), target_input.repeat(2, 1))
-        passes = hidden.unflatten(0, (2, -1))  # (2, B, T, D)
-        return projected_loss(passes, weight, target_output, self.smoothing, self.agreement)
+from mtkit.training.loss import softmax_, subtract_gold_
 
 
 @dataclass(frozen=True)

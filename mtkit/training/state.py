@@ -13,15 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config import Config, Muon, Optimizer, Sgd, TrainingSettings
+from mtkit.config import Config, Muon, Optimizer, Sgd
 from mtkit.models import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.history import Validation
-from mtkit.training.loss import Objective
 from mtkit.training.muon import build_muon
+from mtkit.training.objective import build_objective
 from mtkit.training.precision import autocast
-from mtkit.training.r_drop import RDrop
 
 
 @dataclass
@@ -87,12 +86,6 @@ def new_state(
         0 if max_tokens == "auto" else max_tokens,
         average=copied_weights(model) if training.ema is not None else None,
     )
-
-
-def build_objective(model: TranslationModel, settings: TrainingSettings) -> Objective:
-    """The loss that the settings ask for, on top of `model`."""
-    shared = (model, settings.label_smoothing, settings.source_dropout)
-    return Objective(*shared) if settings.r_drop is None else RDrop(*shared, settings.r_drop)
 
 
 def build_optimizer(model: TranslationModel, settings: Optimizer) -> torch.optim.Optimizer:

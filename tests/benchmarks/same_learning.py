@@ -24,7 +24,8 @@ from mtkit.models.layers import Dropout
 from mtkit.symbols import PAD
 from mtkit.tokenizer import train_tokenizer
 from mtkit.training import train
-from mtkit.training.loss import Loss, Objective
+from mtkit.training.loss import Loss
+from mtkit.training.objective import Objective
 
 
 def plain_dropout(self: Dropout, x: Tensor) -> Tensor:
