@@ -28,6 +28,7 @@ from mtkit.table import table
 
 BEAMS = (5, 2, 1)
 MARKERS = "osD^v"
+TICKS = [12.5 * 2**power for power in range(12)]
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,10 @@ def _draw(points: Sequence[Point], path: Path) -> None:
         for point in along:
             place = (point.sentences_per_second, point.bleu)
             axes.annotate(str(point.beam), place, (4, 4), textcoords="offset points", fontsize=7)
-    ticks = [25 * 2**power for power in range(7)]
+    speeds = [point.sentences_per_second for point in points]
+    ticks = [tick for tick in TICKS if min(speeds) / 2 < tick < 2 * max(speeds)]
     axes.set(xscale="log", xlabel="sentences per second (numbers: the beam)", ylabel="BLEU")
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(drawn, path)
