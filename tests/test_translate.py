@@ -311,7 +311,9 @@ def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Pa
             target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
             with torch.inference_mode():
                 hidden = model_of(translator)(source, source != PAD, torch.tensor([target[:-1]]))
-                log_probs = model_of(translator).project(hidden)[0].log_softmax(-1)
+                logits = model_of(translator).project(hidden)[0]
+                logits[:, [PAD, BOS]] = -torch.inf  # never follow
+                log_probs = logits.log_softmax(-1)
             taken = [log_probs[t, symbol].item() for t, symbol in enumerate(target[1:])]
             total = sum(taken[:-1] if hypothesis.truncated else taken)
             assert hypothesis.score == pytest.approx(
