@@ -12,7 +12,7 @@ from mtkit.config import TrainingSettings
 from mtkit.models.layers import Dropout
 from mtkit.symbols import EOS, PAD, UNK
 from mtkit.training.loss import CHUNK, projected_cross_entropy, projected_loss
-from mtkit.training.objective import Objective, RDrop, TokenDropout, build_objective
+from mtkit.training.objective import Objective, TokenDropout, build_objective
 from mtkit.training.r_drop import Agreement
 
 SMOOTHING, ALPHA = 0.1, 3.0
@@ -62,7 +62,7 @@ def test_two_equal_passes_cost_what_one_does() -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_r_drop_compares_two_draws_of_dropout(name: str) -> None:
     model, source, target = make(name), sources([5, 3, 7]), targets(3, 6)
-    objective = RDrop(model, SMOOTHING, 0.0, ALPHA)
+    objective = Objective(model, SMOOTHING, 0.0, Agreement(ALPHA), passes=2)
     without = Objective(model, SMOOTHING)(source, target, target)
     torch.testing.assert_close(objective(source, target, target).smoothed, without.smoothed)
     torch.manual_seed(5)

@@ -1,10 +1,10 @@
 """Beam search: for each sentence the K hypotheses y with the highest log P(y) / |y|^alpha.
 
 P is among the symbols that may follow: never PAD or BOS, nor the end before `min_length`. The end
-counts in P but not in |y| (an empty y counts as one symbol). A sentence stops once
-K hypotheses have finished (patience 1, as in CTranslate2); at `max_length` the K best stand as they
-are. Finished hypotheses live in a pool of their own, where scores are normalised; those of live
-ones are sums. Invariants: beam 1 is greedy; a beam as wide as the search space finds its optimum.
+counts in P but not in |y| (an empty y counts as one symbol). A sentence stops once K hypotheses
+have finished (patience 1, as in CTranslate2); at `max_length` the K best stand as they are.
+Finished hypotheses live in a pool of their own, where scores are normalised; those of live ones are
+sums. Invariants: beam 1 is greedy; a beam as wide as the search space finds its optimum.
 """
 
 from __future__ import annotations

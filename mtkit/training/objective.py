@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from mtkit.config import TrainingSettings
 from mtkit.models import TranslationModel
 from mtkit.symbols import EOS, PAD, UNK
 from mtkit.terms import SourceIds
-from mtkit.training.loss import Loss, projected_cross_entropy, projected_loss
+from mtkit.training.loss import Loss, RowLoss, cross_entropy, projected_loss
 from mtkit.training.r_drop import Agreement
 
 
 def build_objective(model: TranslationModel, settings: TrainingSettings) -> Objective:
     """The loss that the settings ask for, on top of `model`."""
     shared = (model, settings.label_smoothing, settings.source_dropout)
-    return Objective(*shared) if settings.r_drop is None else RDrop(*shared, settings.r_drop)
+    if settings.r_drop is None:
+        return Objective(*shared)
+    return Objective(*shared, Agreement(settings.r_drop), passes=2)
 
 
 class Objective(nn.Module):
-    """Cross-entropy with label smoothing."""
+    """The mean of a row loss over passes with different dropout: plain cross-entropy has one."""
 
     def __init__(
-        self, model: TranslationModel, smoothing: float, token_dropout: float = 0.0
+        self,
+        model: TranslationModel,
+        smoothing: float,
+        token_dropout: float = 0.0,
+        row_loss: RowLoss = cross_entropy,
+        passes: int = 1,
     ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
         self.token_dropout = TokenDropout(token_dropout)
+        self.row_loss, self.passes = row_loss, passes
 
     def forward(
         self,
@@ -37,35 +45,11 @@ class Objective(nn.Module):
         target_input: Int[Tensor, "B T"],
         target_output: Int[Tensor, "B T"],
     ) -> Loss:
-        factors = self.output_factors(source, target_input)
-        return projected_cross_entropy(*factors, target_output, self.smoothing)
-
-    def output_factors(
-        self, source: SourceIds, target_input: Int[Tensor, "B T"]
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "V D"]]:
-        """The matrices whose product are the logits, with dropout of all kinds."""
+        source, target_input = source.repeat(self.passes, 1), target_input.repeat(self.passes, 1)
         hidden = self.model(self.token_dropout(source), source != PAD, target_input)
-        return self.model.output_factors(hidden)
-
-
-class RDrop(Objective):
-    """The mean loss of two passes, and how far they are apart."""
-
-    def __init__(
-        self, model: TranslationModel, smoothing: float, token_dropout: float, alpha: float
-    ) -> None:
-        super().__init__(model, smoothing, token_dropout)
-        self.agreement = Agreement(alpha)
-
-    def forward(
-        self,
-        source: SourceIds,
-        target_input: Int[Tensor, "B T"],
-        target_output: Int[Tensor, "B T"],
-    ) -> Loss:
-        hidden, weight = self.output_factors(source.repeat(2, 1), target_input.repeat(2, 1))
-        passes = hidden.unflatten(0, (2, -1))  # (2, B, T, D)
-        return projected_loss(passes, weight, target_output, self.smoothing, self.agreement)
+        hidden, weight = self.model.output_factors(hidden)
+        hidden = hidden.unflatten(0, (self.passes, -1))  # (P, B, T, D)
+        return projected_loss(hidden, weight, target_output, self.smoothing, self.row_loss)
 
 
 class TokenDropout(nn.Module):
