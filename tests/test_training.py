@@ -17,7 +17,7 @@ import torch
 
 from mtkit.artifacts import open_artifact
 from mtkit.batching import build_batches
-from mtkit.config import Config
+from mtkit.config import Config, Muon
 from mtkit.errors import Interrupted, UserError
 from mtkit.models import build_model
 from mtkit.models.weights import copied_weights
@@ -27,6 +27,7 @@ from mtkit.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training import segmentation, train
 from mtkit.training.history import Validation, is_stalled, rank
 from mtkit.training.journal import Journal
+from mtkit.training.muon import MuonAndAdam
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import train_step
 from mtkit.training.updates import seed_of
@@ -150,6 +151,26 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
             lengths = torch.linalg.svdvals(ours) / (rate * 0.2 * max(ours.shape) ** 0.5)
             assert lengths[0] < 1.5
             assert lengths[5] > 0.6
+
+
+def test_muon_moves_matrices_as_torchs_own_does() -> None:
+    shapes = [(8, 8), (16, 8), (8, 16), (8, 8)]
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in ours]
+    settings = Muon(momentum=0.9, weight_decay=0.1)
+    optimizer = MuonAndAdam(ours, [torch.nn.Parameter(torch.zeros(2))], settings)
+    optimizer.param_groups[0]["lr"] = 0.05
+    reference = torch.optim.Muon(
+        theirs, lr=0.05, weight_decay=0.1, momentum=0.9, adjust_lr_fn="match_rms_adamw"
+    )
+    for _ in range(4):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        optimizer.step()
+        reference.step()
+        for a, b in zip(ours, theirs, strict=True):  # both multiply in bfloat16
+            assert torch.allclose(a, b, atol=0.002)
 
 
 def comparable(run: Path) -> dict[str, Any]:

@@ -2,33 +2,34 @@
 
 Muon (Jordan et al. 2024) makes the update of a matrix orthogonal, so that no direction of it is
 learnt more slowly than another. Its step is scaled to be as large as Adam's (Liu et al. 2025,
-"Muon is Scalable for LLM Training", equation 4): both parts share one learning rate.
+"Muon is Scalable for LLM Training", equation 4): both parts share one learning rate. As
+torch.optim.Muon, but with the matrices of one shape taken together: small as those of a model for
+a small corpus are, one after the other they would not keep two threads busy.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from mtkit.config import Muon
 from mtkit.models import TranslationModel
 
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of the polynomial that orthogonalised() iterates: its slope at 0 is as large as it can be."""
+ITERATIONS = 5
+
 
 class MuonAndAdam(torch.optim.Optimizer):
-    """torch.optim.Muon and torch.optim.AdamW with one state: `matrices` first, then `others`."""
+    """Muon for `matrices`, torch.optim.AdamW for `others`; the state of both is in this one."""
 
     def __init__(
         self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
     ) -> None:
-        self._muon = torch.optim.Muon(
-            matrices,
-            lr=0.0,
-            weight_decay=settings.weight_decay,
-            momentum=settings.momentum,
-            adjust_lr_fn="match_rms_adamw",
-        )
         self._adam = torch.optim.AdamW(
             others,
             lr=0.0,
@@ -37,13 +38,39 @@ class MuonAndAdam(torch.optim.Optimizer):
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        super().__init__([*self._muon.param_groups, *self._adam.param_groups], {})
+        muon = {
+            "params": matrices,
+            "lr": 0.0,
+            "momentum": settings.momentum,
+            "weight_decay": settings.weight_decay,
+        }
+        super().__init__([muon, *self._adam.param_groups], {})
         self._share()
 
+    @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One update of both parts."""
-        self._muon.step()
         self._adam.step()
+        group = self.param_groups[0]
+        shapes = defaultdict(list)
+        for matrix in group["params"]:
+            if matrix.grad is not None:
+                shapes[matrix.shape].append(matrix)
+        for (rows, columns), matrices in shapes.items():
+            update = orthogonalised(self._momentum(matrices, group["momentum"]))
+            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+            step = group["lr"] * 0.2 * max(rows, columns) ** 0.5
+            torch._foreach_add_(matrices, update.to(matrices[0].dtype).unbind(), alpha=-step)
+
+    def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
+        """Nesterov's momentum: the average of gradients, after one more step towards the last."""
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        averages = [
+            self.state[matrix].setdefault("momentum_buffer", torch.zeros_like(matrix))
+            for matrix in matrices
+        ]
+        torch._foreach_lerp_(averages, gradients, 1 - decay)
+        return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As of any optimizer."""
@@ -51,12 +78,23 @@ class MuonAndAdam(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Lets the parts work on this optimizer's groups and moments."""
-        self._muon.state = self._adam.state = self.state
-        self._muon.param_groups, self._adam.param_groups = (
-            self.param_groups[:1],
-            self.param_groups[1:],
-        )
+        """Lets Adam work on this optimizer's groups and moments."""
+        self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
+
+
+def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
+    """Each matrix with singular values near 1, between 0.7 and 1.2, in place of its own; bfloat16.
+
+    Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024.
+    """
+    if matrices.shape[1] > matrices.shape[2]:
+        return orthogonalised(matrices.mT).mT
+    a, b, c = COEFFICIENTS
+    x = torch.nn.functional.normalize(matrices.flatten(1)).view(matrices.shape).bfloat16()
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x
 
 
 def build_muon(model: TranslationModel, settings: Muon) -> MuonAndAdam:
