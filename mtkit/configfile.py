@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 from pydantic import ValidationError
@@ -63,13 +64,16 @@ def dump_config(config: Config) -> str:
 def save_config(config: Config) -> None:
     """Writes the resolved settings to RUN/config.yaml; MtkitError where it cannot be written."""
     path = Path(config.run) / "config.yaml"
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # all ranks are here at once
     try:
         if path.is_file() and path.read_bytes() == dump_config(config).encode():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(dump_config(config), encoding="utf-8")
-        temporary.replace(path)
+        try:
+            temporary.write_text(dump_config(config), encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         reason = f"cannot write a run there ({error.strerror})"
         raise MtkitError(f"{config.run}: {reason}: choose another folder with --run") from None
