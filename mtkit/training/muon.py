@@ -65,10 +65,10 @@ class MuonAndAdam(torch.optim.Optimizer):
     def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
         """Nesterov's momentum: the average of gradients, after one more step towards the last."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
-        averages = [
-            self.state[matrix].setdefault("momentum_buffer", torch.zeros_like(matrix))
-            for matrix in matrices
-        ]
+        for matrix in matrices:
+            if "momentum_buffer" not in self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+        averages = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(averages, gradients, 1 - decay)
         return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 
@@ -83,7 +83,7 @@ class MuonAndAdam(torch.optim.Optimizer):
 
 
 def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
-    """Each matrix with singular values near 1, between 0.7 and 1.2, in place of its own; bfloat16.
+    """Each matrix with its singular values brought near 1, all but the smallest; bfloat16.
 
     Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024.
     """
