@@ -156,6 +156,9 @@ def test_merging_sums_over_the_source_and_averages_over_the_target() -> None:
     between = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], np.float32)
     np.testing.assert_allclose(merge(between, [0, 0], [0, 0, 1]), [[0.5, 0.5]], rtol=1e-6)
     np.testing.assert_allclose(merge(between, [0, 1], [0, 1, 1]), [[0.1, 0.9], [0.3, 0.7]], 1e-6)
+    heads = np.stack([between, between[::-1]])
+    each = np.stack([merge(head, [0, 1], [0, 1, 1]) for head in heads])
+    np.testing.assert_array_equal(merge(heads, [0, 1], [0, 1, 1]), each)
 
 
 # Links

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 
+from mtkit.alignment import merge
 from mtkit.attend.weights import HeatMap, Kind, all_weights
-from mtkit.attend.words import Segments, is_unknown, merge
+from mtkit.attend.words import Segments, is_unknown
 from mtkit.config import DecodingSettings
 from mtkit.decoding.beam import beam_search
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -83,11 +85,7 @@ class Reader:
         words = self.segments(self.tokenizer.target_pieces(written))
         said, writing = words.between([begin], []), words.between([], [end])
         sides = {"cross": (writing, heard), "encoder": (heard, heard), "decoder": (writing, said)}
-        return {
-            kind: HeatMap(queries.texts, keys.texts, merge(weights[kind], queries, keys))
-            for kind in weights
-            for queries, keys in [sides[kind]]
-        }
+        return {kind: _heat_map(weights[kind], *sides[kind]) for kind in weights}
 
     def _check(self, name: str, ids: list[int], pieces: list[str]) -> None:
         longest = self.settings.max_length
@@ -103,3 +101,10 @@ class Reader:
 
     def _row(self, ids: list[int]) -> torch.Tensor:
         return torch.tensor([ids], device=self.model.output_weight.device)
+
+
+def _heat_map(
+    weights: Float[torch.Tensor, "L H Q K"], queries: Segments, keys: Segments
+) -> HeatMap:
+    between = merge(weights.numpy(), queries.of_subword, keys.of_subword)
+    return HeatMap(queries.texts, keys.texts, torch.from_numpy(between))

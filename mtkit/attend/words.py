@@ -1,4 +1,4 @@
-"""Subwords to words, and the weights between subwords to weights between words.
+"""Subwords to words, as people see them.
 
 A subword that SentencePiece marks begins a word. Text without spaces has no marks: there every
 subword is a word, or a sentence would be one.
@@ -9,10 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, tensor
 
 from mtkit.decoding.splitting import UNSPACED
 
@@ -54,18 +50,6 @@ def as_words(pieces: Sequence[str]) -> Segments:
         words[-1].append(piece)
         of_subword.append(len(words) - 1)
     return Segments([printable(_text(word)) for word in words], of_subword)
-
-
-def merge(
-    weights: Float[Tensor, "L H Q K"], queries: Segments, keys: Segments
-) -> Float[Tensor, "L H J I"]:
-    """Weights between segments: the sum over a key's subwords, the mean over a query's.
-
-    So every row still sums to 1.
-    """
-    columns = F.one_hot(tensor(keys.of_subword)).to(weights)  # (K, I)
-    rows = F.one_hot(tensor(queries.of_subword)).to(weights)  # (Q, J)
-    return (rows / rows.sum(dim=0)).T @ weights @ columns
 
 
 def is_unknown(pieces: Sequence[str]) -> bool:
