@@ -316,11 +316,15 @@ def _check_json(value: Any, depth: int) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Writes what `read_json` reads, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
     """Writes atomically: readers see the old file or the new one, never half of one."""
     temporary = path.with_name(f".{path.name}.partial")
     with _named(path), temporary.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2, ensure_ascii=False, sort_keys=True)
-        file.write("\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

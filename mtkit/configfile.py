@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import yaml
 from pydantic import ValidationError
 
 from mtkit import report
+from mtkit.artifacts import write_text
 from mtkit.complaints import Key, Origin, dotted, explain, names
 from mtkit.config import Config, Settings
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")
 LARGEST = 10_000
@@ -62,21 +62,11 @@ def dump_config(config: Config) -> str:
 
 
 def save_config(config: Config) -> None:
-    """Writes the resolved settings to RUN/config.yaml; MtkitError where it cannot be written."""
-    path = Path(config.run) / "config.yaml"
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # all ranks are here at once
-    try:
-        if path.is_file() and path.read_bytes() == dump_config(config).encode():
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(dump_config(config), encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        reason = f"cannot write a run there ({error.strerror})"
-        raise MtkitError(f"{config.run}: {reason}: choose another folder with --run") from None
+    """Writes the resolved settings to RUN/config.yaml; the run must be locked.
+
+    So they are those that the run is made with, never those of a command that was refused.
+    """
+    write_text(Path(config.run) / "config.yaml", dump_config(config))
 
 
 def schema() -> str:

@@ -15,27 +15,46 @@ from datetime import datetime
 from pathlib import Path
 
 from mtkit.artifacts import read_json, write_json
-from mtkit.errors import UserError
+from mtkit.config import Config
+from mtkit.errors import MtkitError, UserError
 
 LOCK, OWNER = ".lock", ".owner.json"
+
+
+@contextmanager
+def at_work(config: Config) -> Iterator[None]:
+    """Around what a stage writes to `config.run`: locked, and the settings beside the results.
+
+    Raises what `locked` raises.
+    """
+    from mtkit.configfile import save_config  # which imports yaml: not for who only translates
+
+    with locked(Path(config.run)):
+        save_config(config)
+        yield
 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
     """Around all that writes to `run`, once per process: a lock within a lock is refused, too.
 
-    Raises UserError naming the process that is at work there, OSError where `run` is not writable.
+    Raises UserError naming the process that is at work there, MtkitError where `run` cannot be
+    written.
     """
     from filelock import FileLock, Timeout  # which imports asyncio: not for who only translates
 
-    run.mkdir(parents=True, exist_ok=True)
     lock = FileLock(run / LOCK)
     try:
+        run.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
         raise UserError(
             f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another "
             "folder with --run"
+        ) from None
+    except OSError as error:
+        raise MtkitError(
+            f"{run}: cannot write a run there ({error.strerror}): choose another folder with --run"
         ) from None
     try:
         write_json(run / OWNER, _myself())

@@ -9,11 +9,10 @@ from typing import Any
 from mtkit.artifacts import Artifact, create, find_current, open_artifact
 from mtkit.batching import build_batches
 from mtkit.config import Config, Corpus
-from mtkit.configfile import save_config
 from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.decoding import Translator
 from mtkit.errors import UserError
-from mtkit.lock import locked
+from mtkit.lock import at_work
 from mtkit.report import data, progress, say
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE
 from mtkit.scoring.metrics import evaluate
@@ -30,7 +29,6 @@ def run(config: Config) -> None:
 
     Raises what the stages raise.
     """
-    save_config(config)
     train_tokenizer(config)
     build_batches(config)
     model = train(config)
@@ -59,7 +57,7 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
     report: dict[str, Any] = {}
-    with locked(path.parent), create(path, "test", settings, inputs, report) as folder:
+    with at_work(config), create(path, "test", settings, inputs, report) as folder:
         hypotheses = list(_translate(translator, sources))
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -21,10 +21,10 @@ MAY_IMPORT = {
     "terms": {"symbols"},
     "report": set(),
     "artifacts": {"", "errors"},
-    "lock": {"artifacts", "errors"},
+    "lock": {"artifacts", "config", "configfile", "errors"},
     "device": {"errors"},
     "complaints": {"config"},
-    "configfile": {"complaints", "config", "errors", "report"},
+    "configfile": {"artifacts", "complaints", "config", "errors", "report"},
     "info": GROUND | {"batching", "configfile", "decoding", "models", "plots", "training"},
     "models": {"config", "errors", "symbols", "terms"},
     "corpus": GROUND,
@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "alignment": set(),
     "decoding": GROUND | {"alignment", "device", "models", "terms", "tokenizer"},
     "training": GROUND
-    | {"batching", "decoding", "device", "lock", "models", "scoring", "terms", "tokenizer"},
+    | {"batching", "configfile", "decoding", "device", "lock", "models", "scoring", "terms"}
+    | {"tokenizer"},
     "bench": GROUND
     | {"", "batching", "configfile", "decoding", "device", "models", "plots", "scoring", "table"}
     | {"tokenizer", "training"},
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     "compare": GROUND | {"configfile", "info", "plots", "scoring", "table"},
     "export": GROUND | {"batching", "configfile", "decoding", "scoring", "table", "tokenizer"},
     "pipeline": GROUND
-    | {"batching", "configfile", "corpus", "decoding", "lock", "scoring", "tokenizer", "training"},
+    | {"batching", "corpus", "decoding", "lock", "scoring", "tokenizer", "training"},
     "cli": {
         "",
         "attend",

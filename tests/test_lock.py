@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.batching import build_batches
+from mtkit.configfile import load_config
 from mtkit.errors import UserError
-from mtkit.lock import LOCK, OWNER, locked
+from mtkit.lock import LOCK, OWNER, at_work, locked
 from mtkit.tokenizer import train_tokenizer
 from tasks import tiny_config, write_reversal_task
 
@@ -90,6 +91,17 @@ def test_an_exception_gives_the_lock_back(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == [LOCK]
+
+
+def test_a_command_that_is_refused_leaves_the_settings_of_the_one_at_work(tmp_path: Path) -> None:
+    write_reversal_task(tmp_path)
+    config = tiny_config(tmp_path, "transformer")
+    settings = Path(config.run) / "config.yaml"
+    with at_work(config):
+        assert load_config(settings) == config
+        with pytest.raises(UserError, match="is writing there"):
+            train_tokenizer(config.model_copy(update={"seed": 2}))
+        assert load_config(settings) == config
 
 
 def test_stages_at_work_in_one_run_exclude_each_other(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mtkit.cli import main
 from mtkit.config import Config
 from mtkit.configfile import save_config
 from mtkit.decoding import Translator
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 from mtkit.pipeline import run
 from mtkit.tokenizer import train_tokenizer
 from mtkit.training import train
@@ -216,7 +216,7 @@ def test_a_finished_run_that_cannot_be_written_to_is_up_to_date(
     train(config)
     assert capsys.readouterr().err.count("up to date") == 3
     assert Translator.load(config.run).translate(["ant bee"])
-    with pytest.raises(OSError, match="Read-only file system"):
+    with pytest.raises(MtkitError, match=r"cannot write a run there \(Read-only file system\)"):
         train_tokenizer(config.model_copy(update={"seed": 2}))
     assert train_tokenizer(config).report
 

@@ -18,6 +18,7 @@ import torch
 from mtkit.artifacts import open_artifact
 from mtkit.batching import build_batches
 from mtkit.config import Config, Muon
+from mtkit.configfile import load_config
 from mtkit.errors import Interrupted, UserError
 from mtkit.models import build_model
 from mtkit.models.weights import copied_weights
@@ -268,11 +269,13 @@ def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]
 
 
 def test_a_checkpoint_of_other_settings_is_refused_by_name(fresh: Callable[..., Config]) -> None:
-    train(fresh("transformer"))
+    config = fresh("transformer")
+    train(config)
     with pytest.raises(UserError, match=r"training\.label_smoothing: 0\.1, now 0\.2"):
         train(fresh("transformer", training={"label_smoothing": 0.2}))
     with pytest.raises(UserError, match=r"model\.d_model: 32, now 16"):
         train(fresh("transformer", model={"d_model": 16}))
+    assert load_config(Path(config.run) / "config.yaml") == config  # not those that were refused
 
 
 def test_weights_files_hold_no_time_path_or_run_name(fresh: Callable[..., Config]) -> None:

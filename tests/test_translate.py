@@ -495,13 +495,13 @@ def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path, copies: None
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
-    tmp_path: Path, copies: None, monkeypatch: pytest.MonkeyPatch
+    copies: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = tmp_path / "answers"
+    answers = io.BytesIO()
     asked: list[bytes] = []
 
     def ask(prompt: str) -> str | None:
-        asked.append(answers.read_bytes())
+        asked.append(answers.getvalue())
         return ["A dog runs.", "", "Why?", None][len(asked) - 1]
 
     class Terminal(io.BytesIO):
@@ -509,10 +509,9 @@ def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
             return True
 
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Terminal()}))
+    monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
     monkeypatch.setattr(lines, "ask", ask)
-    with answers.open("wb") as written:
-        monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": written}))
-        translate()
+    translate()
     wanted = [b"", b"A dog runs.\n", b"A dog runs.\n\n", b"A dog runs.\n\nWhy?\n"]
     assert asked == wanted
 

@@ -20,7 +20,7 @@ from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open
 from mtkit.config import BatchingSettings, Config
 from mtkit.corpus import Pair, corpus_identity, listed, read_pairs
 from mtkit.errors import UserError
-from mtkit.lock import locked
+from mtkit.lock import at_work
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -63,7 +63,7 @@ def build_batches(config: Config) -> Artifact:
         say("batches: up to date")
     else:
         report: dict[str, Any] = {}
-        with locked(path.parent), create(path, "batches", settings, inputs, report) as folder:
+        with at_work(config), create(path, "batches", settings, inputs, report) as folder:
             _fill(folder, config, Tokenizer.load(tokenizer.path), report)
     artifact = open_artifact(path, "batches")
     if config.batching.max_tokens != "auto":  # else what memory holds: known in training

@@ -106,7 +106,7 @@ def train_spm(
 
     SentencePiece on the training text, into RUN/tokenizer/.
     """
-    settings = _stage_settings(config, overrides, run)
+    settings = _settings(config, overrides, run)
     from mtkit.tokenizer import train_tokenizer
 
     train_tokenizer(settings)
@@ -124,7 +124,7 @@ def batch(
 
     Reads, filters and encodes the corpora, into RUN/batches/.
     """
-    settings = _stage_settings(config, overrides, run)
+    settings = _settings(config, overrides, run)
     from mtkit.batching import build_batches
 
     build_batches(settings)
@@ -142,7 +142,7 @@ def train(
 
     A run that was interrupted goes on by itself; the model comes into RUN/model/.
     """
-    settings = _stage_settings(config, overrides, run)
+    settings = _settings(config, overrides, run)
     from mtkit.training import train
 
     train(settings)
@@ -367,14 +367,6 @@ def _settings(config: Path | None, overrides: list[str] | None, run: str | None)
     from mtkit.configfile import load_config
 
     return load_config(config, overrides or [], run)
-
-
-def _stage_settings(config: Path | None, overrides: list[str] | None, run: str | None) -> Config:
-    from mtkit.configfile import save_config
-
-    settings = _settings(config, overrides, run)
-    save_config(settings)
-    return settings
 
 
 def _refuse(why: str, options: Mapping[str, object]) -> None:

@@ -81,14 +81,21 @@ def translate(
         ask = partial(
             translator.stream, n_best=n_best or 1, sampling=sampling, alignments=alignments
         )
+        truncated = 0
         asked = _asked(translator, shape, sampling)
         with (
             _open_target(input, output, asked, shape.rows, resume) as (target, done),
             _shown(input, output, done) as advance,
         ):
+            number = done
             at_terminal = input is None and source.isatty()
-            answers = _answers(ask, source, done, at_terminal=at_terminal)
-            number, truncated = _write(answers, shape, target, done, advance)
+            for window in _answers(ask, source, done, at_terminal=at_terminal):
+                for translation in window:
+                    number += 1
+                    truncated += translation.truncated
+                    target.write(shape.write(number, translation).encode())
+                target.flush()
+                advance(len(window))
     if truncated:
         warn(
             f"{truncated} of {number} translations may be incomplete: they reached max_length "
@@ -126,25 +133,6 @@ def _answers(
         return
     for number, line in enumerate(prompted_lines()):
         yield from ask([[line]], first=number)
-
-
-def _write(
-    answers: Iterator[list[Translation]],
-    shape: Format,
-    target: BinaryIO,
-    done: int,
-    advance: Callable[[int], None],
-) -> tuple[int, int]:
-    """Window by window, as they come; how many lines there are then, and how many are cut short."""
-    number, truncated = done, 0
-    for window in answers:
-        for translation in window:
-            number += 1
-            truncated += translation.truncated
-            target.write(shape.write(number, translation).encode())
-        target.flush()
-        advance(len(window))
-    return number, truncated
 
 
 def _can_go_on(input: Path | None, output: Path | None) -> bool:

@@ -18,7 +18,7 @@ from mtkit.artifacts import Artifact, create, find_current, find_model, open_art
 from mtkit.config import Config, Corpus, TokenizerSettings
 from mtkit.corpus import corpus_identity, read_pairs
 from mtkit.errors import MtkitError, UserError
-from mtkit.lock import locked
+from mtkit.lock import at_work
 from mtkit.report import progress, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
@@ -42,14 +42,14 @@ def train_tokenizer(config: Config) -> Artifact:
     """
     path = Path(config.run) / "tokenizer"
     if config.training.init_from is not None:
-        return _take_over(path, config.training.init_from)
+        return _take_over(path, config, config.training.init_from)
     settings = {**config.tokenizer.model_dump(), "seed": config.seed}
     inputs = {"train": corpus_identity(config.data.train)}
     if current := find_current(path, "tokenizer", settings, inputs):
         say("tokenizer: up to date")
         return current
     report: dict[str, Any] = {}
-    with locked(path.parent), create(path, "tokenizer", settings, inputs, report) as folder:
+    with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
         sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
         report["lines_per_side"] = len(sample)
         for name, lines in _lines_by_model(sample, config.tokenizer.joint).items():
@@ -61,14 +61,14 @@ def train_tokenizer(config: Config) -> Artifact:
     return open_artifact(path, "tokenizer")
 
 
-def _take_over(path: Path, model: str) -> Artifact:
+def _take_over(path: Path, config: Config, model: str) -> Artifact:
     """The tokenizer of a model to fine-tune, whose ids its weights know."""
     artifact = find_model(model)
     settings, inputs = {"of": "model"}, {"model": artifact.identity}
     if current := find_current(path, "tokenizer", settings, inputs):
         say("tokenizer: up to date")
         return current
-    with locked(path.parent), create(path, "tokenizer", settings, inputs) as folder:
+    with at_work(config), create(path, "tokenizer", settings, inputs) as folder:
         Tokenizer.load(artifact.path).copy_to(folder)
     say(f"tokenizer: that of {artifact.path}")
     return open_artifact(path, "tokenizer")

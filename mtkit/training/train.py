@@ -21,6 +21,7 @@ from mtkit.artifacts import (
 )
 from mtkit.batching import Batches, open_batches
 from mtkit.config import Config
+from mtkit.configfile import save_config
 from mtkit.device import pick_device
 from mtkit.errors import MtkitError, UserError
 from mtkit.lock import locked
@@ -117,6 +118,8 @@ def _train(
         clear_leftovers(checkpoints.folder)
     ranks.wait()
     resumed = checkpoints.load_last(state)
+    if ranks.is_first:
+        save_config(config)
     if ranks.count > 1:
         settle(state, config, ranks)
     if not state.max_tokens:
