@@ -23,15 +23,15 @@ LOCK, OWNER = ".lock", ".owner.json"
 
 @contextmanager
 def at_work(config: Config) -> Iterator[None]:
-    """Around what a stage writes to `config.run`: locked, and the settings beside the results.
+    """Around what a stage writes to `config.run`: locked, and in the end the settings beside it.
 
-    Raises what `locked` raises.
+    A stage that fails leaves those of what lies there. Raises what `locked` raises.
     """
     from mtkit.configfile import save_config  # which imports yaml: not for who only translates
 
     with locked(Path(config.run)):
-        save_config(config)
         yield
+        save_config(config)
 
 
 @contextmanager

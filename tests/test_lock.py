@@ -96,12 +96,19 @@ def test_an_exception_gives_the_lock_back(tmp_path: Path) -> None:
 def test_a_command_that_is_refused_leaves_the_settings_of_the_one_at_work(tmp_path: Path) -> None:
     write_reversal_task(tmp_path)
     config = tiny_config(tmp_path, "transformer")
-    settings = Path(config.run) / "config.yaml"
-    with at_work(config):
-        assert load_config(settings) == config
-        with pytest.raises(UserError, match="is writing there"):
-            train_tokenizer(config.model_copy(update={"seed": 2}))
-        assert load_config(settings) == config
+    train_tokenizer(config)
+    with at_work(config), pytest.raises(UserError, match="is writing there"):
+        train_tokenizer(config.model_copy(update={"seed": 2}))
+    assert load_config(Path(config.run) / "config.yaml") == config
+
+
+def test_a_stage_that_fails_leaves_the_settings_of_what_lies_there(tmp_path: Path) -> None:
+    write_reversal_task(tmp_path)
+    config = tiny_config(tmp_path, "transformer")
+    train_tokenizer(config)
+    with pytest.raises(UserError, match="too large for the text"):
+        train_tokenizer(tiny_config(tmp_path, "transformer", tokenizer={"vocab_size": 5000}))
+    assert load_config(Path(config.run) / "config.yaml") == config
 
 
 def test_stages_at_work_in_one_run_exclude_each_other(tmp_path: Path) -> None:
