@@ -318,15 +318,25 @@ def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
     assert model.report["validation"]["loss"] <= best
 
 
-def test_the_moving_average_is_what_is_validated_and_kept(fresh: Callable[..., Config]) -> None:
-    train(fresh("transformer", training={"ema": 0.9, "average": 1, "best_by": "loss"}))
-    names = json.loads(Path("run/checkpoints/checkpoints.json").read_text())
-    best = Path(f"run/checkpoints/step-{names['best']:08d}")
-    average = safetensors.torch.load_file(best / "average.safetensors")
-    weights = safetensors.torch.load_file(best / "model.safetensors")
-    model = safetensors.torch.load_file("run/model/model.safetensors")
-    assert all(torch.equal(model[name], average[name]) for name in average)
-    assert any(not torch.equal(weights[name], average[name]) for name in average)
+@pytest.mark.parametrize(
+    ("peak", "kept"),
+    [(0.5, "average.safetensors"), (0.003, "model.safetensors")],
+    ids=["weights that jump about", "weights that improve steadily"],
+)
+def test_the_moving_average_is_validated_and_kept_where_it_is_better_than_the_weights(
+    fresh: Callable[..., Config], peak: float, kept: str
+) -> None:
+    settings = {"ema": 0.9, "average": 1, "best_by": "loss", "validate_every": 12}
+    schedule = {"schedule": {"kind": "inverse_sqrt", "peak": peak}}
+    model = train(fresh("transformer", training=settings | schedule))
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    (averaged,) = (record["loss"] for record in records if record["kind"] == "valid")
+    found = safetensors.torch.load_file("run/model/model.safetensors")
+    for name in ("average.safetensors", "model.safetensors"):
+        weights = safetensors.torch.load_file(Path("run/checkpoints/step-00000012") / name)
+        assert all(torch.equal(found[key], weights[key]) for key in found) == (name == kept)
+    loss = model.report["validation"]["loss"]
+    assert loss == averaged if kept == "average.safetensors" else loss < averaged
 
 
 def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Config]) -> None:

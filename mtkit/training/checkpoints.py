@@ -123,12 +123,13 @@ class Checkpoints:
         return found
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """The weights that were validated at `step`."""
-        path = self.open(step).path
-        averaged = path / "average.safetensors"
-        return safetensors.torch.load_file(
-            averaged if averaged.exists() else path / "model.safetensors"
-        )
+        """The weights that were validated at `step`: their moving average where there is one."""
+        averaged = self.open(step).path / "average.safetensors"
+        return safetensors.torch.load_file(averaged) if averaged.exists() else self.unaveraged(step)
+
+    def unaveraged(self, step: int) -> dict[str, Tensor]:
+        """The weights as the updates left them at `step`."""
+        return safetensors.torch.load_file(self.open(step).path / "model.safetensors")
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
         path = checkpoint.path

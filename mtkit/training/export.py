@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,15 @@ def write_model(
     inputs: Mapping[str, str],
 ) -> Artifact:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
-    weights, validation, steps = _best_weights(state, checkpoints, validator)
+    kept = _best_weights(state, checkpoints, validator)
     config, tokenizer = validator.config, validator.tokenizer
     report = {
-        "validation": asdict(validation),
-        "averaged_steps": steps,
+        "weights": kept.name,
+        "validation": asdict(kept.validation),
+        "averaged_steps": kept.steps,
         "steps": state.step,
         "epochs": state.epoch,
-        "parameters": sum(weight.numel() for weight in weights.values()),
+        "parameters": sum(weight.numel() for weight in kept.weights.values()),
         "precision": state.precision,
         "training_seconds": round(state.seconds, 1),
     }
@@ -49,33 +50,46 @@ def write_model(
         decoding=config.decoding,
     )
     with create(path, "model", settings, inputs, report) as folder:
-        save_weights(weights, folder / "model.safetensors")
+        save_weights(kept.weights, folder / "model.safetensors")
         write_json(folder / "config.json", card.model_dump())
         tokenizer.copy_to(folder)
     return open_artifact(path, "model")
 
 
-def _best_weights(
-    state: TrainState, checkpoints: Checkpoints, validator: Validator
-) -> tuple[dict[str, Tensor], Validation, list[int]]:
-    """The best checkpoint, or the mean of the best few where validation says it is better."""
-    training = validator.config.training
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that the finished model may get, and the steps whose checkpoints they are from."""
+
+    name: str
+    weights: dict[str, Tensor]
+    validation: Validation
+    steps: list[int]
+
+
+def _best_weights(state: TrainState, checkpoints: Checkpoints, validator: Validator) -> Candidate:
+    """The best checkpoint, or a rival of it where validation says that one is better.
+
+    Rivals are the mean of the best few and, of a moving average, the weights themselves.
+    """
+    metric = validator.config.training.best_by
     there = set(checkpoints.steps())
-    ranked = [v for v in rank(state.validations, training.best_by) if v.step in there]
-    best = ranked[0]
-    weights = checkpoints.weights(best.step)
-    steps = [validation.step for validation in ranked[: training.average]]
-    if len(steps) < 2:
-        return weights, best, [best.step]
-    mean = average_weights([checkpoints.weights(step) for step in steps])
-    averaged = validator(state.model, mean, state.step)
-    better = averaged.key(training.best_by) < best.key(training.best_by)
-    scores = [getattr(validation, training.best_by) for validation in (averaged, best)]
-    say(
-        f"mean of the best {len(steps)} checkpoints: valid {training.best_by} {scores[0]:.3f}, "
-        f"the best alone {scores[1]:.3f}"
-    )
-    return (mean, averaged, steps) if better else (weights, best, [best.step])
+    ranked = [v for v in rank(state.validations, metric) if v.step in there]
+    best = ranked[0].step
+    few = [validation.step for validation in ranked[: validator.config.training.average]]
+    rivals: list[tuple[str, dict[str, Tensor], list[int]]] = []
+    if len(few) > 1:
+        mean = average_weights([checkpoints.weights(step) for step in few])
+        rivals.append((f"mean of the best {len(few)} checkpoints", mean, few))
+    if state.average is not None:
+        rivals.append(("without the moving average", checkpoints.unaveraged(best), [best]))
+    kept = Candidate("best checkpoint", checkpoints.weights(best), ranked[0], [best])
+    for name, weights, steps in rivals:
+        validation = validator(state.model, weights, max(steps))
+        scores = [getattr(found, metric) for found in (validation, kept.validation)]
+        say(f"{name}: valid {metric} {scores[0]:.3f}, {kept.name} {scores[1]:.3f}")
+        if validation.key(metric) < kept.validation.key(metric):
+            kept = Candidate(name, weights, validation, steps)
+    return kept
 
 
 def initialise_from(path: str, model: TranslationModel, tokenizer: Tokenizer) -> None:
