@@ -25,7 +25,7 @@ def pick_precision(
 
 
 def _multiplies_bfloat16_faster(features: Mapping[str, Any]) -> bool:
-    """Those with AMX, and those of AMD with AVX512-BF16.
+    """Whether a processor of these features does: one with AMX, or with AVX512-BF16 if not Intel's.
 
     Intel's AVX512-BF16 takes 1.2 to 1.9 times as long as float32 where a virtual machine hides AMX
     (Emerald Rapids, `mtkit bench ceiling`); AMD's takes half as long.
