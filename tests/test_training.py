@@ -29,6 +29,7 @@ from mtkit.training import segmentation, train
 from mtkit.training.history import Validation, is_stalled, rank
 from mtkit.training.journal import Journal
 from mtkit.training.muon import MuonAndAdam
+from mtkit.training.precision import autocast
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import train_step
 from mtkit.training.updates import seed_of
@@ -154,7 +155,8 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
             assert lengths[5] > 0.6
 
 
-def test_muon_moves_matrices_as_torchs_own_does() -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
     shapes = [(8, 8), (16, 8), (8, 16), (8, 8)]
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in ours]
@@ -168,9 +170,10 @@ def test_muon_moves_matrices_as_torchs_own_does() -> None:
         for a, b in zip(ours, theirs, strict=True):
             a.grad = torch.randn_like(a)
             b.grad = a.grad.clone()
-        optimizer.step()
-        reference.step()
-        for a, b in zip(ours, theirs, strict=True):  # both multiply in bfloat16
+        with autocast(precision, torch.device("cpu")):
+            optimizer.step()
+        reference.step()  # always in bfloat16
+        for a, b in zip(ours, theirs, strict=True):
             assert torch.allclose(a, b, atol=0.002)
 
 

@@ -83,14 +83,15 @@ class MuonAndAdam(torch.optim.Optimizer):
 
 
 def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
-    """Each matrix with its singular values brought near 1, all but the smallest; bfloat16.
+    """Each matrix with its singular values brought near 1, all but the smallest.
 
-    Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024.
+    Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024; in the precision
+    of an autocast around it, if any: bfloat16 is enough, but slow where it is emulated.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonalised(matrices.mT).mT
     a, b, c = COEFFICIENTS
-    x = torch.nn.functional.normalize(matrices.flatten(1)).view(matrices.shape).bfloat16()
+    x = torch.nn.functional.normalize(matrices.flatten(1)).view(matrices.shape)
     for _ in range(ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

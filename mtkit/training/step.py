@@ -97,7 +97,8 @@ def train_step(
     if healthy:
         for group in state.optimizer.param_groups:
             group["lr"] = rate
-        state.scaler.step(state.optimizer)
+        with state.autocast():  # Muon multiplies matrices as well
+            state.scaler.step(state.optimizer)
         state.skipped_in_a_row = 0
     else:
         state.skipped += 1
