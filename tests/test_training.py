@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtkit.artifacts import open_artifact
 from mtkit.batching import build_batches
@@ -29,13 +30,14 @@ from mtkit.training import segmentation, train
 from mtkit.training.history import Validation, is_stalled, rank
 from mtkit.training.journal import Journal
 from mtkit.training.muon import MuonAndAdam
-from mtkit.training.precision import autocast
+from mtkit.training.precision import DTYPES, autocast
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import train_step
 from mtkit.training.updates import seed_of
 from tasks import tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+aten = torch.ops.aten
 
 
 def state_of(config: Config, precision: str = "float32") -> TrainState:
@@ -135,6 +137,35 @@ def test_every_optimizer_and_precision_learns(
     assert losses[-1] < 0.7 * losses[0]
 
 
+class ProductFormats(TorchDispatchMode):
+    """Number formats of all matrix products that are made while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm):
+            self.seen.add(result.dtype)
+        return result
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_an_update_multiplies_in_the_precision_of_its_run_alone(
+    optimizer: str, precision: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
+    state = state_of(config, precision)
+    state.model.float()
+    with ProductFormats() as products:
+        train_step(state, [batch_of(pairs(8))], config, 0.01)
+    assert products.seen == {DTYPES[precision]}
+
+
 @both
 def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
     kind: str, fresh: Callable[..., Config]
@@ -172,9 +203,9 @@ def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
             b.grad = a.grad.clone()
         with autocast(precision, torch.device("cpu")):
             optimizer.step()
-        reference.step()  # always in bfloat16
+        reference.step()  # always in bfloat16: of four steps of 0.04, off by up to 0.003
         for a, b in zip(ours, theirs, strict=True):
-            assert torch.allclose(a, b, atol=0.002)
+            assert torch.allclose(a, b, atol=0.004)
 
 
 def comparable(run: Path) -> dict[str, Any]:
