@@ -122,6 +122,24 @@ def test_truncate_keeps_whole_records_up_to_the_step(
     assert [record["step"] for record in records] == [s for s in steps if s <= last] + [99]
 
 
+def test_records_are_on_the_disk_when_write_and_truncate_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, stored = tmp_path / "metrics.jsonl", {}
+
+    def fsync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        stored[status.st_ino] = status.st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log = report.MetricsLog(path)
+    for step in (1, 2):
+        log.write({"step": step})
+        assert stored[path.stat().st_ino] == path.stat().st_size > 0
+    log.truncate(1)
+    assert stored[path.stat().st_ino] == path.stat().st_size > 0
+
+
 def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
     report.MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
     assert list(tmp_path.iterdir()) == []
