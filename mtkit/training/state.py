@@ -20,7 +20,7 @@ from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.history import Validation
 from mtkit.training.muon import build_muon
 from mtkit.training.objective import build_objective
-from mtkit.training.precision import autocast
+from mtkit.training.precision import autocast, check_lstm
 
 
 @dataclass
@@ -74,9 +74,14 @@ class TrainState:
 def new_state(
     model: TranslationModel, config: Config, precision: str, ranks: Ranks = ALONE
 ) -> TrainState:
-    """The state before the first update of `model`, which is on its device already."""
+    """The state before the first update of `model`, which is on its device already.
+
+    Raises UserError for a precision that this kind of model does not have there.
+    """
     training, max_tokens = config.training, config.batching.max_tokens
     device = model.output_weight.device
+    if config.model.kind == "seq2seq":
+        check_lstm(precision, device)
     return TrainState(
         model.train(),
         ranks.parallel(build_objective(model, training)),
