@@ -15,19 +15,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from mtkit import artifacts
 
 if TYPE_CHECKING:
-    from mtkit.configfile import load_config as load_config
-    from mtkit.decoding import load as load
+    from mtkit.config.configfile import load_config as load_config
+    from mtkit.decoding.translator import load as load
     from mtkit.pipeline import run as run
     from mtkit.training.train import train as train
 
+__version__ = artifacts.VERSION
 _HOMES = {
-    "load": "mtkit.decoding",
-    "load_config": "mtkit.configfile",
+    "load": "mtkit.decoding.translator",
+    "load_config": "mtkit.config.configfile",
     "run": "mtkit.pipeline",
-    "train": "mtkit.training",
+    "train": "mtkit.training.train",
 }
 
 __all__ = ["__version__", "load", "load_config", "run", "train"]

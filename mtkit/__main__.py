@@ -1,5 +1,5 @@
 """`python -m mtkit` is `mtkit`."""
 
-from mtkit.cli import main
+from mtkit.cli.main import main
 
 main()

@@ -22,14 +22,13 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Literal
 
-from mtkit import __version__
 from mtkit.errors import UserError
 
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
+VERSION = "0.1.0"
+"""Of mtkit, as manifests name it."""
 FORMAT = 1
 MANIFEST = "manifest.json"
-LATEST = Path("runs/latest")
-"""A link that training makes: the last run of this directory."""
 COMMANDS: Mapping[Kind, str] = {
     "tokenizer": "mtkit train-spm",
     "batches": "mtkit batch",
@@ -162,23 +161,6 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     return Artifact(path, manifest)
 
 
-def default_place() -> Path:
-    """Where a command looks that is told no place: $MTKIT_MODEL, else the last run trained here."""
-    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
-
-
-def find_model(path: str | Path | None) -> Artifact:
-    """The model in a run or a model folder, verified; None is the default place.
-
-    Raises UserError without one, or where it is damaged.
-    """
-    place = Path(path) if path else default_place()
-    for folder in (place / "model", place):
-        if (folder / MANIFEST).is_file():
-            return open_artifact(folder, "model", verify=True)
-    raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
-
-
 def kind_at(path: Path) -> Kind | None:
     """What the manifest at `path` says it is, sound or damaged; None where there is none."""
     try:
@@ -213,7 +195,7 @@ def _write_manifest(
     manifest = {
         "kind": kind,
         "format": FORMAT,
-        "mtkit": __version__,
+        "mtkit": VERSION,
         "settings": settings,
         "inputs": inputs,
         "files": files,

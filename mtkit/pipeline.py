@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact
-from mtkit.batching import build_batches
-from mtkit.config import Config, Corpus
-from mtkit.corpus import corpus_identity, read_pairs
-from mtkit.decoding import Translator
+from mtkit.batching.build import build_batches
+from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.config.data import Corpus
+from mtkit.config.runs import at_work
+from mtkit.config.settings import Config
+from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.lock import at_work
 from mtkit.report import data, progress, say
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE
 from mtkit.scoring.metrics import evaluate
-from mtkit.tokenizer import train_tokenizer
-from mtkit.training import train
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import train
 
 WINDOW = 256
 """Lines of the test set that are translated together."""

@@ -240,6 +240,14 @@ def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
+def table(rows: Iterable[list[str]]) -> Iterator[str]:
+    """A line for each row: the first column to the left, the others to the right."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *values in rows:
+        yield "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
+
+
 class MetricsLog:
     """One JSON object per line, each with its "step", each written whole and at once.
 

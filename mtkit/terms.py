@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.symbols import PAD
+from mtkit.tokenizer.symbols import PAD
 
 SourceIds = Int[Tensor, "B S"]
 SourceMask = Bool[Tensor, "B S"]

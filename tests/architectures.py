@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mtkit.config import ModelSettings, Seq2SeqSettings, TransformerSettings
-from mtkit.models import TranslationModel, build_model
-from mtkit.symbols import EOS, PAD
+from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
+from mtkit.tokenizer.symbols import EOS, PAD
 
 VOCAB = 30
 

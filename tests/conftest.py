@@ -35,14 +35,14 @@ def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 if TYPE_CHECKING:
-    from mtkit.config import Config
+    from mtkit.config.settings import Config
 
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the corpus, and a run with its tokenizer and batches."""
-    from mtkit.batching import build_batches
-    from mtkit.tokenizer import train_tokenizer
+    from mtkit.batching.build import build_batches
+    from mtkit.tokenizer.train import train_tokenizer
     from tasks import tiny_config, write_reversal_task
 
     folder = tmp_path_factory.mktemp("task")

@@ -21,14 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import open_artifact
-from mtkit.cli import main
-from mtkit.lock import OWNER
+from mtkit.cli.main import main
+from mtkit.config.runs import OWNER
 
 SERVER = multiprocessing.get_context("forkserver")
-STAGES = ("tokenizer", "batching", "training", "decoding")
-SERVER.set_forkserver_preload(
-    ["mtkit.cli.commands", *(f"mtkit.{stage}" for stage in STAGES), "torch._dynamo"]
+STAGES = (
+    "mtkit.tokenizer.train",
+    "mtkit.batching.build",
+    "mtkit.training.train",
+    "mtkit.decoding.translate",
 )
+SERVER.set_forkserver_preload(["mtkit.cli.commands", *STAGES, "torch._dynamo"])
 OPERATIONS = frozenset(
     {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "shutil.rmtree"}
 )

@@ -11,12 +11,15 @@ import sentencepiece
 import torch
 
 from mtkit.artifacts import create, write_json
-from mtkit.config import DecodingSettings, ModelConfig, ModelSettings
-from mtkit.models import TranslationModel, build_model
+from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings
+from mtkit.config.settings import ModelConfig
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
 from mtkit.models.transformer import DecoderLayer, Transformer
 from mtkit.models.weights import save_weights, weights_of
-from mtkit.symbols import BOS, EOS, PAD
-from mtkit.tokenizer import Tokenizer
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from mtkit.config import Config
+from mtkit.config.settings import Config
 
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
 

@@ -13,62 +13,26 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-GROUND = {"artifacts", "config", "errors", "report", "symbols"}
-MAY_IMPORT = {
-    "errors": set(),
-    "config": set(),
-    "symbols": set(),
-    "terms": {"symbols"},
-    "report": set(),
-    "artifacts": {"", "errors"},
-    "lock": {"artifacts", "config", "configfile", "errors"},
-    "device": {"errors"},
-    "complaints": {"config"},
-    "configfile": {"artifacts", "complaints", "config", "errors", "report"},
-    "info": GROUND | {"batching", "configfile", "decoding", "models", "plots", "training"},
-    "models": {"config", "errors", "symbols", "terms"},
-    "corpus": GROUND,
-    "tokenizer": GROUND | {"corpus", "lock"},
-    "batching": GROUND | {"corpus", "lock", "tokenizer"},
-    "plots": {"errors", "report"},
-    "scoring": GROUND | {"plots", "table"},
-    "table": set(),
-    "alignment": set(),
-    "decoding": GROUND | {"alignment", "device", "models", "terms", "tokenizer"},
-    "training": GROUND
-    | {"batching", "configfile", "decoding", "device", "lock", "models", "scoring", "terms"}
-    | {"tokenizer"},
-    "bench": GROUND
-    | {"", "batching", "configfile", "decoding", "device", "models", "plots", "scoring", "table"}
-    | {"tokenizer", "training"},
-    "attend": GROUND | {"alignment", "decoding", "models", "plots", "table", "terms", "tokenizer"},
-    "compare": GROUND | {"configfile", "info", "plots", "scoring", "table"},
-    "export": GROUND | {"batching", "configfile", "decoding", "scoring", "table", "tokenizer"},
-    "pipeline": GROUND
-    | {"batching", "corpus", "decoding", "lock", "scoring", "tokenizer", "training"},
-    "cli": {
-        "",
-        "attend",
-        "batching",
-        "bench",
-        "compare",
-        "config",
-        "configfile",
-        "decoding",
-        "errors",
-        "export",
-        "info",
-    }
-    | {"pipeline", "report", "scoring", "tokenizer", "training"},
-    "": {"configfile", "decoding", "pipeline", "training"},
-    "__main__": {"cli"},
-}
-"""Part of the package → parts it may import; "" is `mtkit` itself."""
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "tokenizer.symbols"),
+    ("artifacts", "report", "terms"),
+    ("config",),
+    ("batching.corpus", "decoding.alignment", "models", "study.plots"),
+    ("tokenizer",),
+    ("batching", "decoding", "scoring"),
+    ("training",),
+    ("formats", "pipeline"),
+    ("study",),
+    ("cli",),
+    ("", "__main__"),
+)
+"""The rooms of the house from the ground up; "" is `mtkit` itself. A module stands in the room that
+names it most exactly, and may import from its own room and from any floor below.
+"""
 
-QUICK = ["__init__", "artifacts", "complaints", "config", "configfile", "report"]
-QUICK += ["cli/__init__", "cli/bench", "cli/commands", "cli/options"]
-QUICK += ["info/__init__", "info/describe"]
-QUICK += ["plots/__init__", "plots/picture"]
+QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
+QUICK += ["cli/main", "cli/bench", "cli/commands", "cli/options"]
+QUICK += ["study/info/info", "study/info/describe", "study/plots/picture"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 
 
@@ -86,24 +50,52 @@ def imports(path: Path, *, at_top: bool = False) -> Iterator[str]:
 
 
 def is_module(package: str, name: str) -> bool:
-    return package == "mtkit" and any(
-        path.exists() for path in (PACKAGE / f"{name}.py", PACKAGE / name / "__init__.py")
+    place = PACKAGE.parent.joinpath(*package.split("."), name)
+    return package.split(".")[0] == "mtkit" and (
+        place.with_suffix(".py").exists() or (place / "__init__.py").exists()
     )
 
 
-def part_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     inside = path.relative_to(PACKAGE).with_suffix("").parts
-    return "" if inside == ("__init__",) else inside[0]
+    return ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
+
+
+def room_of(name: str) -> tuple[int, str]:
+    """Floor and name of the room where the module `name` stands."""
+    rooms = ((floor, room) for floor, rooms in enumerate(FLOORS) for room in rooms)
+    inside = [(floor, room) for floor, room in rooms if f"{name}.".startswith(f"{room}.")]
+    return max(inside, key=lambda place: len(place[1]), default=(len(FLOORS) - 1, ""))
+
+
+def own_imports(path: Path) -> set[str]:
+    """Modules of mtkit that a file imports, as names below `mtkit`."""
+    names = {name for name in imports(path) if name.split(".")[0] == "mtkit"}
+    return {name.partition(".")[2] for name in names}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path: Path) -> None:
-    own = part_of(path)
-    parts = {(*name.split("."), "")[1] for name in imports(path) if name.split(".")[0] == "mtkit"}
-    assert parts <= MAY_IMPORT[own] | {own}
+def test_no_import_runs_upward(path: Path) -> None:
+    floor, room = room_of(name_of(path))
+    for name in own_imports(path):
+        below, other = room_of(name)
+        assert other == room or below < floor, f"{room or 'mtkit'} imports {name} of {other}"
 
 
-@pytest.mark.parametrize("stage", ["tokenizer", "batching", "scoring"])
+def test_modules_import_each_other_in_no_circle() -> None:
+    waiting = {name_of(path): own_imports(path) for path in MODULES}
+    while ready := {name for name, needed in waiting.items() if not needed & waiting.keys()}:
+        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+    assert not waiting, f"circles among {sorted(waiting)}"
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES} - {PACKAGE}), ids=str)
+def test_a_folder_says_what_it_is_for_and_holds_nothing_else_of_its_own(folder: Path) -> None:
+    (only,) = ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body
+    assert isinstance(only, ast.Expr), "an __init__ is a docstring; code stands in a file"
+
+
+@pytest.mark.parametrize("stage", ["tokenizer.train", "batching.build", "scoring.score"])
 def test_stages_that_compute_no_tensors_do_not_wait_for_torch(stage: str) -> None:
     code = f"import sys, mtkit.{stage}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -112,8 +104,8 @@ def test_stages_that_compute_no_tensors_do_not_wait_for_torch(stage: str) -> Non
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_report_prints_and_only_the_console_knows_rich_and_typer(path: Path) -> None:
     packages = {name.split(".")[0] for name in imports(path)}
-    assert "rich" not in packages or part_of(path) == "report"
-    assert "typer" not in packages or part_of(path) == "cli"
+    assert "rich" not in packages or name_of(path) == "report"
+    assert "typer" not in packages or room_of(name_of(path))[1] == "cli"
     assert "click" not in packages
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         assert not (isinstance(node, ast.Name) and node.id == "print"), f"{path}: print"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import mtkit
-from mtkit.cli import main
-from mtkit.configfile import load_config
+from mtkit.cli.main import main
+from mtkit.config.configfile import load_config
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mtkit.batching import build_batches
-from mtkit.decoding import Translator
-from mtkit.scoring import corpus_bleu
-from mtkit.tokenizer import train_tokenizer
-from mtkit.training import train
+from mtkit.batching.build import build_batches
+from mtkit.decoding.translator import Translator
+from mtkit.scoring.metrics import corpus_bleu
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
 LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

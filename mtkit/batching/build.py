@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from mtkit.artifacts import Artifact, create, find_current, open_artifact, write_json
+from mtkit.batching.corpus.pair import Pair
+from mtkit.batching.corpus.read import corpus_identity, listed, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import WINDOW, Rows, Weights, check_fit, padding, plan_epoch
 from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
-from mtkit.config import BatchingSettings, Config
-from mtkit.corpus import Pair, corpus_identity, listed, read_pairs
+from mtkit.config.data import BatchingSettings
+from mtkit.config.runs import at_work
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.lock import at_work
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -15,10 +15,10 @@ from itertools import chain, compress
 
 import numpy as np
 
+from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.filters import Rule, Rules, TextRules, length_rules
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config import BatchingSettings
-from mtkit.corpus import Pair
+from mtkit.config.data import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
 CHUNK = 1024

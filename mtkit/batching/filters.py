@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config import BatchingSettings
-from mtkit.corpus import Pair
+from mtkit.batching.corpus.pair import Pair
+from mtkit.config.data import BatchingSettings
 
 EXAMPLES = 5
 SHOWN = 80

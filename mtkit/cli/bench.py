@@ -47,7 +47,7 @@ def bench_train(
     Target tokens per second, how far they are from the limit, memory, padding, waiting.
     """
     chosen = [] if precision is None else [f"training.precision={precision}"]
-    from mtkit.bench.train import bench_train
+    from mtkit.study.bench.train import bench_train
 
     bench_train(
         config,
@@ -72,7 +72,7 @@ def bench_ceiling(
 
     What a model's matrix products alone would allow, by their shapes and precisions.
     """
-    from mtkit.bench.ceiling import bench_ceiling
+    from mtkit.study.bench.ceiling import bench_ceiling
 
     bench_ceiling(config, overrides or [], size=size, as_json=json)
 
@@ -95,7 +95,7 @@ def bench_translate(
     Sentences and target tokens per second, latency of single lines, memory: with every engine that
     can run the model, with a beam and greedily.
     """
-    from mtkit.bench.translate import bench_translate
+    from mtkit.study.bench.translate import bench_translate
 
     bench_translate(
         model,
@@ -121,6 +121,6 @@ def bench_layers(
 
     Self-attention, restricted self-attention, recurrent and convolutional layers, beside theory.
     """
-    from mtkit.bench.layers import bench_layers
+    from mtkit.study.bench.layers import bench_layers
 
     bench_layers(device=device, plot=plot, as_json=json)

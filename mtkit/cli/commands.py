@@ -75,7 +75,8 @@ from mtkit.cli.options import (
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
-    from mtkit.config import Config, SamplingSettings
+    from mtkit.config.decoding import SamplingSettings
+    from mtkit.config.settings import Config
 
 app = typer.Typer(
     add_completion=False,
@@ -107,7 +108,7 @@ def train_spm(
     SentencePiece on the training text, into RUN/tokenizer/.
     """
     settings = _settings(config, overrides, run)
-    from mtkit.tokenizer import train_tokenizer
+    from mtkit.tokenizer.train import train_tokenizer
 
     train_tokenizer(settings)
 
@@ -125,7 +126,7 @@ def batch(
     Reads, filters and encodes the corpora, into RUN/batches/.
     """
     settings = _settings(config, overrides, run)
-    from mtkit.batching import build_batches
+    from mtkit.batching.build import build_batches
 
     build_batches(settings)
 
@@ -143,7 +144,7 @@ def train(
     A run that was interrupted goes on by itself; the model comes into RUN/model/.
     """
     settings = _settings(config, overrides, run)
-    from mtkit.training import train
+    from mtkit.training.train import train
 
     train(settings)
 
@@ -180,7 +181,7 @@ def translate(
     """
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = _sampling(sample, given)
-    from mtkit.decoding import translate
+    from mtkit.decoding.translate import translate
 
     with report.writing_stdout() if output is None else nullcontext():
         translate(
@@ -222,7 +223,7 @@ def score(
 
     BLEU, chrF and TER by sacreBLEU, with 95 % intervals and signatures.
     """
-    from mtkit.scoring import score
+    from mtkit.scoring.score import score
 
     score(
         reference,
@@ -263,12 +264,12 @@ def attend(
     if explain:
         views = {"view": None if view == "terminal" else view, "kind": kind, "average": average}
         _refuse("not with --explain", {"target": target, "subwords": subwords, **views})
-        from mtkit.attend import explain as measure_faithfulness
+        from mtkit.study.attend.explain import explain as measure_faithfulness
 
         measure_faithfulness(model, text, reference, output, as_json=json, device=device)
         return
     _refuse("only with --explain", {"reference": reference, "json": json})
-    from mtkit.attend import attend
+    from mtkit.study.attend.show import attend
 
     attend(
         model,
@@ -303,13 +304,13 @@ def export(
     if source is not None:
         if to or model or quantization or check or text:
             raise UserError("--from: goes with DIR and -o alone")
-        from mtkit.export import import_model
+        from mtkit.formats.export import import_model
 
         import_model(folder, output)
         return
     if folder is not None:
         raise UserError(f"{folder}: a folder only goes with --from; name a model of mtkit with -m")
-    from mtkit.export import export_model
+    from mtkit.formats.export import export_model
 
     export_model(model, output, to=to, quantization=quantization, check=check, text=text)
 
@@ -345,7 +346,7 @@ def info(
 
     Sizes, settings, scores, and what it was made from.
     """
-    from mtkit.info import info as describe
+    from mtkit.study.info.info import info as describe
 
     describe(path, verify=verify, config=config, plot=plot, output=output)
 
@@ -358,13 +359,13 @@ def compare(
 
     Settings, learning curves over updates and over time, test scores with significance.
     """
-    from mtkit.compare import compare
+    from mtkit.study.compare import compare
 
     compare(runs, paired=paired, plot=plot)
 
 
 def _settings(config: Path | None, overrides: list[str] | None, run: str | None) -> Config:
-    from mtkit.configfile import load_config
+    from mtkit.config.configfile import load_config
 
     return load_config(config, overrides or [], run)
 
@@ -383,7 +384,7 @@ def _sampling(sample: bool, given: Mapping[str, float | None]) -> SamplingSettin
     options = {name: value for name, value in given.items() if value is not None}
     from pydantic import ValidationError
 
-    from mtkit.config import SamplingSettings
+    from mtkit.config.decoding import SamplingSettings
 
     try:
         return SamplingSettings.model_validate(options)

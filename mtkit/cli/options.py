@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit import __version__, report
+from mtkit import report
+from mtkit.artifacts import VERSION
 
 _shows_traceback = False
 
@@ -30,7 +31,7 @@ def shows_traceback() -> bool:
 
 def _show_version(asked: bool) -> bool:
     if asked:
-        report.data(f"mtkit {__version__}\n")
+        report.data(f"mtkit {VERSION}\n")
         raise typer.Exit
     return asked
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtkit.alignment import Alignment, Words
+from mtkit.decoding.alignment.alignment import Alignment
+from mtkit.decoding.alignment.words import Words
 from mtkit.decoding.engines.base import Hypothesis
 from mtkit.tokenizer.codec import Tokenizer
 

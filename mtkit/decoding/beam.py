@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.config import DecodingSettings
-from mtkit.models import TranslationModel, select
-from mtkit.symbols import BOS, EOS, PAD
+from mtkit.config.decoding import DecodingSettings
+from mtkit.models.base import TranslationModel, select
 from mtkit.terms import SourceIds
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 NEVER = float("-inf")
 FOLD = 16

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models import TranslationModel
-from mtkit.symbols import BOS, EOS, PAD
+from mtkit.models.base import TranslationModel
 from mtkit.terms import SourceIds, TargetIds
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 @torch.no_grad()

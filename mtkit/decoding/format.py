@@ -65,6 +65,6 @@ class Format:
 
 
 def _pharaoh(translation: Translation) -> str:
-    from mtkit.alignment import to_pharaoh  # with numpy, for which nobody else has to wait
+    from mtkit.decoding.alignment.links import to_pharaoh
 
     return to_pharaoh(translation.alignment.links)

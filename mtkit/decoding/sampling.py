@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.config import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.beam import NEVER, Hypotheses, allowed_log_probs, in_order
 from mtkit.decoding.engines.base import Key
-from mtkit.models import TranslationModel, select
-from mtkit.symbols import BOS, EOS, PAD
+from mtkit.models.base import TranslationModel, select
 from mtkit.terms import SourceIds
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 @torch.inference_mode()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mtkit.artifacts import hash_file
-from mtkit.config import SamplingSettings
+from mtkit.config.decoding import SamplingSettings
 from mtkit.decoding.format import Format
 from mtkit.decoding.lines import (
     count_lines,

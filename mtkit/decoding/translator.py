@@ -14,19 +14,18 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.config import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.ahead import Ahead
-from mtkit.decoding.engines import EngineOptions, load_engine
 from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search
+from mtkit.decoding.engines.load import EngineOptions, load_engine
 from mtkit.decoding.model import open_model
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
-from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import EOS
 
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
-    from mtkit.alignment import Alignment
-    from mtkit.alignment.alignment import Block
+    from mtkit.decoding.alignment.alignment import Alignment, Block
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Translation:
     @property
     def alignment(self) -> Alignment:
         """Of the words of the line and of `text`; empty where it was not asked for."""
-        from mtkit.alignment import Alignment
+        from mtkit.decoding.alignment.alignment import Alignment
 
         return Alignment(self.blocks)
 
@@ -239,6 +238,9 @@ class Translator:
 
     def _scale(self, tokens: Sequence[str]) -> float:
         return float(max(len(tokens), 1) ** self.settings.length_penalty)
+
+
+load = Translator.load
 
 
 def _joined_blocks(text: str, parts: Sequence[Translation]) -> tuple[Block, ...]:

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.config import Tie
-from mtkit.symbols import PAD
+from mtkit.config.model import Tie
 from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
+from mtkit.tokenizer.symbols import PAD
 
 Tree = TypeVar("Tree")
 

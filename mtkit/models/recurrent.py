@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config import Seq2SeqSettings
+from mtkit.config.model import Seq2SeqSettings
 from mtkit.models.attention import (
     AdditiveAttention,
     DotAttention,

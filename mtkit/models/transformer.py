@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config import TransformerSettings
+from mtkit.config.model import TransformerSettings
 from mtkit.models.attention import (
     KeyValue,
     MultiHeadAttention,

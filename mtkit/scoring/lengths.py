@@ -74,7 +74,7 @@ def score_buckets(
 
 def plot_buckets(systems: Mapping[str, Sequence[BucketScores]], path: Path) -> None:
     """A panel per metric, a line per system with its intervals, and how many lines each has."""
-    from mtkit.plots import figure, font_for, save
+    from mtkit.study.plots.picture import figure, font_for, save
 
     buckets = [found.bucket for found in next(iter(systems.values()))]
     counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mtkit.errors import UserError
-from mtkit.plots import check_picture
 from mtkit.report import data, warn
 from mtkit.scoring.comet import COMET, check_comet, comet
 from mtkit.scoring.files import Texts, read_texts
@@ -16,6 +15,7 @@ from mtkit.scoring.metrics import METRICS, bleu_tokenizer, evaluate, language_co
 from mtkit.scoring.sentences import worst_sentences
 from mtkit.scoring.significance import Test, can_resample, p_values
 from mtkit.scoring.tables import Scored, to_json, to_text
+from mtkit.study.plots.picture import check_picture
 
 
 def score(

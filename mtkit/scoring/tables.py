@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mtkit.report import table
 from mtkit.scoring.comet import COMET
 from mtkit.scoring.lengths import COUNTED, BucketScores
 from mtkit.scoring.metrics import METRICS, Score
 from mtkit.scoring.sentences import Sentence
 from mtkit.scoring.significance import Test
-from mtkit.table import table
 
 MISSING = "-"
 

@@ -14,14 +14,15 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts import Artifact, create, find_current, find_model, open_artifact
-from mtkit.config import Config, Corpus, TokenizerSettings
-from mtkit.corpus import corpus_identity, read_pairs
+from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.config.data import Corpus, TokenizerSettings
+from mtkit.config.runs import at_work, find_model
+from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
-from mtkit.lock import at_work
 from mtkit.report import progress, say
-from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 LONGEST = 2000
 """Characters of a training line; longer ones are cut, as SentencePiece drops or fails on them."""

@@ -13,14 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config import Config, Muon, Optimizer, Sgd
-from mtkit.models import TranslationModel
+from mtkit.config.settings import Config
+from mtkit.config.training import Muon, Optimizer, Sgd
+from mtkit.models.base import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
-from mtkit.training.distributed import ALONE, Ranks
-from mtkit.training.history import Validation
-from mtkit.training.muon import build_muon
-from mtkit.training.objective import build_objective
-from mtkit.training.precision import autocast, check_lstm
+from mtkit.training.objective.objective import build_objective
+from mtkit.training.optimizer.muon import build_muon
+from mtkit.training.optimizer.precision import autocast, check_lstm
+from mtkit.training.run.distributed import ALONE, Ranks
+from mtkit.training.run.history import Validation
 
 
 @dataclass

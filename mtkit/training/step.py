@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 import torch
 
-from mtkit.batching import Batches
-from mtkit.config import Config
+from mtkit.batching.build import Batches
+from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.models import TranslationModel
+from mtkit.models.base import TranslationModel
 from mtkit.terms import Batch
-from mtkit.training.distributed import ALONE, Ranks
-from mtkit.training.loader import prefetch
-from mtkit.training.memory import GIVE_BACK_EVERY, give_back, halves
-from mtkit.training.schedule import learning_rate
-from mtkit.training.segmentation import Segmentation, as_stored
+from mtkit.training.data.loader import prefetch
+from mtkit.training.data.segmentation import Segmentation, as_stored
+from mtkit.training.data.updates import NOTHING, micro_batch_seed, updates
+from mtkit.training.optimizer.schedule import learning_rate
+from mtkit.training.run.distributed import ALONE, Ranks
+from mtkit.training.run.memory import GIVE_BACK_EVERY, give_back, halves
 from mtkit.training.state import TrainState
-from mtkit.training.updates import NOTHING, micro_batch_seed, updates
 
 
 @dataclass(frozen=True)

@@ -11,37 +11,30 @@ from typing import Any
 
 import torch
 
-from mtkit.artifacts import (
-    LATEST,
-    Artifact,
-    clear_leftovers,
-    find_current,
-    find_model,
-    open_artifact,
-)
-from mtkit.batching import Batches, open_batches
-from mtkit.config import Config
-from mtkit.configfile import save_config
-from mtkit.device import pick_device
+from mtkit.artifacts import Artifact, clear_leftovers, find_current, open_artifact
+from mtkit.batching.build import Batches, open_batches
+from mtkit.config.configfile import save_config
+from mtkit.config.runs import LATEST, find_model, locked
+from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
-from mtkit.lock import locked
-from mtkit.models import build_model
+from mtkit.models.build import build_model
+from mtkit.models.device import pick_device
 from mtkit.report import progress, say, set_quiet, warn
-from mtkit.tokenizer import Tokenizer
-from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.compiling import repays_compiling
-from mtkit.training.distributed import Ranks, connected_ranks
-from mtkit.training.export import initialise_from, write_model
-from mtkit.training.history import Validation, is_stalled
-from mtkit.training.interrupt import StopSignal, interrupted_by
-from mtkit.training.journal import Journal
-from mtkit.training.memory import largest_batch
-from mtkit.training.precision import pick_precision
-from mtkit.training.segmentation import Segmentation, segmentation_of
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.data.segmentation import Segmentation, segmentation_of
+from mtkit.training.data.updates import updates_per_epoch
+from mtkit.training.optimizer.precision import pick_precision
+from mtkit.training.run.checkpoints import Checkpoints
+from mtkit.training.run.compiling import repays_compiling
+from mtkit.training.run.distributed import Ranks, connected_ranks
+from mtkit.training.run.export import initialise_from, write_model
+from mtkit.training.run.history import Validation, is_stalled
+from mtkit.training.run.interrupt import StopSignal, interrupted_by
+from mtkit.training.run.journal import Journal
+from mtkit.training.run.memory import largest_batch
+from mtkit.training.run.validate import Validator
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, StepReport, settle, train_steps
-from mtkit.training.updates import updates_per_epoch
-from mtkit.training.validate import Validator
 
 NOT_IN_THE_MODEL = frozenset(
     {"device", "log_every", "save_every", "keep", "tensorboard", "sample_translations", "init_from"}

@@ -18,11 +18,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mtkit.alignment import Alignment, Links, Words, alignment_error_rate, from_pharaoh
-from mtkit.alignment.links import align, best_links
+from mtkit.decoding.alignment.alignment import Alignment
+from mtkit.decoding.alignment.links import (
+    Links,
+    align,
+    alignment_error_rate,
+    best_links,
+    from_pharaoh,
+)
+from mtkit.decoding.alignment.words import Words
 from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
-from mtkit.symbols import BOS, EOS
+from mtkit.tokenizer.symbols import BOS, EOS
 
 DEMO = Path(__file__).parents[2] / "data/demo"
 WAYS: dict[str, Callable[[np.ndarray], Links]] = {

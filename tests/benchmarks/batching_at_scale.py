@@ -25,8 +25,8 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from mtkit.batching import open_batches, plan_epoch
-from mtkit.batching.plan import padding
+from mtkit.batching.build import open_batches
+from mtkit.batching.plan import padding, plan_epoch
 
 BLOCK = 50_000
 """Lines that SentencePiece is given at a time."""

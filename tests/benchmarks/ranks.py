@@ -17,9 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mtkit.batching import build_batches
-from mtkit.configfile import load_config
-from mtkit.tokenizer import train_tokenizer
+from mtkit.batching.build import build_batches
+from mtkit.config.configfile import load_config
+from mtkit.tokenizer.train import train_tokenizer
 
 WAYS = {
     "1 process x 2 threads": (["-m", "mtkit"], 2, 2),

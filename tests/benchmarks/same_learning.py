@@ -18,14 +18,14 @@ from unittest.mock import patch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.batching import build_batches
-from mtkit.configfile import load_config
+from mtkit.batching.build import build_batches
+from mtkit.config.configfile import load_config
 from mtkit.models.layers import Dropout
-from mtkit.symbols import PAD
-from mtkit.tokenizer import train_tokenizer
-from mtkit.training import train
-from mtkit.training.loss import Loss
-from mtkit.training.objective import Objective
+from mtkit.tokenizer.symbols import PAD
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.objective.loss import Loss
+from mtkit.training.objective.objective import Objective
+from mtkit.training.train import train
 
 
 def plain_dropout(self: Dropout, x: Tensor) -> Tensor:

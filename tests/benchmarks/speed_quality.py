@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from mtkit.bench.translate import ENGINES
-from mtkit.bench.translation_rate import Way, measure_rate
-from mtkit.plots import figure, save
-from mtkit.plots.picture import COLOURS
-from mtkit.scoring import corpus_bleu
-from mtkit.table import table
+from mtkit.report import table
+from mtkit.scoring.metrics import corpus_bleu
+from mtkit.study.bench.translate import ENGINES
+from mtkit.study.bench.translation_rate import Way, measure_rate
+from mtkit.study.plots.picture import COLOURS, figure, save
 
 BEAMS = (5, 2, 1)
 MARKERS = "osD^v"

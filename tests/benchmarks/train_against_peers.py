@@ -40,13 +40,14 @@ import safetensors.torch
 import yaml
 from torch import Tensor
 
-import mtkit.bench
-from mtkit.batching import open_batches, plan_epoch
-from mtkit.config import Config
-from mtkit.tokenizer import Tokenizer
-from mtkit.training.loader import load_batch
+import mtkit.study.bench
+from mtkit.batching.build import open_batches
+from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.data.loader import load_batch
 
-SIZES = Path(mtkit.bench.__file__).parent
+SIZES = Path(mtkit.study.bench.__file__).parent
 BEST_PRECISION = {
     ("hf", "tiny"): "float32",
     ("hf", "base"): "bfloat16",

@@ -32,10 +32,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mtkit.bench.drawn_model import draw_sentences, write_drawn_model
 from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
-from mtkit.export.huggingface import to_huggingface
+from mtkit.formats.huggingface import to_huggingface
+from mtkit.study.bench.drawn_model import draw_sentences, write_drawn_model
 
 HERE = Path(__file__).parent
 CORES = len(os.sched_getaffinity(0))

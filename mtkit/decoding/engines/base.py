@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mtkit.config import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
 
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
     import numpy as np

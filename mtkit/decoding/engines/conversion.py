@@ -15,13 +15,13 @@ from ctranslate2.specs import TransformerSpec
 from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
-from mtkit.config import TransformerSettings
-from mtkit.models import TranslationModel
+from mtkit.config.model import TransformerSettings
 from mtkit.models.attention import MultiHeadAttention
+from mtkit.models.base import TranslationModel
 from mtkit.models.layers import FeedForward
 from mtkit.models.transformer import DecoderLayer, EncoderLayer, Transformer
-from mtkit.symbols import BOS, EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
 ACTIVATIONS = {
     "relu": Activation.RELU,

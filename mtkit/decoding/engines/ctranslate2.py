@@ -22,11 +22,13 @@ from pathlib import Path
 
 import ctranslate2
 
-from mtkit.config import DecodingSettings, ModelConfig, ModelSettings, TransformerSettings
+from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.settings import ModelConfig
 from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
 from mtkit.errors import UserError
-from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, PAD
 
 INT8_BATCH_TOKENS = 160
 """Source tokens of a batch, at most, in int8 on a CPU: its products lose by size, not gain."""

@@ -14,21 +14,15 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Hypotheses, beam_search
-from mtkit.decoding.engines.base import (
-    Engine,
-    Hypothesis,
-    Key,
-    Pending,
-    Search,
-    in_batches,
-)
+from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import sample
-from mtkit.device import keep_freed_memory, pick_device
-from mtkit.models import TranslationModel, build_model
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
+from mtkit.models.device import keep_freed_memory, pick_device
 from mtkit.models.weights import load_model_of
-from mtkit.symbols import PAD
+from mtkit.tokenizer.symbols import PAD
 
 COMPUTE_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -1,0 +1,1 @@
+"""Sentence pairs as people keep them: text files, tables, datasets."""

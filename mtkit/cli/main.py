@@ -1,0 +1,65 @@
+"""The command line. `main` is the one place where exceptions become exit codes.
+
+0 done; 1 failed while running; 2 the user can mend it before any work; 130 and 143 stopped by
+Ctrl-C and SIGTERM. `commands` has the commands, `options` their options.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from io import TextIOWrapper
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from mtkit import report
+from mtkit.cli.commands import app
+from mtkit.cli.options import shows_traceback
+from mtkit.errors import MtkitError, is_out_of_memory
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Runs one command; ends with its exit code, and with one line on stderr where it failed."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
+    except Exception as error:
+        line, code = _verdict(error)
+        report.error(line, error if shows_traceback() else None)
+    report.drop_unwritable()
+    if "RANK" in os.environ:
+        # Threads of gloo outlive its process group, which torch never frees once a
+        # DistributedDataParallel had it, and can abort an interpreter that is shutting down.
+        os._exit(code)
+    sys.exit(code)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """What is half done is cleared away on the way out, as after Ctrl-C."""
+    sys.exit(128 + number)
+
+
+def _verdict(error: Exception) -> tuple[str, int]:
+    """What went wrong, in one line, and the exit code."""
+    match error:
+        case MtkitError():
+            return str(error), error.exit_code
+        case typer.TyperException():
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else "mtkit"
+            return f"{command}: {error.format_message()} (see {command} --help)", error.exit_code
+        case OSError(strerror=str(reason)):
+            return f"{error.filename or 'input or output'}: {reason}", 1
+        case MemoryError() | RuntimeError() if is_out_of_memory(error):
+            return "out of memory: lower batching.max_tokens, or decoding.batch_tokens and beam", 1
+    if number := re.search(r"\(os error (\d+)\)", str(error)):  # of a library written in Rust
+        return f"input or output: {os.strerror(int(number[1]))}", 1
+    name = type(error).__name__
+    return f"internal error: {name}: {error}: rerun with --debug for the traceback", 1

@@ -1,0 +1,1 @@
+"""Every setting and its default; YAML to settings; what is wrong with a setting, in one line."""

@@ -1,0 +1,161 @@
+"""What is wrong with a config, in one line: where it was written, what was found, what to do.
+
+pydantic locates an error by the path of the setting, mixed with tags of union members; here that
+path is led back to a line of the file or to an override, and the likely right name is looked up.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from mtkit.config.base import Settings
+from mtkit.config.settings import Config
+
+Key = tuple[str | int, ...]
+"""Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
+
+EXPECTED = {
+    "bool": "true or false",
+    "dict": "settings (key: value)",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "settings (key: value)",
+    "string": "text",
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where each setting was written."""
+
+    name: str
+    lines: Mapping[Key, int]
+    overrides: dict[Key, str] = field(default_factory=dict)
+
+    def where(self, key: Key) -> str:
+        for changed, option in reversed(self.overrides.items()):
+            common = min(len(changed), len(key))
+            if key and changed[:common] == key[:common]:
+                return option
+        while key and key not in self.lines:
+            key = key[:-1]
+        return f"{self.name}:{self.lines[key]}" if key else self.name
+
+
+def dotted(key: Key) -> str:
+    return ".".join(str(part) for part in key)
+
+
+def explain(error: ValidationError, data: dict[str, Any], origin: Origin) -> str:
+    """The first complaint in one line, with the number of the others."""
+    complaints: dict[Key, str] = {}
+    details = error.errors(include_url=False)
+    # A misspelt setting is often missing under its right name too: the misspelling explains both.
+    for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
+        key = _key(detail, data)
+        complaints.setdefault(key, _complaint(detail, key, data))
+    deepest = [key for key in complaints if not any(_is_above(key, other) for other in complaints)]
+    first, others = deepest[0], len(deepest) - 1
+    setting = f"{dotted(first)}: " if first else ""
+    more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
+    return f"{origin.where(first)}: {setting}{complaints[first]}{more}"
+
+
+def _is_above(key: Key, other: Key) -> bool:
+    return len(key) < len(other) and other[: len(key)] == key
+
+
+def _key(detail: Mapping[str, Any], data: Any) -> Key:
+    """The setting a complaint is about: pydantic's location without the tags of union members."""
+    location: Key = detail["loc"]
+    key: Key = ()
+    for part in location:
+        if _holds(data, part):
+            key, data = (*key, part), data[part]
+    if detail["type"].startswith("union_tag") and isinstance(data, dict):
+        return (*key, "kind")
+    return (*key, location[-1]) if detail["type"] == "missing" else key
+
+
+def _holds(data: Any, part: str | int) -> bool:
+    if isinstance(data, list):
+        return isinstance(part, int) and part < len(data)
+    return isinstance(data, dict) and part in data
+
+
+def _complaint(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
+    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown setting; {_suggestion(key, data)}"
+    if kind == "missing":
+        return "missing, and there is no default for it"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return f"expected {context['expected']}, found {_shown(found)}"
+    if kind == "union_tag_invalid":
+        return f"expected {context['expected_tags']}, found {context['tag']!r}"
+    expected = EXPECTED.get(kind.split("_")[0])
+    if expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
+        hint = ": text such as no or 12 needs quotes" if kind == "string_type" else ""
+        return f"expected {expected}, found {_shown(found)}{hint}"
+    return f"{detail['msg'].replace('Input should', 'should')}, found {_shown(found)}"
+
+
+def _shown(value: Any) -> str:
+    """The value as a line of YAML, cut where it is long."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    line = text.removesuffix("...\n").strip()
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+class Name(NamedTuple):
+    key: Key
+    kinds: tuple[str, ...]
+    """The kinds of section that have this setting; empty where sections come in one kind."""
+
+
+def names(settings: type[Settings] = Config, parent: Key = ()) -> Iterator[Name]:
+    """Every setting there is, whatever its section's kind."""
+    fields = settings.model_fields
+    kinds = get_args(fields["kind"].annotation) if "kind" in fields else ()
+    for name, info in fields.items():
+        yield Name((*parent, name), kinds)
+        for section in _sections(info.annotation):
+            yield from names(section, (*parent, name))
+
+
+def _sections(annotation: Any) -> Iterator[type[Settings]]:
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        yield annotation
+    for member in get_args(annotation):
+        yield from _sections(member)
+
+
+def _suggestion(key: Key, data: Any) -> str:
+    """What an unknown setting was probably meant to be."""
+    for part in key[:-1]:
+        data = data[part]
+    here = data.get("kind")
+    plain = tuple(part for part in key if isinstance(part, str))
+    known = list(names())
+    kinds = [kind for name in known if name.key == plain for kind in name.kinds]
+    if kinds:
+        return f"kind {' or '.join(kinds)} has it, {here} has not"
+    siblings = [
+        str(name.key[-1])
+        for name in known
+        if name.key[:-1] == plain[:-1] and (not name.kinds or here in name.kinds)
+    ]
+    close = difflib.get_close_matches(str(plain[-1]), siblings, 1)
+    elsewhere = [dotted(name.key) for name in known if name.key[-1] == plain[-1]]
+    if close or elsewhere:
+        return f"did you mean '{[*close, *elsewhere][0]}'?"
+    return f"known here: {', '.join(dict.fromkeys(siblings))}"

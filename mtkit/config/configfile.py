@@ -1,0 +1,210 @@
+"""YAML to `Config`: line marks, `--set` overrides, and errors that say where, what and what to do.
+
+The file becomes plain data beside a map from each setting to its line; overrides are laid over the
+data; pydantic checks the result; `complaints` leads each error back to its line or its `--set`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from mtkit import report
+from mtkit.artifacts import write_text
+from mtkit.config.base import Settings
+from mtkit.config.complaints import Key, Origin, dotted, explain, names
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+
+LOCAL = Path("mtkit.yaml")
+LARGEST = 10_000
+"""Settings of a file; aliases of aliases can make any number of a few lines."""
+
+
+def load_config(
+    path: str | Path | None = None, overrides: Sequence[str] = (), run: str | None = None
+) -> Config:
+    """The settings of `path` (default: ./mtkit.yaml, else the demo's) under `key.path=value`s.
+
+    Raises UserError with one line that leads to the file and line, or to the override, at fault.
+    """
+    name, text = _read(Path(path) if path is not None else None)
+    data, lines = _parse(name, text)
+    origin = Origin(name, lines)
+    _name_kinds(data, Config)
+    pairs = [_split(override) for override in overrides]
+    for parts, value, option in sorted(pairs, key=lambda pair: pair[0][-1] != "kind"):
+        origin.overrides[_assign(data, parts, value, option)] = option
+    if run is not None:
+        data["run"] = run
+        origin.overrides[("run",)] = f"--run {run}"
+    _name_kinds(data, Config)
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        raise UserError(explain(error, data, origin)) from None
+    for key in _truth_values_as_numbers(data, config.model_dump(), ()):
+        where = f"{origin.where(key)}: {dotted(key)}"
+        raise UserError(f"{where}: expected a number, found true or false")
+    return config
+
+
+def dump_config(config: Config) -> str:
+    """Every setting, as YAML that `load_config` reads back to an equal `Config`."""
+    settings = config.model_dump(mode="json")
+    text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def save_config(config: Config) -> None:
+    """Writes the resolved settings to RUN/config.yaml; the run must be locked.
+
+    So they are those that the run is made with, never those of a command that was refused.
+    """
+    write_text(Path(config.run) / "config.yaml", dump_config(config))
+
+
+def schema() -> str:
+    """JSON schema of the config, for editors."""
+    return json.dumps(Config.model_json_schema(), indent=2)
+
+
+def _read(path: Path | None) -> tuple[str, str]:
+    if path is None and not LOCAL.exists():
+        demo = resources.files("mtkit.demo") / "demo.yaml"
+        return str(demo), demo.read_text(encoding="utf-8")
+    path = path or LOCAL
+    try:
+        return str(path), path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such config file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not a config file: it is not UTF-8 text") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
+    """The data of a YAML file, and the line of each of its settings."""
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            raise UserError(f"{name}: empty: a config needs at least run, data and training")
+        if not isinstance(node, yaml.MappingNode):
+            found = "a list" if isinstance(node, yaml.SequenceNode) else "text"
+            raise UserError(f"{name}:1: expected settings (key: value), found {found}")
+        lines: dict[Key, int] = {}
+        for key, line in _lines(name, node, ()):  # aliases of aliases have no end
+            lines[key] = line
+            if len(lines) > LARGEST:
+                raise UserError(f"{name}: more than {LARGEST:,} settings")
+        data: dict[str, Any] = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        hint = ": indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        raise UserError(f"{name}:{line}: not YAML: {error.problem}{hint}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise UserError(f"{name}: nested without end") from None
+    return data, lines
+
+
+def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
+    """(setting, line) pairs. Refuses repeated keys, of which YAML keeps the last in silence."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            yield (*key, index), child.start_mark.line + 1
+            yield from _lines(name, child, (*key, index))
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: dict[str, int] = {}
+    for child_key, child in node.value:
+        line, label = child_key.start_mark.line + 1, child_key.value
+        if child_key.tag != "tag:yaml.org,2002:str":
+            raise UserError(f"{name}:{line}: a key must be text: put quotes around it")
+        inner: Key = (*key, label)
+        if label in seen:
+            raise UserError(f"{name}:{line}: {dotted(inner)}: already set in line {seen[label]}")
+        seen[label] = line
+        yield inner, line
+        yield from _lines(name, child, inner)
+
+
+def _name_kinds(data: dict[str, Any], settings: type[Settings]) -> None:
+    """Writes the default `kind` into sections that leave it out."""
+    for name, info in settings.model_fields.items():
+        section = data.get(name)
+        if not isinstance(section, dict):
+            continue
+        if hasattr(info.default, "kind"):
+            section.setdefault("kind", info.default.kind)
+        elif isinstance(info.annotation, type) and issubclass(info.annotation, Settings):
+            _name_kinds(section, info.annotation)
+
+
+def _truth_values_as_numbers(data: Any, settings: Any, key: Key) -> Iterator[Key]:
+    """Settings where pydantic took yes for 1 or no for 0."""
+    if isinstance(data, bool) and not isinstance(settings, bool):
+        yield key
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from _truth_values_as_numbers(value, settings[name], (*key, name))
+    if isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _truth_values_as_numbers(value, settings[index], (*key, index))
+
+
+def _split(override: str) -> tuple[list[str], Any, str]:
+    option = f"--set {override}"
+    path, equals, text = override.partition("=")
+    parts = path.strip().split(".")
+    if not equals or not all(parts):
+        raise UserError(f"{option}: expected key.path=value, such as training.steps=500")
+    try:
+        return parts, yaml.safe_load(text), option
+    except yaml.YAMLError:
+        raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
+
+
+def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:
+    """Lays one override over the data; the path of the setting it changed."""
+    section: Any = data
+    key: Key = ()
+    for part in parts:
+        key = (*key, _entry(section, part, key, option))
+        if len(key) < len(parts):
+            if isinstance(section, dict) and section.get(part) is None:
+                section[part] = {}
+            section = section[key[-1]]
+    if key[-1] == "kind" and not _same_settings(key, section.get("kind", value), value):
+        dropped = ", ".join(name for name in section if name != "kind")
+        section.clear()
+        if dropped:
+            report.say(f"{option}: starts from the defaults of {value}; dropped: {dropped}")
+    section[key[-1]] = value
+    return key
+
+
+def _same_settings(key: Key, kind: Any, other: Any) -> bool:
+    """Whether two kinds of a section have the same settings, as adam and adamw do."""
+    return kind == other or any(
+        name.key == key and kind in name.kinds and other in name.kinds for name in names()
+    )
+
+
+def _entry(section: Any, part: str, key: Key, option: str) -> str | int:
+    """`part` as it names an entry of the section or list at `key`."""
+    if isinstance(section, dict):
+        return part
+    if isinstance(section, list) and part.isdecimal() and int(part) < len(section):
+        return int(part)
+    found = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
+    raise UserError(f"{option}: nothing there to set: {dotted(key)} holds {found}")

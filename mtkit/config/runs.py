@@ -1,0 +1,101 @@
+"""Where runs lie, and that one process at a time writes to one.
+
+The lock is the operating system's and ends with its holder, however that one ends. Beside it lies a
+record of the holder, for those who are refused; without the lock the record means nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from mtkit.artifacts import MANIFEST, Artifact, open_artifact, read_json, write_json
+from mtkit.config.settings import Config
+from mtkit.errors import MtkitError, UserError
+
+LOCK, OWNER = ".lock", ".owner.json"
+LATEST = Path("runs/latest")
+"""A link that training makes: the last run of this directory."""
+
+
+def default_place() -> Path:
+    """Where a command looks that is told no place: $MTKIT_MODEL, else the last run trained here."""
+    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
+
+
+def find_model(path: str | Path | None) -> Artifact:
+    """The model in a run or a model folder, verified; None is the default place.
+
+    Raises UserError without one, or where it is damaged.
+    """
+    place = Path(path) if path else default_place()
+    for folder in (place / "model", place):
+        if (folder / MANIFEST).is_file():
+            return open_artifact(folder, "model", verify=True)
+    raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
+
+
+@contextmanager
+def at_work(config: Config) -> Iterator[None]:
+    """Around what a stage writes to `config.run`: locked, and in the end the settings beside it.
+
+    A stage that fails leaves those of what lies there. Raises what `locked` raises.
+    """
+    from mtkit.config.configfile import save_config
+
+    with locked(Path(config.run)):
+        yield
+        save_config(config)
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Around all that writes to `run`, once per process: a lock within a lock is refused, too.
+
+    Raises UserError naming the process that is at work there, MtkitError where `run` cannot be
+    written.
+    """
+    from filelock import FileLock, Timeout  # which imports asyncio: not for who only translates
+
+    lock = FileLock(run / LOCK)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise UserError(
+            f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another "
+            "folder with --run"
+        ) from None
+    except OSError as error:
+        raise MtkitError(
+            f"{run}: cannot write a run there ({error.strerror}): choose another folder with --run"
+        ) from None
+    try:
+        write_json(run / OWNER, _myself())
+        yield
+    finally:
+        with suppress(OSError):  # without the lock it means nothing
+            (run / OWNER).unlink()
+        lock.release()
+
+
+def _myself() -> dict[str, str | int]:
+    return {
+        "pid": os.getpid(),
+        "host": platform.node(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "since": datetime.now().isoformat(" ", "seconds"),
+    }
+
+
+def _owner(run: Path) -> str:
+    try:
+        owner = read_json(run / OWNER)
+        return "process {pid} on {host} (`{command}`, since {since})".format(**owner)
+    except (OSError, UserError, KeyError, TypeError, ValueError):  # it may be about to write it
+        return "another process"

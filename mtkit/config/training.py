@@ -1,0 +1,152 @@
+"""Settings of the third stage."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from mtkit.config.base import Probability, Settings
+
+
+class Noam(Settings):
+    """lr = d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), Vaswani et al. 2017, equation 3."""
+
+    kind: Literal["noam"] = "noam"
+
+
+class InverseSqrt(Settings):
+    """Linear warmup to `peak`, then peak · (warmup / step)^0.5."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    peak: PositiveFloat
+
+
+class Cosine(Settings):
+    """Linear warmup to `peak`, then half a cosine down to `floor` at the last step."""
+
+    kind: Literal["cosine"] = "cosine"
+    peak: PositiveFloat
+    floor: float = Field(0.0, ge=0)
+
+
+class Plateau(Settings):
+    """Linear warmup to `peak`; times `factor` after `patience` validations with no new best."""
+
+    kind: Literal["plateau"] = "plateau"
+    peak: PositiveFloat
+    factor: float = Field(0.5, gt=0, lt=1)
+    patience: PositiveInt = 2
+
+
+class StepDecay(Settings):
+    """Linear warmup to `peak`; from step `start` on, times `factor` every `every` steps."""
+
+    kind: Literal["step"] = "step"
+    peak: PositiveFloat
+    factor: float = Field(0.5, gt=0, lt=1)
+    start: PositiveInt
+    every: PositiveInt
+
+
+Schedule = Annotated[Noam | InverseSqrt | Cosine | Plateau | StepDecay, Field(discriminator="kind")]
+
+
+class Adam(Settings):
+    """Adam, with decoupled weight decay (adamw), or rectified (radam)."""
+
+    kind: Literal["adam", "adamw", "radam"] = "adam"
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    eps: PositiveFloat = 1e-9
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Sgd(Settings):
+    kind: Literal["sgd"] = "sgd"
+    momentum: Probability = 0.0
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Muon(Settings):
+    """Orthogonal updates for the matrices between layers, AdamW for embeddings, norms and biases.
+
+    Jordan et al. 2024; on the learning rates of Adam, after Liu et al. 2025.
+    """
+
+    kind: Literal["muon"] = "muon"
+    momentum: Probability = 0.95
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    eps: PositiveFloat = 1e-9
+    weight_decay: float = Field(0.0, ge=0)
+
+
+Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
+Metric = Literal["loss", "perplexity", "bleu", "chrf"]
+
+
+class SubwordSampling(Settings):
+    """Other segmentations of the same text in every epoch, in training alone.
+
+    Of a bpe tokenizer each merge is left out with probability `alpha` (BPE-dropout, Provilkov et
+    al. 2020); of a unigram one a segmentation is drawn from P(segmentation)^alpha (Kudo 2018),
+    where 0.2 makes the sentences of Multi30k a third longer, and 0.1 nearly twice as long.
+    """
+
+    alpha: float = Field(0.1, gt=0, lt=1)
+    sides: Literal["source", "target", "both"] = "both"
+
+
+class TrainingSettings(Settings):
+    """Counted in updates (`steps`) or, instead, in `epochs`."""
+
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    warmup: PositiveInt = 4000
+    schedule: Schedule = Noam()
+    optimizer: Optimizer = Adam()
+    label_smoothing: Probability = 0.1
+    clip_norm: PositiveFloat | None = 1.0
+    accumulate: PositiveInt = Field(1, description="batches per update")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
+    )
+    ema: Probability | None = Field(None, description="decay of an average of the weights")
+    subword_sampling: SubwordSampling | None = None
+    source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
+    r_drop: PositiveFloat | None = Field(
+        None, description="alpha of R-Drop: two passes with different dropout are to agree"
+    )
+    max_skipped: PositiveInt = Field(
+        5, description="updates in a row that may be skipped for a loss or gradient not finite"
+    )
+    on_divergence: Literal["rollback", "stop"] = Field(
+        "rollback", description="then: back to the last checkpoint with half the rate, or end"
+    )
+    rank_timeout: PositiveFloat = Field(
+        600.0, description="seconds that ranks wait for each other before the run ends"
+    )
+    log_every: PositiveInt = 50
+    validate_every: PositiveInt = 500
+    save_every: PositiveInt = 500
+    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
+    sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
+    best_by: Metric = "bleu"
+    patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
+    keep: PositiveInt = Field(3, description="newest checkpoints kept")
+    average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
+    init_from: str | None = Field(None, description="model or run whose weights to start from")
+    tensorboard: bool = False
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingSettings:
+        if self.steps is None and self.epochs is None:
+            raise ValueError("needs steps or epochs")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("steps and epochs are both set: set one of them to null")
+        if self.best_by in ("bleu", "chrf") and not self.validation_sentences:
+            raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
+        return self

@@ -1,0 +1,1 @@
+"""Which word of a line each word of its translation comes from."""

@@ -1,0 +1,102 @@
+"""Whether an exported model says what the model says: both engines on the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from mtkit.artifacts import Artifact
+from mtkit.decoding.engines.cache import type_of
+from mtkit.decoding.engines.load import run_converted
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.model import OpenedModel
+from mtkit.decoding.translator import Translation, Translator
+from mtkit.errors import MtkitError, UserError
+from mtkit.formats.texts import Text, read_text, text_of_test, text_of_validation
+from mtkit.report import data, progress, table
+from mtkit.scoring.metrics import corpus_bleu
+
+WINDOW = 256
+IDENTICAL = 0.995
+"""Share of lines that float32 must translate alike."""
+LOSS = 0.4
+"""BLEU that another type may cost."""
+SHOWN = 10
+"""Lines that differ, on stdout."""
+
+
+def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> None:
+    """Compares on a file, else on the test text of the model's run, else on what validated it.
+
+    Raises UserError where there is none of them, MtkitError as `compare`.
+    """
+    text = read_text(file) if file else text_of_test(opened) or text_of_validation(opened)
+    if text is None:
+        raise UserError(
+            "--check: no test or validation text beside the model: name some with --text"
+        )
+    engines = (
+        PyTorchEngine.load(opened, "cpu"),
+        run_converted(exported.path, opened, type_of(exported)),
+    )
+    compare(text, *(Translator(it, opened.tokenizer, opened.config.decoding) for it in engines))
+
+
+def compare(text: Text, ours: Translator, exported: Translator) -> None:
+    """Writes to stdout how far translations and scores of the two agree, and where they do not.
+
+    Raises MtkitError where float32 differs on more than 1 - IDENTICAL of the lines, or another type
+    costs more than LOSS of BLEU.
+    """
+    found = [_translated(translator, text.source) for translator in (ours, exported)]
+    pairs = list(zip(*found, strict=True))
+    same = [pair for pair in pairs if pair[0].text == pair[1].text]
+    share = len(same) / max(len(pairs), 1)
+    difference = max((abs(a.score - b.score) for a, b in same), default=0.0)
+    rows = [
+        ["text", text.name],
+        ["lines", f"{len(pairs):,}"],
+        ["identical", f"{len(same):,} ({100 * share:.2f} %)"],
+        ["largest difference of their scores", f"{difference:.1e}"],
+    ]
+    losses = [0.0]
+    if text.reference is not None:
+        scores = [_bleu(translations, text) for translations in found]
+        losses.append(scores[0] - scores[1])
+        names = (ours.engine.name, exported.engine.name)
+        rows += [
+            [f"BLEU, {name}", f"{score:.2f}"] for name, score in zip(names, scores, strict=True)
+        ]
+    data("".join(f"{row}\n" for row in [*table(rows), *_differences(pairs)]))
+    if exported.engine.name.endswith("float32") and share < IDENTICAL:
+        raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
+    if max(losses) > LOSS:
+        raise MtkitError(f"{exported.engine.name} loses {max(losses):.2f} BLEU")
+
+
+def _translated(translator: Translator, lines: Sequence[str]) -> list[Translation]:
+    windows = [lines[first : first + WINDOW] for first in range(0, len(lines), WINDOW)]
+    found: list[Translation] = []
+    with progress(f"translating with {translator.engine.name}", len(lines), "lines") as shown:
+        for window in translator.stream(windows):
+            shown.advance(len(window))
+            found += window
+    return found
+
+
+def _bleu(translations: Sequence[Translation], text: Text) -> float:
+    assert text.reference is not None
+    return corpus_bleu([found.text for found in translations], text.reference, text.language)
+
+
+def _differences(pairs: Sequence[tuple[Translation, Translation]]) -> list[str]:
+    """The first lines that differ, with both scores: equal ones are a tie."""
+    differing = [
+        (number, pair) for number, pair in enumerate(pairs, 1) if pair[0].text != pair[1].text
+    ]
+    return [
+        f"line {number}: {translation.score:.4f} {translation.text}"
+        for number, pair in islice(differing, SHOWN)
+        for translation in pair
+    ]

@@ -1,0 +1,71 @@
+"""A model for CTranslate2, in the type of numbers that its validation text allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mtkit.artifacts import Artifact
+from mtkit.decoding.engines.cache import LOSS, cached, convert_to, is_close, type_of
+from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
+from mtkit.decoding.engines.load import run_converted
+from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.formats.check import check_export
+from mtkit.formats.texts import Text, text_of_validation
+from mtkit.report import say
+from mtkit.scoring.metrics import corpus_bleu
+
+
+def to_ctranslate2(
+    model: str | None, output: Path | None, quantization: str, *, check: bool, text: Path | None
+) -> None:
+    """Writes the model to `output`, which must not be there yet, or to the cache of `translate`.
+
+    auto: int8 where the BLEU that it loses on the validation text is at most LOSS, else float32.
+    The text is that of the model's run; without it, float32. What was measured is recorded, and
+    `translate` goes by it from then on. Raises UserError for a model that CTranslate2 cannot run.
+    """
+    opened = open_model(model)
+    if reason := outdated() or obstacle(opened.config.model):
+        raise UserError(reason)
+    if output is not None and output.exists():
+        raise UserError(f"{output}: is there already: name a new folder with -o")
+    exported = _measured(opened) if quantization == "auto" else None
+    if output is not None:
+        compute_type = type_of(exported) if exported else quantization
+        exported = convert_to(output, opened, compute_type)
+    exported = exported or cached(opened, quantization)
+    say(f"exported: {exported.path}")
+    if check:
+        check_export(opened, exported, text)
+
+
+def _measured(opened: OpenedModel) -> Artifact:
+    float32 = cached(opened, "float32")
+    text = text_of_validation(opened)
+    if text is None:
+        say("float32: no validation text beside the model to measure int8 on")
+        return float32
+
+    def measure(folder: Path) -> dict[str, Any]:
+        folders = {"int8": folder, "float32": float32.path}
+        return {"valid_bleu": {name: _bleu(opened, text, name, folders[name]) for name in folders}}
+
+    int8 = cached(opened, "int8", measure)
+    bleu = int8.report["valid_bleu"]
+    is_chosen = is_close(int8)
+    say(
+        f"{'int8' if is_chosen else 'float32'}: BLEU on {len(text.source)} lines of validation "
+        f"text is {bleu['int8']:.2f} with int8, {bleu['float32']:.2f} with float32, and {LOSS} "
+        "is what int8 may lose"
+    )
+    return int8 if is_chosen else float32
+
+
+def _bleu(opened: OpenedModel, text: Text, compute_type: str, folder: Path) -> float:
+    assert text.reference is not None
+    engine = run_converted(folder, opened, compute_type)
+    hypotheses = Translator(engine, opened.tokenizer, opened.config.decoding).translate(text.source)
+    return round(corpus_bleu(hypotheses, text.reference, text.language), 4)

@@ -1,0 +1,163 @@
+"""A model as Hugging Face's transformers loads it: MarianMTModel with MarianTokenizer.
+
+Written without transformers or torch. Weights keep their values and symbols their ids: the outputs
+are the same, but for two conventions of its beam search: it counts end of sentence in |y|, and
+`length_penalty` means the exponent of that |y|.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from mtkit.artifacts import create, write_json
+from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.errors import UserError
+from mtkit.formats import marian
+from mtkit.formats.marian import Array
+from mtkit.report import say
+from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+
+POSITIONS = 1024
+"""Sinusoids go on for ever, but its table of them ends."""
+
+
+def to_huggingface(model: str | None, output: Path) -> None:
+    """Writes the folder `output`, which must not be there yet.
+
+    Raises UserError for a model that MarianMT cannot be, by the setting.
+    """
+    if output.exists():
+        raise UserError(f"{output}: is there already: name a new folder with -o")
+    opened = open_model(model)
+    settings = _suitable(opened.config.model)
+    weights = _weights(opened, settings)
+    inputs = {"model": opened.artifact.identity}
+    with create(output, "export", {"format": "huggingface"}, inputs) as folder:
+        save_file(weights, folder / marian.WEIGHTS, metadata={"format": "pt"})
+        write_json(folder / marian.CONFIG, _config(opened, settings))
+        write_json(folder / marian.GENERATION, _generation(opened.config.decoding))
+        _write_tokenizer(folder, opened)
+    say(f'{output}: transformers loads it with MarianMTModel.from_pretrained("{output}")')
+
+
+def _suitable(settings: ModelSettings) -> TransformerSettings:
+    obstacle = None
+    match settings:
+        case TransformerSettings(norm="pre"):
+            obstacle = "norm: pre"
+        case TransformerSettings(activation="gated"):
+            obstacle = "activation: gated"
+        case TransformerSettings(positions="learned"):
+            obstacle = "positions: learned"
+        case TransformerSettings(neighbourhood=int(radius)):
+            obstacle = f"neighbourhood: {radius}"
+        case TransformerSettings():
+            return settings
+        case _:
+            obstacle = f"kind: {settings.kind}"
+    raise UserError(f"model.{obstacle}: MarianMT has none, so that Hugging Face cannot run it")
+
+
+def _weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Array]:
+    vocabularies = opened.config.source_vocab, opened.config.target_vocab
+    parameters = [
+        *marian.vocabulary_parameters(settings, *vocabularies),
+        *marian.layer_parameters(settings),
+    ]
+    shapes = {parameter.ours: parameter.shape for parameter in parameters}
+    if settings.output_bias:
+        shapes["output_bias"] = vocabularies[1:]
+    arrays = marian.read_arrays(opened.weights, shapes)
+    bias = arrays.get("output_bias", np.zeros(vocabularies[1], np.float32))
+    weights = {parameter.theirs: arrays[parameter.ours] for parameter in parameters}
+    return weights | {marian.OUTPUT_BIAS: bias[np.newaxis]}
+
+
+def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        "vocab_size": opened.config.source_vocab,
+        "decoder_vocab_size": opened.config.target_vocab,
+        "share_encoder_decoder_embeddings": settings.tie == "all",
+        "tie_word_embeddings": settings.tie != "none",
+        "d_model": settings.d_model,
+        "encoder_layers": settings.encoder_layers or settings.layers,
+        "decoder_layers": settings.decoder_layers or settings.layers,
+        "encoder_attention_heads": settings.heads,
+        "decoder_attention_heads": settings.heads,
+        "encoder_ffn_dim": settings.ffn,
+        "decoder_ffn_dim": settings.ffn,
+        "activation_function": settings.activation,
+        "scale_embedding": True,
+        "normalize_before": False,
+        "static_position_embeddings": True,
+        "max_position_embeddings": max(POSITIONS, _longest(opened)),
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+        "forced_eos_token_id": None,
+        **_ids(),
+    }
+
+
+def _ids() -> dict[str, int]:
+    return {
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": BOS,
+    }
+
+
+def _longest(opened: OpenedModel) -> int:
+    """`max_length` subwords, and EOS or BOS with them."""
+    return opened.config.decoding.max_length + 1
+
+
+def _generation(decoding: DecodingSettings) -> dict[str, Any]:
+    """Its search as near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
+    return {
+        **_ids(),
+        "num_beams": decoding.beam,
+        "length_penalty": decoding.length_penalty,
+        "early_stopping": True,
+        "min_new_tokens": decoding.min_length,
+        "max_length": decoding.max_length + 1,  # BOS counts
+        "suppress_tokens": [PAD, BOS],
+        "renormalize_logits": True,  # P is among what may follow
+    }
+
+
+def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
+    """Two SentencePiece models, and the ids of their pieces: once where both agree."""
+    tokenizer = opened.tokenizer
+    files = tokenizer.file_names  # one for both sides, or source then target
+    for name, file in ((marian.SOURCE_SPM, files[0]), (marian.TARGET_SPM, files[-1])):
+        (folder / name).write_bytes((opened.artifact.path / file).read_bytes())
+    source = _ids_of_pieces(tokenizer.source_pieces(list(range(tokenizer.source_vocab))))
+    target = _ids_of_pieces(tokenizer.target_pieces(list(range(tokenizer.target_vocab))))
+    write_json(folder / marian.VOCABULARY, source)
+    if source != target:
+        write_json(folder / marian.TARGET_VOCABULARY, target)
+    pad, unk, bos, eos = tokenizer.target_pieces([PAD, UNK, BOS, EOS])
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": source != target,
+        "model_max_length": _longest(opened),
+        **{"pad_token": pad, "unk_token": unk, "bos_token": bos, "eos_token": eos},
+    }
+    write_json(folder / marian.TOKENIZER, settings)
+
+
+def _ids_of_pieces(pieces: list[str]) -> dict[str, int]:
+    """A target language's code stands without the space that SentencePiece has before it."""
+    return {marian.code_in(piece) or piece: i for i, piece in enumerate(pieces)}

@@ -1,0 +1,160 @@
+"""How Hugging Face stores a MarianMT model, in the terms of ours: what both directions share.
+
+It is the layout of the OPUS-MT models (Tiedemann and Thottingal 2020): a post-norm Transformer with
+sinusoids in split halves, as Marian (Junczys-Dowmunt et al. 2018) has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from mtkit.artifacts import read_json
+from mtkit.config.model import TransformerSettings
+from mtkit.errors import UserError
+
+WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
+CONFIG, GENERATION = "config.json", "generation_config.json"
+TOKENIZER = "tokenizer_config.json"
+SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+
+FILES = (
+    *(WEIGHTS, CONFIG, GENERATION, TOKENIZER),
+    *(SOURCE_SPM, TARGET_SPM, VOCABULARY, TARGET_VOCABULARY),
+)
+OUTPUT_BIAS = "final_logits_bias"
+
+SPACE = "\u2581"
+_CODE = re.compile(f"{SPACE}?(>>.+<<)")
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A weight, by our name and by theirs."""
+
+    ours: str
+    theirs: str
+    shape: tuple[int, ...]
+
+
+def layer_parameters(settings: TransformerSettings) -> list[Parameter]:
+    """Every weight of the encoder's and the decoder's layers."""
+    depths = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
+    return [
+        Parameter(
+            f"{side}.{i}.{weight.ours}", f"model.{side}.layers.{i}.{weight.theirs}", weight.shape
+        )
+        for side, depth in depths.items()
+        for i in range(depth or settings.layers)
+        for weight in _layer(side, settings.d_model, settings.ffn)
+    ]
+
+
+def vocabulary_parameters(
+    settings: TransformerSettings, source_vocab: int, target_vocab: int
+) -> list[Parameter]:
+    """Embeddings and output matrix, a row for each symbol; a tied matrix once."""
+    source, target = (source_vocab, settings.d_model), (target_vocab, settings.d_model)
+    if settings.tie == "all":
+        return [Parameter("target_embedding.weight", "model.shared.weight", target)]
+    parameters = [
+        Parameter("source_embedding.weight", "model.encoder.embed_tokens.weight", source),
+        Parameter("target_embedding.weight", "model.decoder.embed_tokens.weight", target),
+    ]
+    if settings.tie == "none":
+        parameters.append(Parameter("output.weight", "lm_head.weight", target))
+    return parameters
+
+
+def _layer(side: str, d_model: int, ffn: int) -> Iterator[Parameter]:
+    yield from _attention("self", "self_attn", d_model)
+    if side == "decoder":
+        yield from _attention("cross", "encoder_attn", d_model)
+    yield from _affine("feed_forward.expand", "fc1", (ffn, d_model))
+    yield from _affine("feed_forward.contract", "fc2", (d_model, ffn))
+    yield from _affine("feed_forward_residual.norm", "final_layer_norm", (d_model,))
+
+
+def _attention(ours: str, theirs: str, d_model: int) -> Iterator[Parameter]:
+    projections = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    for mine, other in projections.items():
+        yield from _affine(f"{ours}_attention.{mine}", f"{theirs}.{other}", (d_model, d_model))
+    yield from _affine(f"{ours}_residual.norm", f"{theirs}_layer_norm", (d_model,))
+
+
+def _affine(ours: str, theirs: str, shape: tuple[int, ...]) -> Iterator[Parameter]:
+    """A weight, and a bias as long as its first dimension."""
+    yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
+    yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
+
+
+def file_in(folder: Path, name: str) -> Path:
+    """That very file: in the cache of the hub every name is a link. UserError where it is none."""
+    path = (folder / name).resolve()
+    if path.is_file():
+        return path
+    if name == WEIGHTS and (folder / PICKLE).exists():
+        raise UserError(
+            f"{folder / PICKLE}: a pickle may run any code, and is never loaded: write {name} "
+            f'beside it with transformers, MarianMTModel.from_pretrained("{folder}")'
+            f'.save_pretrained("{folder}")'
+        )
+    raise UserError(f"{folder}: no {name} here: not a MarianMT model of Hugging Face")
+
+
+def json_in(folder: Path, name: str) -> dict[str, Any]:
+    """UserError where there is no JSON object."""
+    value = read_json(file_in(folder, name))
+    if not isinstance(value, dict):
+        raise UserError(f"{folder / name}: not a JSON object")
+    return value
+
+
+def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """The named weights of a file, in float32; others in it are passed over.
+
+    Raises UserError naming the first that is missing, of another shape or type, or not finite;
+    shapes are compared before anything is read.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+            for name, shape in shapes.items():
+                _check(path, file.get_slice(name) if name in names else None, name, shape)
+            arrays = {name: file.get_tensor(name).astype(np.float32) for name in shapes}
+    except SafetensorError as error:
+        raise UserError(f"{path}: not a safetensors file ({error})") from None
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise UserError(f"{path}: {name} has values that are not finite: a broken model")
+    return arrays
+
+
+def _check(path: Path, found: Any, name: str, shape: tuple[int, ...]) -> None:
+    """`found`: a slice of safetensors, which has no types, or None."""
+    if found is None:
+        raise UserError(f"{path}: {name} is missing")
+    if tuple(found.get_shape()) != shape:
+        raise UserError(
+            f"{path}: {name} has shape {found.get_shape()}, by the config it is {list(shape)}"
+        )
+    if found.get_dtype() not in ("F16", "F32", "F64"):
+        raise UserError(
+            f"{path}: {name} has values of type {found.get_dtype()}: convert them to float32"
+        )
+
+
+def code_in(piece: str) -> str | None:
+    """The code of a target language, such as >>fra<<, that a piece is, with or without a space."""
+    match = _CODE.fullmatch(piece)
+    return match[1] if match else None

@@ -1,0 +1,1 @@
+"""What studies a model or a machine: attention, speed, comparisons, drawings."""

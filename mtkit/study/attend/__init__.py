@@ -1,0 +1,1 @@
+"""Seeing attention: where the model looks, as a heat map, a picture or a page."""

@@ -1,0 +1,107 @@
+"""A heat map as text: per cent in shaded cells, words that line up whatever their script.
+
+Words stand side by side above their columns, or from top to bottom where that is too wide; what is
+wider still is drawn in several parts, one below the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mtkit.report import cell_width
+from mtkit.study.attend.weights import HeatMap
+from mtkit.study.attend.words import printable
+
+Span = tuple[str, str]
+"""Text, and the style that it is shown in where there are colours."""
+
+NARROWEST = 3
+"""Cells of a column: "100"."""
+LONGEST_LABEL, TALLEST_LABEL = 18, 12
+"""Cells of a row's word; characters of a column's that stands upright."""
+RAMP = ((24, 24, 44), (70, 36, 112), (176, 52, 110), (242, 122, 66), (252, 226, 150))
+"""Dark to bright, for weights from 0 to 1: the more light, the more attention."""
+FAINT = 0.005
+"""Weights below it are 0 per cent, shown as a dot."""
+
+
+def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
+    """The translation, and below it the mean of all layers and heads, `width` cells wide."""
+    layers, heads = heat_map.weights.shape[:2]
+    yield f"{printable(translation)}\n\n", "bold"
+    yield from _parts(heat_map.averaged(), width)
+    mean = f", the mean of {layers} × {heads} heads" if layers * heads > 1 else ""
+    yield f"rows look at columns: per cent{mean}\n\n", "dim"
+
+
+def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
+    rows = _fitted(heat_map.queries, LONGEST_LABEL)
+    label_width = max(map(cell_width, rows))
+    room = width - label_width - 1
+    words = _fitted(heat_map.keys, room)
+    widths = [max(NARROWEST, cell_width(word) + 1) for word in words]
+    if sum(widths) <= room:
+        header = [[word] for word in words]
+    else:
+        header = [_upright(word) for word in heat_map.keys]
+        widths = [NARROWEST] * len(words)
+    each = max(1, room // max(widths)) if sum(widths) > room else len(words)
+    weights = heat_map.weights[0, 0].tolist()
+    for first in range(0, len(words), each):
+        part = slice(first, first + each)
+        yield from _header(header[part], widths[part], label_width)
+        for label, row in zip(rows, weights, strict=True):
+            yield " " * (label_width - cell_width(label)) + f"{label} ", ""
+            yield from _cells(row[part], widths[part])
+            yield "\n", ""
+        yield "\n", ""
+
+
+def _header(words: Sequence[list[str]], widths: Sequence[int], indent: int) -> Iterator[Span]:
+    """Words as stacks of text, standing on the map."""
+    height = max(map(len, words))
+    stacks = [[""] * (height - len(word)) + word for word in words]
+    for level in zip(*stacks, strict=True):
+        cells = (_centred(text, width) for text, width in zip(level, widths, strict=True))
+        yield f"{' ' * indent} {''.join(cells)}".rstrip() + "\n", ""
+
+
+def _cells(weights: Sequence[float], widths: Sequence[int]) -> Iterator[Span]:
+    for weight, width in zip(weights, widths, strict=True):
+        yield _centred("·" if weight < FAINT else f"{100 * weight:.0f}", width), _style(weight)
+
+
+def _style(weight: float) -> str:
+    """Black or white on a colour of the ramp; small weights are told apart, too."""
+    place = weight**0.6 * (len(RAMP) - 1)
+    low = min(int(place), len(RAMP) - 2)
+    mix = [round(a + (b - a) * (place - low)) for a, b in zip(*RAMP[low : low + 2], strict=True)]
+    ink = "black" if sum(mix) > 380 else "grey62" if weight < FAINT else "white"
+    return f"{ink} on rgb({','.join(map(str, mix))})"
+
+
+def _fitted(words: Sequence[str], width: int) -> list[str]:
+    """The words, those that are wider than `width` cells cut short."""
+    return [word if cell_width(word) <= width else _cut(word, width) for word in words]
+
+
+def _cut(word: str, width: int) -> str:
+    while cell_width(word) > width - 1:
+        word = word[:-1]
+    return f"{word}…"
+
+
+def _upright(word: str) -> list[str]:
+    """One character above the other; what has no width of its own stays with the one before."""
+    stack: list[str] = []
+    for character in word:
+        if stack and not cell_width(character):
+            stack[-1] += character
+        else:
+            stack.append(character)
+    return stack if len(stack) <= TALLEST_LABEL else [*stack[: TALLEST_LABEL - 1], "…"]
+
+
+def _centred(text: str, width: int) -> str:
+    space = width - cell_width(text)
+    return " " * (space // 2) + text + " " * (space - space // 2)

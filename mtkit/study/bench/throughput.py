@@ -1,0 +1,78 @@
+"""Updates of the real training step on real batches, each with what it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from torch.profiler import record_function
+
+from mtkit.report import progress
+from mtkit.study.bench.parts import DATA
+from mtkit.study.bench.workload import Workload
+from mtkit.training.data.loader import prefetch
+from mtkit.training.data.updates import updates
+from mtkit.training.state import TrainState
+from mtkit.training.step import train_step
+
+LEARNING_RATE = 1e-4
+WARM_UPDATES = 3
+"""Before anything counts: kernels are chosen, memory is claimed, batches are loaded ahead."""
+WINDOWS = 10
+PREFIX = "mtkit.study.bench/"
+DATA_MARK, STEP_MARK = PREFIX + DATA, PREFIX + "step"
+"""Names under which a profiler finds both halves of an update."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One update: its real target tokens, its seconds, and those of them spent waiting for data."""
+
+    tokens: int
+    seconds: float
+    waited: float
+
+
+def timed_updates(workload: Workload, state: TrainState) -> Generator[Timed]:
+    """Trains without end, from the first batch of the first epoch."""
+    config, device = workload.config, state.model.output_weight.device
+    stream = prefetch(updates(state, workload.data, config, workload.segmentation))
+    while True:
+        began = time.perf_counter()
+        with record_function(DATA_MARK):
+            update = next(stream)
+        ready = time.perf_counter()
+        with record_function(STEP_MARK):
+            batches = [batch.to(device) for batch in update.batches]
+            report = train_step(state, batches, config, LEARNING_RATE)
+        yield Timed(report.tokens, time.perf_counter() - began, ready - began)
+
+
+def measure_updates(workload: Workload, state: TrainState, seconds: float) -> list[Timed]:
+    """Every update of about `seconds` seconds, after some that do not count."""
+    counted: list[Timed] = []
+    with (
+        closing(timed_updates(workload, state)) as steps,
+        progress("training", unit="updates") as shown,
+    ):
+        for _ in range(WARM_UPDATES):
+            next(steps)
+        left = seconds
+        while left > 0:
+            counted.append(next(steps))
+            left -= counted[-1].seconds
+            shown.advance()
+    return counted
+
+
+def window_rates(steps: Sequence[Timed]) -> Iterator[float]:
+    """Target tokens per second in up to `WINDOWS` spans of whole updates and about equal time."""
+    length = sum(step.seconds for step in steps) / WINDOWS
+    tokens, seconds = 0, 0.0
+    for step in steps:
+        tokens, seconds = tokens + step.tokens, seconds + step.seconds
+        if seconds >= length:
+            yield tokens / seconds
+            tokens, seconds = 0, 0.0

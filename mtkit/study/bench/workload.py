@@ -1,0 +1,94 @@
+"""What is measured: a model and batches, of a config and its run, or of a size and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import torch
+
+from mtkit.artifacts import open_artifact
+from mtkit.batching.build import Batches, open_batches
+from mtkit.config.configfile import load_config
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+from mtkit.models.build import build_model
+from mtkit.models.device import pick_device
+from mtkit.study.bench.synthetic import synthetic_batches
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.data.segmentation import Segmentation, as_stored, segmentation_of
+from mtkit.training.optimizer.precision import pick_precision
+from mtkit.training.run.distributed import ALONE
+from mtkit.training.run.memory import largest_batch
+from mtkit.training.state import TrainState, new_state
+
+Size = Literal["tiny", "base"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Everything that a run is made from but its state."""
+
+    name: str
+    config: Config
+    data: Batches
+    source_vocab: int
+    target_vocab: int
+    segmentation: Segmentation
+
+    def fresh_state(self) -> TrainState:
+        """What training starts from, on the device and in the precision that it would choose."""
+        config = self.config
+        device = pick_device(config.training.device)
+        torch.manual_seed(config.seed)
+        model = build_model(config.model, self.source_vocab, self.target_vocab).to(device)
+        state = new_state(model, config, pick_precision(config.training.precision, device))
+        if not state.max_tokens:
+            state.max_tokens = largest_batch(state, self.data.train.lengths, ALONE)
+        return state
+
+
+@contextmanager
+def open_workload(
+    config_file: Path | None, size: Size | None, overrides: Sequence[str]
+) -> Iterator[Workload]:
+    """That of a config and the batches of its run, or that of a size (default: tiny).
+
+    Raises UserError where both are named, for a faulty config or override, and where the run has no
+    batches.
+    """
+    if config_file is not None:
+        if size is not None:
+            raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
+        yield _of_run(load_config(config_file, overrides))
+        return
+    size = size or "tiny"
+    config = load_config(Path(__file__).with_name(f"{size}.yaml"), overrides)
+    with TemporaryDirectory(prefix="mtkit-bench-") as folder:
+        yield _drawn(size, config, Path(folder))
+
+
+def _of_run(config: Config) -> Workload:
+    run = Path(config.run)
+    tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
+    return Workload(
+        config.run,
+        config,
+        open_batches(run / "batches"),
+        tokenizer.source_vocab,
+        tokenizer.target_vocab,
+        segmentation_of(config, tokenizer),
+    )
+
+
+def _drawn(size: Size, config: Config, folder: Path) -> Workload:
+    if config.training.subword_sampling is not None:
+        raise UserError("training.subword_sampling: drawn sentences are no text: name a run by -c")
+    vocab = config.tokenizer.vocab_size
+    data = synthetic_batches(folder, vocab, config.seed)
+    name = f"{size}, sentences as long as Multi30k's"
+    return Workload(name, config, data, vocab, vocab, as_stored)

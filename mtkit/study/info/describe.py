@@ -1,0 +1,132 @@
+"""What lies in a folder, for people: sizes, settings, scores, and what it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+from unicodedata import category
+
+import yaml
+
+from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
+from mtkit.config.runs import default_place
+from mtkit.errors import UserError
+from mtkit.study.info.records import records_of
+
+HASH_SHOWN = 12
+"""Digits of a hash that people see."""
+
+
+def describe(path: Path | None, *, verify: bool) -> str:
+    """A run, model or other artifact in words and numbers; `verify`: with every file hashed again.
+
+    Raises UserError where there is nothing of the kind, or damage is found.
+    """
+    return _harmless("\n".join(_describe(path, verify)))
+
+
+def settings_of(path: Path | None) -> str:
+    """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
+    return _harmless(_settings(path))
+
+
+def _settings(path: Path | None) -> str:
+    folder = path or default_place()
+    if kind_at(folder) is not None:
+        return yaml.safe_dump(_open(folder, verify=False).manifest["settings"], sort_keys=False)
+    from mtkit.config.configfile import dump_config, load_config
+
+    resolved = folder / "config.yaml"
+    if path is not None and path.is_dir() and not resolved.is_file():
+        raise UserError(f"{path}: no run, model or artifact here")
+    return dump_config(load_config(resolved if resolved.is_file() else path))
+
+
+def _describe(path: Path | None, verify: bool) -> Iterator[str]:
+    folder = path or default_place()
+    if kind_at(folder) is not None:
+        yield from _artifact(_open(folder, verify=verify), with_settings=True, verified=verify)
+        return
+    parts = [folder / kind for kind in get_args(Kind) if kind_at(folder / kind) is not None]
+    progress = list(_progress(folder / "metrics.jsonl"))
+    if not parts and not progress:
+        raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
+    yield f"run  {folder}\n"
+    for part in parts:
+        yield from _artifact(_open(part, verify=verify), with_settings=False, verified=verify)
+    yield from progress
+
+
+def _open(path: Path, *, verify: bool) -> Artifact:
+    kind = kind_at(path)
+    if kind is None:
+        raise UserError(f"{path}: not an artifact of this mtkit")
+    return open_artifact(path, kind, verify=verify)
+
+
+def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
+    manifest = artifact.manifest
+    rows = {"identity": artifact.identity[:HASH_SHOWN]}
+    rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}
+    rows["made by"] = f"mtkit {manifest['mtkit']}, format {manifest['format']}"
+    rows |= _flat(artifact.report)
+    if with_settings:
+        rows |= _flat(manifest["settings"])
+    for name, facts in manifest["files"].items():
+        rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
+    if verified:
+        rows["verified"] = "every file is as its sha256 says"
+    yield from _block(f"{manifest['kind']}  {artifact.path}", rows)
+
+
+def _progress(metrics: Path) -> Iterator[str]:
+    """How far training is, and its last validation."""
+    records = records_of(metrics)
+    if not records:
+        return
+    rows = {"last step": _shown(records[-1]["step"])}
+    validations = [record for record in records if record.get("kind") == "valid"]
+    if validations:
+        rows |= _flat({**validations[-1], "kind": None}, "last validation.")
+    yield from _block(f"training  {metrics}", rows)
+
+
+def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:
+    width = max(map(len, rows), default=0)
+    yield title
+    for name, value in rows.items():
+        yield f"  {name:<{width}}  {value}"
+    yield ""
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """Nested data as dotted names and values to show, what is None left out."""
+    if not isinstance(value, Mapping):
+        return {} if value is None else {prefix.removesuffix("."): _shown(value)}
+    rows: dict[str, str] = {}
+    for name, inner in value.items():
+        rows |= _flat(inner, f"{prefix}{name}.")
+    return rows
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case bool() | str():
+            return str(value)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.5g}"
+        case list():
+            return ", ".join(_shown(item) for item in value)
+    return str(value)
+
+
+def _harmless(text: str) -> str:
+    """Without the characters by which a manifest could command the terminal that shows it."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _commands(c) else c for c in text)
+
+
+def _commands(character: str) -> bool:
+    return category(character) in ("Cc", "Cf", "Cs") and character != "\n"

@@ -1,0 +1,107 @@
+"""How long the sentences of a corpus are, and how much of its batches is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtkit.batching.build import open_batches
+from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
+from mtkit.config.data import BatchingSettings
+from mtkit.config.settings import Config
+from mtkit.study.info.view import View
+from mtkit.study.plots.picture import figure
+from mtkit.study.plots.terminal import bars
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BARS = 20
+"""Ranges of length that are told apart."""
+TAIL = 0.5
+"""Percent of all sentences: the longest, which share the last range."""
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class CorpusLengths(View):
+    lengths: Lengths
+    """(n, 2): subwords of source and target."""
+    plan: list[Rows]
+    """The batches of the first epoch."""
+    max_tokens: int
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """Bounds of the ranges: from each up to, but without, the next."""
+        usual = int(np.percentile(self.lengths, 100 - TAIL)) + 1
+        return [*range(0, usual, -(-usual // BARS)), int(self.lengths.max()) + 1]
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [f"{low}-{after - 1}" for low, after in pairwise(self.edges)]
+
+    def counts(self, side: int) -> list[int]:
+        """Sentences of each range; `side` is 0 for the source, 1 for the target."""
+        found: list[int] = np.histogram(self.lengths[:, side], self.edges)[0].tolist()
+        return found
+
+    def waste(self) -> list[float]:
+        """Share of padding in the batches whose longest sentence lies in each range."""
+        batches: list[list[Rows]] = [[] for _ in self.names]
+        for rows in self.plan:
+            place = np.searchsorted(self.edges, self.lengths[rows].max(), side="right") - 1
+            batches[place].append(rows)
+        return [padding(self.lengths, plan) for plan in batches]
+
+    @property
+    def title(self) -> str:
+        share = padding(self.lengths, self.plan)
+        return f"padding: {share:.1%} of {len(self.plan):,} batches of {self.max_tokens:,} tokens"
+
+    def text(self) -> Iterator[str]:
+        for side, name in enumerate(SIDES):
+            yield f"sentences by subwords of the {name}"
+            yield from bars(dict(zip(self.names, self.counts(side), strict=True)))
+            yield ""
+        yield f"{self.title}; % by subwords of a batch's longest sentence"
+        yield from bars(
+            {name: 100 * share for name, share in zip(self.names, self.waste(), strict=True)}
+        )
+
+    def figure(self) -> Figure:
+        drawn, (sentences, batches) = figure(height=6, rows=2)
+        for side, name in enumerate(SIDES):
+            sentences.stairs(self.counts(side), self.edges, label=name, linewidth=2)
+        sentences.set_ylabel("sentences")
+        sentences.legend()
+        batches.stairs([100 * share for share in self.waste()], self.edges, fill=True)
+        batches.set_ylabel("% padding")
+        batches.set_title(self.title, fontsize="medium")
+        batches.set_xlabel("subwords of a sentence; of the longest in a batch")
+        for panel in (sentences, batches):
+            panel.set_xlim(0, 2 * self.edges[-2] - self.edges[-3])  # the last range goes on
+        return drawn
+
+
+def lengths_of(run: Path, config: Config) -> CorpusLengths:
+    """Of the training data in RUN/batches, planned as the config says ("auto": as by default).
+
+    Raises UserError without batches, or where a pair is over the budget.
+    """
+    batches, wanted = open_batches(run / "batches"), config.batching.max_tokens
+    budget = BatchingSettings.model_fields["max_tokens"].default if wanted == "auto" else wanted
+    plan = plan_epoch(
+        batches.train.lengths,
+        max_tokens=budget,
+        seed=config.seed,
+        epoch=0,
+        weights=batches.weights,
+    )
+    return CorpusLengths(batches.train.lengths, plan, budget)

@@ -1,0 +1,1 @@
+"""Which sentences an update is made from, as tensors."""

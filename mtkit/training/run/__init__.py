@@ -1,0 +1,1 @@
+"""What a run keeps and says: checkpoints, journal, validation, the finished model, its ranks."""

@@ -1,0 +1,216 @@
+"""The checkpoints of one run: a folder each, whole or not there, verified before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from mtkit.artifacts import (
+    Artifact,
+    create,
+    open_artifact,
+    read_json,
+    remove,
+    request_of,
+    write_json,
+)
+from mtkit.config.training import Metric
+from mtkit.errors import UserError
+from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
+from mtkit.report import warn
+from mtkit.training.run.history import Validation, rank
+from mtkit.training.state import TrainState, Window
+
+INDEX = "checkpoints.json"
+NUMBERS = ("step", "epoch", "portion", "offset", "precision", "max_tokens")
+NOT_OURS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    UserError,
+    ValueError,
+)
+"""What reading a checkpoint whose hashes are right can end in, if somebody else made it."""
+FAULTS = ("skipped", "skipped_in_a_row", "rate_scale")
+
+
+class Checkpoints:
+    """The folder of checkpoints of one run, all of one request."""
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, str]
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.inputs = inputs
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def steps(self) -> list[int]:
+        """Steps of the complete checkpoints, oldest first."""
+        found = (path.parent.name[5:] for path in self.folder.glob("step-*/manifest.json"))
+        return sorted(int(step) for step in found if step.isdecimal())
+
+    def save(self, state: TrainState) -> None:
+        """Writes the state as it is, complete or not at all."""
+        report = {"seconds": state.seconds}
+        path = self.path(state.step)
+        with create(path, "checkpoint", self.settings, self.inputs, report) as folder:
+            save_weights(weights_of(state.model), folder / "model.safetensors")
+            if state.average is not None:
+                save_weights(state.average, folder / "average.safetensors")
+            save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
+            write_json(folder / "state.json", _numbers(state))
+
+    def prune(self, state: TrainState, metric: Metric, newest: int, best: int) -> None:
+        """Keeps the newest and the best, and names the last and the best in a small JSON.
+
+        A checkpoint of a later step than that of `state` was passed over as damaged: it counts for
+        nothing, and is replaced in time.
+        """
+        steps = [step for step in self.steps() if step <= state.step]
+        ranked = [v.step for v in rank(state.validations, metric) if v.step in steps]
+        write_json(
+            self.folder / INDEX, {"last": steps[-1], "best": ranked[0] if ranked else steps[-1]}
+        )
+        for step in set(steps[:-newest]) - set(ranked[:best]):
+            remove(self.path(step))
+
+    def load_last(self, state: TrainState) -> bool:
+        """Fills `state` from the newest checkpoint that is sound; False where there is none.
+
+        A damaged one is named and passed over. Raises UserError if all are, or if one was made
+        with other settings or from other data.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                self._load(self.open(step), state)
+            except DamagedCheckpoint as damage:
+                warn(f"{damage}: going on from an earlier checkpoint")
+                continue
+            return True
+        if steps:
+            raise UserError(f"{self.folder}: every checkpoint is damaged: delete it to start anew")
+        return False
+
+    def open(self, step: int) -> Artifact:
+        """The checkpoint of `step`, its hashes verified.
+
+        Raises DamagedCheckpoint, or UserError where it is one of other settings.
+        """
+        path = self.path(step)
+        try:
+            found = open_artifact(path, "checkpoint", verify=True)
+        except UserError as error:
+            raise DamagedCheckpoint(str(error)) from error
+        if found.manifest["request"] != request_of("checkpoint", self.settings, self.inputs):
+            raise UserError(
+                f"{path}: a checkpoint of other settings "
+                f"({_difference(found.manifest, self.settings, self.inputs)}): go back to them, "
+                f"choose another run, or delete {self.folder}"
+            )
+        return found
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        """The weights that were validated at `step`: their moving average where there is one."""
+        averaged = self.open(step).path / "average.safetensors"
+        return safetensors.torch.load_file(averaged) if averaged.exists() else self.unaveraged(step)
+
+    def unaveraged(self, step: int) -> dict[str, Tensor]:
+        """The weights as the updates left them at `step`."""
+        return safetensors.torch.load_file(self.open(step).path / "model.safetensors")
+
+    def _load(self, checkpoint: Artifact, state: TrainState) -> None:
+        path = checkpoint.path
+        try:
+            load_weights(state.model, path / "model.safetensors")
+            _restore(state, path)
+            if state.average is not None:
+                state.average = read_weights(state.model, path / "average.safetensors")
+            state.seconds = float(checkpoint.report["seconds"])
+        except NOT_OURS as error:
+            raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
+
+
+class DamagedCheckpoint(UserError):  # noqa: N818 - named for what it is
+    """A checkpoint whose files are not those that were written."""
+
+
+def average_weights(checkpoints: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each parameter."""
+    return {
+        name: torch.stack([weights[name] for weights in checkpoints]).mean(dim=0)
+        for name in checkpoints[0]
+    }
+
+
+def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's tensors under "parameter index.name"."""
+    states = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{name}": torch.as_tensor(value).cpu().contiguous()
+        for index, moments in states.items()
+        for name, value in moments.items()
+        if value is not None
+    }
+
+
+def _numbers(state: TrainState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in NUMBERS + FAULTS} | {
+        "scaler": state.scaler.state_dict(),
+        "window": vars(state.window),
+        "validations": [vars(validation) for validation in state.validations],
+    }
+
+
+def _restore(state: TrainState, folder: Path) -> None:
+    numbers = read_json(folder / "state.json")
+    for name in NUMBERS + FAULTS:
+        if type(numbers[name]) is not type(getattr(state, name)):
+            raise TypeError(f"{name}: {numbers[name]!r:.40}")
+        setattr(state, name, numbers[name])
+    state.scaler.load_state_dict(numbers["scaler"])
+    state.window = Window(**numbers["window"])
+    state.validations = [Validation(**validation) for validation in numbers["validations"]]
+    states: dict[int, dict[str, Tensor]] = {}
+    groups = state.optimizer.state_dict()["param_groups"]
+    parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
+    for key, value in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
+        index, name = key.split(".", 1)
+        if value.shape not in ((), parameters[int(index)].shape):  # else its kernel reads beyond it
+            raise ValueError(f"{key} has shape {tuple(value.shape)}")
+        states.setdefault(int(index), {})[name] = value
+    state.optimizer.load_state_dict({"state": states, "param_groups": groups})
+
+
+def _difference(
+    found: Mapping[str, Any], settings: Mapping[str, Any], inputs: Mapping[str, str]
+) -> str:
+    """The first thing in which a checkpoint differs from what is asked."""
+    before = _flatten({**found["settings"], "inputs": found["inputs"]})
+    now = _flatten({**settings, "inputs": inputs})
+    for key in sorted(before.keys() | now.keys()):
+        if before.get(key) != now.get(key):
+            return f"{key}: {before.get(key)}, now {now.get(key)}"
+    return "another mtkit format"
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

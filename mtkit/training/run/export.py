@@ -1,0 +1,107 @@
+"""The finished model: which weights it gets, and the self-contained folder they are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mtkit.artifacts import Artifact, create, open_artifact, write_json
+from mtkit.config.runs import find_model
+from mtkit.config.settings import ModelConfig
+from mtkit.errors import UserError
+from mtkit.models.base import TranslationModel
+from mtkit.models.weights import load_weights, save_weights
+from mtkit.report import say
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.run.checkpoints import Checkpoints, average_weights
+from mtkit.training.run.history import Validation, rank
+from mtkit.training.run.validate import Validator
+from mtkit.training.state import TrainState
+
+
+def write_model(
+    path: Path,
+    state: TrainState,
+    checkpoints: Checkpoints,
+    validator: Validator,
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, str],
+) -> Artifact:
+    """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
+    kept = _best_weights(state, checkpoints, validator)
+    config, tokenizer = validator.config, validator.tokenizer
+    report = {
+        "weights": kept.name,
+        "validation": asdict(kept.validation),
+        "averaged_steps": kept.steps,
+        "steps": state.step,
+        "epochs": state.epoch,
+        "parameters": sum(weight.numel() for weight in kept.weights.values()),
+        "precision": state.precision,
+        "training_seconds": round(state.seconds, 1),
+    }
+    card = ModelConfig(
+        model=config.model,
+        source_vocab=tokenizer.source_vocab,
+        target_vocab=tokenizer.target_vocab,
+        decoding=config.decoding,
+    )
+    with create(path, "model", settings, inputs, report) as folder:
+        save_weights(kept.weights, folder / "model.safetensors")
+        write_json(folder / "config.json", card.model_dump())
+        tokenizer.copy_to(folder)
+    return open_artifact(path, "model")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that the finished model may get, and the steps whose checkpoints they are from."""
+
+    name: str
+    weights: dict[str, Tensor]
+    validation: Validation
+    steps: list[int]
+
+
+def _best_weights(state: TrainState, checkpoints: Checkpoints, validator: Validator) -> Candidate:
+    """The best checkpoint, or a rival of it where validation says that one is better.
+
+    Rivals are the mean of the best few and, of a moving average, the weights themselves.
+    """
+    metric = validator.config.training.best_by
+    there = set(checkpoints.steps())
+    ranked = [v for v in rank(state.validations, metric) if v.step in there]
+    best = ranked[0].step
+    few = [validation.step for validation in ranked[: validator.config.training.average]]
+    rivals: list[tuple[str, dict[str, Tensor], list[int]]] = []
+    if len(few) > 1:
+        mean = average_weights([checkpoints.weights(step) for step in few])
+        rivals.append((f"mean of the best {len(few)} checkpoints", mean, few))
+    if state.average is not None:
+        rivals.append(("without the moving average", checkpoints.unaveraged(best), [best]))
+    kept = Candidate("best checkpoint", checkpoints.weights(best), ranked[0], [best])
+    for name, weights, steps in rivals:
+        validation = validator(state.model, weights, max(steps))
+        scores = [getattr(found, metric) for found in (validation, kept.validation)]
+        say(f"{name}: valid {metric} {scores[0]:.3f}, {kept.name} {scores[1]:.3f}")
+        if validation.key(metric) < kept.validation.key(metric):
+            kept = Candidate(name, weights, validation, steps)
+    return kept
+
+
+def initialise_from(path: str, model: TranslationModel, tokenizer: Tokenizer) -> None:
+    """Fills a new model with the weights of a trained one: fine-tuning.
+
+    Raises UserError if that one is of another shape or has another tokenizer.
+    """
+    artifact = find_model(path)
+    if not Tokenizer.load(artifact.path).is_same_as(tokenizer):
+        raise UserError(
+            f"training.init_from: {artifact.path} has another tokenizer than this run: "
+            "`mtkit train-spm` with this setting takes over the model's"
+        )
+    load_weights(model, artifact.path / "model.safetensors")

@@ -1,0 +1,113 @@
+"""What to do when memory does not suffice, and how to find what it suffices for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mtkit.errors import is_out_of_memory
+from mtkit.terms import Batch
+from mtkit.tokenizer.symbols import EOS, PAD
+from mtkit.training.run.distributed import Ranks
+from mtkit.training.state import TrainState
+
+SMALLEST, LARGEST = 512, 1 << 16
+"""Tokens: below, training is not worth while; above, nothing gets faster."""
+GIVE_BACK_EVERY = 64
+"""Updates; claiming the memory again costs less than a hundredth of their time."""
+SHARE = 0.7
+"""Of the memory that is free: the rest is for longer sentences, validation and other programs."""
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """The same sentences as two batches, or as one where there is only one."""
+    cut = -(-len(batch.source) // 2)
+    return [_rows(batch, slice(0, cut)), _rows(batch, slice(cut, None))][: len(batch.source)]
+
+
+def _rows(batch: Batch, rows: slice) -> Batch:
+    output = batch.target_output[rows]
+    return Batch(batch.source[rows], batch.target_input[rows], output, int((output != PAD).sum()))
+
+
+def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: Ranks) -> int:
+    """The largest power of two of tokens, up to LARGEST, whose gradients fit into memory.
+
+    `lengths` (n, 2) without EOS: what is tried are batches of the longest pair. Sizes are doubled
+    until one is refused or, where the system would rather end the process than refuse, until twice
+    the memory that the last one took is more than there is.
+    """
+    longest = int(lengths.max()) + 1
+    tokens = max(SMALLEST, 1 << (longest - 1).bit_length())
+    moments = [torch.zeros_like(p) for p in state.model.parameters() for _ in range(2)]
+    _attempt(state, tokens, longest, ranks)  # if not even this fits, its error says so
+    while tokens < LARGEST and _has_room_for_twice(state.model.output_weight.device):
+        try:
+            _attempt(state, 2 * tokens, longest, ranks)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            break
+        tokens *= 2
+    del moments  # the optimizer's, which are made in the first update
+    state.optimizer.zero_grad(set_to_none=True)
+    return -ranks.max(-tokens)
+
+
+def _attempt(state: TrainState, tokens: int, longest: int, ranks: Ranks) -> None:
+    """Gradients of a batch of `tokens` tokens, in sentences of the length `longest`."""
+    device = state.model.output_weight.device
+    ids = torch.full((tokens // longest, longest), EOS, device=device)
+    with ranks.accumulating(state.objective):  # ranks may differ in what they try
+        with state.autocast():
+            loss = state.objective(ids, ids, ids)
+        loss.smoothed.backward()
+
+
+def give_back() -> None:
+    """Returns memory that freed tensors left to the system, where the C library is glibc.
+
+    No two batches have the same shape, so that glibc finds ever fewer of the holes it keeps large
+    enough: on Multi30k they are two thirds of the memory after a few hundred updates.
+    """
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _has_room_for_twice(device: torch.device) -> bool:
+    if device.type != "cpu":
+        return True  # the allocator of a GPU refuses in time
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
+    return 2 * processes * _peak_bytes() < SHARE * _limit_bytes()
+
+
+def _peak_bytes() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _limit_bytes() -> float:
+    """What this process may hold: all that is free now, and what it has, unless bounded lower."""
+    bound = resource.getrlimit(resource.RLIMIT_AS)[0]
+    limits = [float("inf") if bound == resource.RLIM_INFINITY else float(bound)]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        text = Path(path).read_text() if Path(path).exists() else "max"
+        limits.append(float("inf") if text.strip() == "max" else float(text))
+    return min(_free_bytes() + _peak_bytes(), *limits)
+
+
+def _free_bytes() -> float:
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return float("inf")
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    return float(fields["MemAvailable"].split()[0]) * 1024

@@ -1,0 +1,92 @@
+"""How good the model is now: loss on the validation pairs, scores of their decoded sources."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.batching.build import Batches
+from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.translator import Translator
+from mtkit.models.base import TranslationModel
+from mtkit.models.weights import assign_weights, copied_weights
+from mtkit.report import say
+from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.data.loader import load_batch
+from mtkit.training.objective.loss import projected_cross_entropy
+from mtkit.training.optimizer.precision import autocast
+from mtkit.training.run.history import Validation
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Everything that validation needs but the weights."""
+
+    config: Config
+    data: Batches
+    tokenizer: Tokenizer
+    precision: str
+    max_tokens: int
+
+    def __call__(
+        self, model: TranslationModel, weights: dict[str, Tensor], step: int
+    ) -> Validation:
+        """Borrows the model for `weights`, which may be its own, and gives it back as it was."""
+        with _borrowed(model, weights), torch.inference_mode():
+            loss = self._loss(model)
+            scores: tuple[float | None, float | None] = (None, None)
+            if self.config.training.validation_sentences:
+                scores = self._scores(model)
+        return Validation(step, loss, math.exp(min(loss, 700.0)), *scores)
+
+    def _loss(self, model: TranslationModel) -> float:
+        device = model.output_weight.device
+        store, nll, tokens = self.data.valid, 0.0, 0
+        for rows in plan_epoch(store.lengths, max_tokens=self.max_tokens, seed=0, epoch=0):
+            batch = load_batch(store, rows).to(device)
+            with autocast(self.precision, device):
+                hidden = model(batch.source, batch.source_mask, batch.target_input)
+                factors = model.output_factors(hidden)
+                loss = projected_cross_entropy(*factors, batch.target_output, 0.0)
+            nll, tokens = nll + loss.nll.item(), tokens + batch.target_tokens
+        return nll / tokens
+
+    def _scores(self, model: TranslationModel) -> tuple[float, float]:
+        """Greedy, so that a validation costs little; as long as twice the longest reference."""
+        count = self.config.training.validation_sentences
+        sources, references = self.data.valid_source[:count], self.data.valid_target[:count]
+        longest = int(self.data.valid.lengths[:, 1].max())
+        settings = self.config.decoding.model_copy(
+            update={"beam": 1, "max_length": min(self.config.decoding.max_length, 2 * longest)}
+        )
+        translator = Translator(PyTorchEngine(model), self.tokenizer, settings)
+        hypotheses = translator.translate(sources)
+        self._show(sources, hypotheses, references)
+        language = self.config.data.target_language
+        return corpus_bleu(hypotheses, references, language), corpus_chrf(hypotheses, references)
+
+    def _show(self, sources: list[str], hypotheses: list[str], references: list[str]) -> None:
+        for index in range(min(self.config.training.sample_translations, len(sources))):
+            say(f"  source      {sources[index]}")
+            say(f"  hypothesis  {hypotheses[index]}")
+            say(f"  reference   {references[index]}")
+
+
+@contextmanager
+def _borrowed(model: TranslationModel, weights: dict[str, Tensor]) -> Iterator[None]:
+    own = copied_weights(model)
+    assign_weights(model, weights)
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train()
+        assign_weights(model, own)

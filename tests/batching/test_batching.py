@@ -1,0 +1,275 @@
+"""Stage 2 as a whole: what is kept, what is dropped and told, and what a rerun does again."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.artifacts import Artifact, open_artifact
+from mtkit.batching import build, encode
+from mtkit.batching.build import build_batches, open_batches
+from mtkit.batching.corpus.pair import Pair
+from mtkit.batching.filters import Rule, length_rules
+from mtkit.batching.store import Store
+from mtkit.config.data import BatchingSettings, TokenizerSettings
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train import train_tokenizer
+
+VALID = [("a b", "c d"), ("", "no source"), ("tab\there \u2028 x", "y\rz"), ("no target", " ")]
+MANY = [(f"number {i} is here", f"{i} 번 입니다 {i % 7}") for i in range(300)]
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return str(path)
+
+
+def corpus(folder: Path, name: str, pairs: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
+    source = write(folder / f"{name}.en", [source for source, _ in pairs])
+    target = write(folder / f"{name}.ko", [target for _, target in pairs])
+    return {"source": source, "target": target, **more}
+
+
+def config(
+    folder: Path, train: Any, valid: list[tuple[str, str]] = VALID, **batching: Any
+) -> Config:
+    return Config.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"train": train, "valid": corpus(folder, "valid", valid)},
+            "tokenizer": {"vocab_size": 330},
+            "batching": batching,
+            "training": {"steps": 1},
+        }
+    )
+
+
+def built(folder: Path, pairs: list[tuple[str, str]], **settings: Any) -> Artifact:
+    made = config(folder, corpus(folder, "train", pairs), **settings)
+    train_tokenizer(made)
+    return build_batches(made)
+
+
+def pairs_in(store: Store, artifact: Artifact) -> list[tuple[str, str]]:
+    """Text of every pair, decoded with the joint tokenizer."""
+    tokenizer = Tokenizer.load(artifact.path.with_name("tokenizer"))
+    rows = np.arange(len(store))
+    sides = []
+    for target in (False, True):
+        ids, lengths = store.side(rows, target=target)
+        parts = np.split(ids, lengths.cumsum()[:-1])
+        sides.append(tokenizer.decode([part.tolist() for part in parts]))
+    return list(zip(*sides, strict=True))
+
+
+def test_pairs_are_stored_in_the_order_of_the_corpus(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY)
+    data = open_batches(artifact.path)
+    assert pairs_in(data.train, artifact) == MANY
+    assert data.weights is None
+    assert artifact.report["train"]["kept"] == artifact.report["train"]["pairs"] == len(MANY)
+
+
+def test_validation_text_is_kept_whole_and_its_store_only_filtered(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY, max_ratio=1.01, deduplicate=False)
+    data = open_batches(artifact.path)
+    assert list(zip(data.valid_source, data.valid_target, strict=True)) == VALID
+    assert pairs_in(data.valid, artifact) == [("a b", "c d"), ("tab here x", "y z")]
+
+
+def test_each_rule_drops_its_pairs_and_tells_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blank = [("", "x"), ("x", " \t\u3000"), ("x", "\u200b"), ("", ""), ("", "")]
+    long = [("number " * 50, "is"), ("is", "number " * 50)]
+    uneven = [("is", "1 2 3 4 5 6 7 8"), ("1 2 3 4 5 6 7 8", "is")]
+    artifact = built(
+        tmp_path,
+        [*blank, *MANY, *MANY[:7], *long, *uneven],
+        max_length=40,
+        max_ratio=3,
+        deduplicate=True,
+    )
+    assert pairs_in(open_batches(artifact.path).train, artifact) == MANY
+    dropped = {"blank": 5, "duplicate": 7, "too long": 2, "ratio": 2}
+    assert artifact.report["train"]["dropped"] == dropped
+    record = json.loads((artifact.path / "report.json").read_text(encoding="utf-8"))
+    record = record["train"]["dropped"]
+    assert {rule: facts["count"] for rule, facts in record.items()} == dropped
+    where = [example["where"] for example in record["duplicate"]["examples"]]
+    assert where == [f"train.en:{5 + len(MANY) + i}" for i in range(1, 6)]
+    assert record["too long"]["examples"][0]["source"] == ("number " * 50)[:79] + "…"
+    assert record["blank"]["examples"][1]["target"] == " \t\u3000"
+    said = capsys.readouterr().err
+    assert f"train: 300 of {300 + 16} pairs kept" in said
+    assert "dropped 7 duplicate" in said and "train.en:306" in said
+
+
+def test_limits_are_included() -> None:
+    lengths = np.array([[8, 4], [4, 8], [9, 5], [8, 3], [8, 0]])
+    rules = length_rules(lengths, BatchingSettings(max_length=8, max_ratio=2))
+    assert [Rule(rule).title for rule in rules] == [
+        "kept",
+        "kept",
+        "too long",
+        "ratio",
+        "blank",
+    ]
+
+
+def test_what_looks_blank_is_blank_even_if_the_tokenizer_sees_something(tmp_path: Path) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", [("x", "\u3000"), *MANY]))
+    identity = TokenizerSettings(vocab_size=330, normalization="identity")
+    settings = settings.model_copy(update={"tokenizer": identity})
+    train_tokenizer(settings)
+    assert build_batches(settings).report["train"]["dropped"] == {"blank": 1}
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_the_result_does_not_depend_on_chunks(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [*MANY, *MANY[:20], ("", "")]
+    whole = built(tmp_path, pairs, deduplicate=True, workers=1)
+    monkeypatch.setattr(encode, "CHUNK", size)
+    (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
+    assert built(tmp_path, pairs, deduplicate=True, workers=1).identity == whole.identity
+
+
+def test_the_result_does_not_depend_on_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [*MANY, *MANY[:20], ("", "")]
+    alone = built(tmp_path, pairs, deduplicate=True, workers=1)
+    monkeypatch.setattr(encode, "CHUNK", 16)
+    (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
+    assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
+
+
+def test_pairs_are_read_no_further_than_threads_need_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
+    monkeypatch.setattr(encode, "CHUNK", 10)
+    read: list[int] = []
+
+    def pairs() -> Iterator[Pair]:
+        for line, (source, target) in enumerate(MANY, 1):
+            read.append(line)
+            yield Pair(source, target, 0, "train", line)
+
+    threads = threading.active_count()
+    chunks = encode.encode_pairs(pairs(), encode.Encoder(tokenizer, BatchingSettings(workers=2)))
+    for done in range(1, 6):
+        chunk, _ = next(chunks)
+        assert chunk[-1].line == 10 * done
+        assert len(read) <= 10 * (done + 2 * 2)
+    chunks.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == threads and gc.isenabled()
+
+
+def test_several_corpora_are_weighted_row_by_row(tmp_path: Path) -> None:
+    train = [
+        corpus(tmp_path, "a", MANY[:30], weight=0.5),
+        corpus(tmp_path, "b", [("", ""), *MANY[30:50]], weight=3),
+    ]
+    settings = config(tmp_path, train)
+    train_tokenizer(settings)
+    data = open_batches(build_batches(settings).path)
+    assert data.weights is not None
+    assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
+
+
+def test_one_corpus_may_have_a_weight_too(tmp_path: Path) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", MANY, weight=2))
+    train_tokenizer(settings)
+    data = open_batches(build_batches(settings).path)
+    assert data.weights is not None
+    assert data.weights.tolist() == [2.0] * len(MANY)
+
+
+def test_only_what_changes_the_stores_makes_them_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = built(tmp_path, MANY)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_fill", None)
+        capsys.readouterr()
+        assert built(tmp_path, MANY, max_tokens=512, workers=3) == first
+        said = capsys.readouterr().err
+    assert "batches: up to date" in said
+    assert "at most 512 tokens" in said and "padding" in said
+    for change in ({"max_length": 100}, {"max_ratio": 9.0}, {"deduplicate": True}):
+        assert built(tmp_path, MANY, **change).identity != first.identity
+    assert built(tmp_path, MANY[:-1]).identity != first.identity
+
+
+def test_a_budget_too_small_for_a_pair_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 4 is less than"):
+        built(tmp_path, MANY, max_tokens=4)
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 40 is less than"):
+        built(tmp_path, MANY, valid=[("number " * 45, "is")], max_tokens=40)
+
+
+@pytest.mark.parametrize("weight", [1, 2.5])
+def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
+    tmp_path: Path, weight: float, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    settings = config(tmp_path, corpus(tmp_path, "train", MANY, weight=weight), max_tokens=256)
+    train_tokenizer(settings)
+    build_batches(settings)
+    exact = re.search(r"an epoch: (\d+) batches", capsys.readouterr().err)
+    monkeypatch.setattr(build, "WINDOW", 120)
+    monkeypatch.setattr(build, "BLOCK", 12)
+    build_batches(settings)
+    estimate = re.search(r"an epoch: about (\d+) batches", capsys.readouterr().err)
+    assert exact and estimate
+    assert int(estimate[1]) == pytest.approx(int(exact[1]), rel=0.15)
+
+
+@given(st.integers(1, 500))
+def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "WINDOW", 100)
+        patch.setattr(build, "BLOCK", 10)
+        rows = build._sample(count)
+    assert len(set(rows)) == len(rows) == min(count, 100)
+    assert (rows[0], rows[-1]) == (0, count - 1)
+    assert np.diff(rows).min(initial=1) == 1
+    assert np.diff(rows).max(initial=1) <= max(1, count // 9)
+
+
+def test_what_is_automatic_is_not_planned_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built(tmp_path, MANY, max_tokens="auto")
+    assert "an epoch" not in capsys.readouterr().err
+
+
+def test_dropping_everything_is_told_by_rule(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.train: all 300 pairs .*: 300 too long"):
+        built(tmp_path, MANY, max_length=2)
+    assert not (tmp_path / "run" / "batches").exists()
+
+
+def test_a_tokenizer_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="`mtkit train-spm`"):
+        build_batches(config(tmp_path, corpus(tmp_path, "train", MANY)))
+
+
+def test_batches_name_their_tokenizer(tmp_path: Path) -> None:
+    artifact = built(tmp_path, MANY)
+    tokenizer = open_artifact(tmp_path / "run" / "tokenizer", "tokenizer")
+    assert artifact.manifest["inputs"]["tokenizer"] == tokenizer.identity

@@ -1,0 +1,136 @@
+"""Laws of a plan: a partition of the corpus within the budget, equal whenever it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mtkit.batching import plan
+from mtkit.batching.plan import padding, plan_epoch
+from mtkit.errors import UserError
+
+length = st.integers(1, 40)
+some_lengths = st.lists(st.tuples(length, length), min_size=1, max_size=200).map(
+    lambda pairs: np.array(pairs, np.uint16)
+)
+budgets = st.integers(41, 300)
+seeds = st.integers(0, 2**32)
+
+
+def sentence_lengths(count: int) -> NDArray[np.uint16]:
+    """Like those of image captions in two languages."""
+    random = np.random.default_rng(0)
+    source = random.lognormal(2.6, 0.35, count)
+    target = source * random.normal(1.0, 0.2, count) + random.normal(0, 1.5, count)
+    return np.stack([source, target], axis=1).clip(3, 60).astype(np.uint16)
+
+
+@given(some_lengths, budgets, seeds, st.integers(0, 99), st.integers(1, 50))
+def test_every_row_is_in_one_batch_within_the_budget(
+    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, window: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "WINDOW", window)
+        batches = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    for rows in batches:
+        assert 0 < len(rows) * (int(lengths[rows].max()) + 1) <= budget
+
+
+@given(some_lengths, budgets, seeds, st.integers(0, 99))
+def test_a_plan_is_a_function_of_its_arguments(
+    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int
+) -> None:
+    def ask() -> list[list[int]]:
+        weights = np.linspace(0.3, 2.2, len(lengths))
+        planned = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch, weights=weights)
+        return [rows.tolist() for rows in planned]
+
+    assert ask() == ask()
+
+
+def test_batches_are_as_full_as_the_budget_allows() -> None:
+    lengths = sentence_lengths(5000)
+    for rows in plan_epoch(np.full((1000, 2), 9), max_tokens=100, seed=1, epoch=1):
+        assert len(rows) == 10
+    batches = plan_epoch(lengths, max_tokens=2000, seed=1, epoch=1)
+    spent = [len(rows) * (int(lengths[rows].max()) + 1) for rows in batches]
+    assert np.mean(spent) > 0.95 * 2000
+
+
+def test_epochs_and_seeds_differ_in_members_and_order() -> None:
+    lengths = sentence_lengths(5000)
+
+    plans = [
+        [rows.tolist() for rows in plan_epoch(lengths, max_tokens=1000, seed=seed, epoch=epoch)]
+        for seed, epoch in ((1, 0), (1, 1), (2, 0))
+    ]
+    for i, one in enumerate(plans):
+        for other in plans[:i]:
+            assert [rows[0] for rows in one] != [rows[0] for rows in other]
+            shared = {frozenset(rows) for rows in one} & {frozenset(rows) for rows in other}
+            assert len(shared) < len(one) / 4
+
+
+def test_batches_of_all_lengths_are_mixed() -> None:
+    lengths = sentence_lengths(20_000)
+    batches = plan_epoch(lengths, max_tokens=1000, seed=1, epoch=0)
+    means = np.array([lengths[rows].mean() for rows in batches])
+    between_neighbours, between_all = np.abs(np.diff(means)), np.abs(means[:, None] - means)
+    assert between_neighbours.mean() == pytest.approx(between_all.mean(), rel=0.2)
+
+
+@given(st.lists(st.floats(0, 4), min_size=1, max_size=30), seeds)
+def test_a_weight_counts_copies(weights: list[float], seed: int) -> None:
+    lengths = np.full((len(weights), 2), 5)
+    batches = plan_epoch(lengths, max_tokens=64, seed=seed, epoch=0, weights=np.array(weights))
+    rows = np.concatenate([np.empty(0, np.int64), *batches])
+    copies = np.bincount(rows, minlength=len(weights))
+    for count, weight in zip(copies, weights, strict=True):
+        assert int(weight) <= count <= int(weight) + 1
+        assert count == weight or weight % 1
+
+
+def test_fractional_weights_come_out_on_average() -> None:
+    lengths, weights = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000)
+    rows = np.concatenate(
+        plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weights),
+    )
+    assert np.count_nonzero(rows < 2000) == pytest.approx(500, abs=100)
+    assert np.count_nonzero(rows >= 2000) == pytest.approx(3000, abs=120)
+
+
+def test_a_pair_over_the_budget_is_told() -> None:
+    lengths = np.array([[3, 4], [63, 2]])
+    assert len(plan_epoch(lengths, max_tokens=64, seed=1, epoch=0)) == 2
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 63 .* \(64 with"):
+        plan_epoch(lengths, max_tokens=63, seed=1, epoch=0)
+
+
+@given(some_lengths, budgets)
+def test_padding_is_the_empty_share_of_both_rectangles(
+    lengths: NDArray[np.uint16], budget: int
+) -> None:
+    batches = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
+    cells = [
+        [1] * (int(own) + 1) + [0] * (int(longest) - int(own))
+        for rows in batches
+        for side in (0, 1)
+        for longest in [lengths[rows, side].max()]
+        for own in lengths[rows, side]
+    ]
+    flat: list[Any] = [cell for line in cells for cell in line]
+    assert padding(lengths, batches) == pytest.approx(1 - sum(flat) / len(flat))
+    assert padding(lengths, []) == 0
+
+
+def test_little_is_padded_on_sentences_like_captions() -> None:
+    lengths = sentence_lengths(29_000)
+    assert padding(lengths, plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)) < 0.05
+    unsorted = np.array_split(np.arange(len(lengths)), 128)
+    assert padding(lengths, unsorted) > 0.4

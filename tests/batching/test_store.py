@@ -1,0 +1,151 @@
+"""What is written to a token store comes out of it, row by row and as padded batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.batching.store import Store, StoreWriter, token_dtype
+from mtkit.errors import UserError
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.training.data.loader import load_batch, prefetch
+
+Sides = tuple[list[int], list[int]]
+
+
+def sides(largest: int) -> st.SearchStrategy[Sides]:
+    side = st.lists(st.integers(4, largest), min_size=1, max_size=9)
+    return st.tuples(side, side)
+
+
+def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool = False) -> Store:
+    with StoreWriter(folder, "train", token_dtype(vocab)) as writer:
+        for index, pairs in enumerate(chunks):
+            writer.append(
+                np.array([i for pair in pairs for i in chain(*pair)], token_dtype(vocab)),
+                np.array([[len(s), len(t)] for s, t in pairs], np.uint16).reshape(-1, 2),
+                np.full(len(pairs), index if corpora else 0, np.uint16),
+            )
+    return Store.open(folder, "train")
+
+
+@given(
+    st.sampled_from([1 << 16, (1 << 16) + 1]).flatmap(
+        lambda vocab: st.tuples(
+            st.just(vocab), st.lists(st.lists(sides(vocab - 1), max_size=4), max_size=4)
+        )
+    ),
+    st.data(),
+)
+def test_rows_come_back_as_padded_batches(
+    written: tuple[int, list[list[Sides]]], data: st.DataObject
+) -> None:
+    vocab, chunks = written
+    pairs = [pair for chunk in chunks for pair in chunk]
+    if not pairs:
+        return
+    with TemporaryDirectory() as folder:
+        store = store_of(Path(folder), chunks, vocab)
+        assert store.lengths.tolist() == [[len(s), len(t)] for s, t in pairs]
+        assert store.corpora is None
+        rows = data.draw(st.lists(st.integers(0, len(store) - 1), min_size=1))
+        batch = load_batch(store, np.array(rows))
+    chosen = [pairs[row] for row in rows]
+    width = [max(len(pair[side]) for pair in chosen) + 1 for side in (0, 1)]
+
+    def padded(lines: list[list[int]], width: int) -> list[list[int]]:
+        return [line + [PAD] * (width - len(line)) for line in lines]
+
+    assert batch.source.tolist() == padded([[*s, EOS] for s, _ in chosen], width[0])
+    assert batch.target_input.tolist() == padded([[BOS, *t] for _, t in chosen], width[1])
+    assert batch.target_output.tolist() == padded([[*t, EOS] for _, t in chosen], width[1])
+    assert batch.target_tokens == sum(len(t) + 1 for _, t in chosen)
+    assert batch.source_mask.sum() == sum(len(s) + 1 for s, _ in chosen)
+
+
+def test_a_store_takes_little_more_than_two_bytes_a_token(tmp_path: Path) -> None:
+    store_of(tmp_path, [[([7] * 15, [8] * 15)] * 1000], 8000)
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert size / (1000 * 30) < 2.3
+
+
+def test_rows_know_their_corpus(tmp_path: Path) -> None:
+    chunks: list[list[Sides]] = [[([4], [5])] * 2, [], [([6], [7])]]
+    store = store_of(tmp_path, chunks, 8000, corpora=True)
+    assert store.corpora is not None
+    assert store.corpora.tolist() == [0, 0, 2]
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.booleans())
+def test_columns_grow_to_the_bytes_that_numpy_saves(sizes: list[int], several: bool) -> None:
+    chunks = [[([4] * n, [5] * (n + 1))] * n for n in sizes]
+    lengths = np.array([[len(s), len(t)] for pairs in chunks for s, t in pairs], np.uint16)
+    corpora = np.repeat(np.arange(len(sizes), dtype=np.uint16) * several, sizes)
+    with TemporaryDirectory() as folder, TemporaryDirectory() as expected:
+        if len(lengths):
+            store_of(Path(folder), chunks, 8000, corpora=several)
+            np.save(Path(expected, "train.lengths.npy"), lengths)
+            if corpora.any():
+                np.save(Path(expected, "train.corpus.npy"), corpora)
+        made, saved = (
+            {p.name: p.read_bytes() for p in Path(d).glob("*.npy")} for d in (folder, expected)
+        )
+    assert made == saved
+
+
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    store_of(tmp_path, [[([4], [5])]], 8000)
+    with (tmp_path / "train.uint16").open("ab") as file:
+        file.write(b"xx")
+    with pytest.raises(UserError, match="does not fit its lengths"):
+        Store.open(tmp_path, "train")
+    with pytest.raises(UserError, match="no token store 'valid'"):
+        Store.open(tmp_path, "valid")
+
+
+def produced(upto: int, drawn: list[int]) -> Iterator[int]:
+    for i in range(upto):
+        drawn.append(i)
+        yield i
+
+
+@given(st.integers(0, 20), st.integers(1, 5))
+def test_prefetch_gives_the_same_items(upto: int, ahead: int) -> None:
+    assert list(prefetch(produced(upto, []), ahead)) == list(range(upto))
+
+
+def test_prefetch_runs_ahead_by_as_much_as_asked() -> None:
+    drawn: list[int] = []
+    items = prefetch(produced(100, drawn), 3)
+    assert [next(items) for _ in range(10)] == list(range(10))
+    assert len(drawn) <= 10 + 3 + 1  # and the one that waits for room
+    items.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 50])
+def test_prefetch_leaves_no_thread_behind(taken: int) -> None:
+    before = threading.active_count()
+    items = prefetch(produced(10_000, []), 2)
+    for _ in range(taken):
+        next(items)
+    items.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+
+
+def test_prefetch_forwards_exceptions_in_their_place() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        raise UserError("train.en:2: the disk is gone")
+
+    items = prefetch(failing())
+    assert next(items) == 1
+    with pytest.raises(UserError, match="the disk is gone"):
+        next(items)

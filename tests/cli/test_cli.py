@@ -1,0 +1,337 @@
+"""The command line as people meet it: exit codes, one line per error, data alone on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mtkit.study.info.info
+from mtkit.cli.main import main
+from mtkit.config.configfile import dump_config
+from mtkit.errors import Interrupted
+from tasks import tiny_config, write_reversal_task
+
+STAGES = ["train-spm", "batch", "train", "run"]
+COMMANDS = [*STAGES, "translate", "score", "attend", "export", "info", "compare"]
+GROUPS = ["bench"]
+Capture = pytest.CaptureFixture[str]
+
+
+def call(*arguments: str) -> int:
+    """Exit code of a command run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, "-m", "mtkit", *arguments], stderr=subprocess.PIPE, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, its config as mtkit.yaml, and a finished run of it."""
+    folder = tmp_path_factory.mktemp("home")
+    write_reversal_task(folder)
+    (folder / "mtkit.yaml").write_text(dump_config(tiny_config(folder, "transformer")))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert call("run", "--quiet") == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(home)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("trian", "mtkit: No such command 'trian'. Did you mean 'train'? (see mtkit --help)"),
+        ("--nope", "mtkit: No such option: --nope (see mtkit --help)"),
+        ("train extra", "mtkit train: Got unexpected extra argument(s) (extra) (see mtkit train"),
+        ("score", "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)"),
+        (
+            "translate --beam x",
+            "mtkit translate: Invalid value for '--beam': Input should be",
+        ),
+        ("translate --top-k 3", "--top-k: only with --sample"),
+        ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
+        ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
+        ("translate", "runs/latest: no model there: train one with `mtkit train`"),
+        ("info", "runs/latest: no run, model or artifact here: make one with `mtkit run`"),
+        ("info nowhere", "nowhere: no run, model or artifact here: make one with `mtkit run`"),
+        ("info nowhere --config", "nowhere: no such config file"),
+        ("train -c nowhere.yaml", "nowhere.yaml: no such config file"),
+        ("train --set model.haeds=3", "--set model.haeds=3: model.haeds: unknown setting; did you"),
+        ("train", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
+        ("batch", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
+        ("train-spm --set data.train.source=no.en", "no.en: no such file"),
+        ("export", "export: say the format, --to ctranslate2 or --to huggingface"),
+        ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
+        ("export somewhere", "somewhere: a folder only goes with --from"),
+        ("export --from huggingface no --check", "--from: goes with DIR and -o alone"),
+        ("translate --resume", "--resume: needs a text file as INPUT, and -o"),
+        ("score -r no.de", "no.de: cannot be read (No such file or directory)"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
+    arguments: str, line: str, capsys: Capture
+) -> None:
+    assert call(*arguments.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(line)
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "line"),
+    [
+        (OSError(28, "No space left on device", "runs/x"), 1, "runs/x: No space left on device\n"),
+        (OSError(28, "No space left on device"), 1, "input or output: No space left on device\n"),
+        (RuntimeError("I/O error (os error 28)"), 1, "input or output: No space left on device\n"),
+        (MemoryError(), 1, "out of memory: lower batching.max_tokens"),
+        (RuntimeError("CUDA out of memory. Tried"), 1, "out of memory: lower batching.max_tokens"),
+        (RuntimeError("alloc: can't allocate memory"), 1, "out of memory: lower batching"),
+        (Interrupted(143, "checkpoint saved"), 143, "checkpoint saved\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (ValueError("a\nb"), 1, "internal error: ValueError: a b: rerun with --debug for the"),
+    ],
+)
+def test_what_fails_while_running_is_one_line_and_its_exit_code(
+    problem: BaseException, code: int, line: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(mtkit.study.info.info, "info", fail)
+    assert call("info") == code
+    error = capsys.readouterr().err
+    assert error.startswith(line)
+    assert error.count("\n") == bool(line)
+
+
+def test_debug_shows_the_traceback_and_only_debug(capsys: Capture) -> None:
+    assert call("info", "--debug") == 2
+    assert "Traceback" in capsys.readouterr().err
+    assert call("info") == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
+    assert call(command, "--help") == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"Usage: mtkit {command} [OPTIONS]")
+    for option in ["--debug"] + ["--config", "--run", "--set", "--quiet"] * (command in STAGES):
+        assert option in text
+
+
+def test_no_command_is_a_plea_for_help(capsys: Capture) -> None:
+    assert call() == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2]
+    assert sorted(line.split()[0] for line in listed.splitlines()) == sorted(COMMANDS + GROUPS)
+    assert "..." not in listed
+
+
+def test_the_module_is_the_command() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "mtkit", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == f"mtkit {mtkit.__version__}\n"
+
+
+MODULES = """
+import atexit, sys
+atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
+from mtkit.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        ("--help", {"torch", "rich", "pydantic", "yaml", "numpy"}),
+        ("score --help", {"torch", "rich", "sacrebleu"}),
+        ("info --config", {"torch", "rich", "numpy"}),
+        ("info", {"torch", "rich", "numpy"}),
+        ("train --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
+    ],
+)
+def test_nothing_heavy_is_imported_for_a_light_command(
+    arguments: str, unwanted: set[str], at_home: Path
+) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", MODULES, *arguments.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == (2 if "haeds" in arguments else 0)
+    assert not unwanted & set(process.stderr.split())
+
+
+def test_a_second_run_finds_everything_up_to_date(at_home: Path, capsys: Capture) -> None:
+    assert call("run", "--quiet") == 0
+    first = capsys.readouterr()
+    assert first.err == ""
+    assert [line.split()[0] for line in first.out.splitlines()] == ["BLEU", "TER", "chrF2"]
+    assert call("run") == 0
+    second = capsys.readouterr()
+    assert second.out == first.out
+    assert second.err.count("up to date") == 4
+
+
+def test_the_run_option_takes_all_results_elsewhere(at_home: Path, capsys: Capture) -> None:
+    assert call("train-spm", "--run", "other") == 0
+    assert (at_home / "other/tokenizer/manifest.json").is_file()
+    assert (at_home / "other/config.yaml").read_text().startswith("run: other\n")
+
+
+def test_a_run_cannot_be_written_where_a_file_is(at_home: Path, capsys: Capture) -> None:
+    assert call("run", "--run", "mtkit.yaml") == 1
+    assert capsys.readouterr().err == (
+        "mtkit.yaml: cannot write a run there (File exists): choose another folder with --run\n"
+    )
+
+
+def test_translate_reads_a_file_and_writes_as_many_lines(at_home: Path, capsys: Capture) -> None:
+    (at_home / "in.txt").write_text("ant bee\n\n \ncat", encoding="utf-8")
+    assert call("translate", "in.txt") == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 4
+    assert captured.out.splitlines()[1:3] == ["", ""]
+    assert call("translate", "in.txt", "-o", "out.txt", "-m", "run/model") == 0
+    assert (at_home / "out.txt").read_text() == captured.out
+    assert capsys.readouterr().out == ""
+
+
+def test_translate_can_tell_more(at_home: Path, capsys: Capture) -> None:
+    (at_home / "in.txt").write_text("ant bee\ncat\n", encoding="utf-8")
+    assert call("translate", "in.txt", "--n-best", "2", "--beam", "3") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    assert call("translate", "in.txt", "--jsonl") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all({"text", "score", "truncated"} <= record.keys() for record in records)
+    drawn = []
+    for seed in ("1", "1", "2"):
+        assert call("translate", "in.txt", "--sample", "--temperature", "5", "--seed", seed) == 0
+        drawn.append(capsys.readouterr().out)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_model_is_found_by_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    Path("in.txt").write_text("ant\n", encoding="utf-8")
+    monkeypatch.setenv("MTKIT_MODEL", str(home / "run"))
+    assert call("translate", "in.txt") == 0
+    assert call("info") == 0
+    assert f"run  {home / 'run'}" in capsys.readouterr().out
+
+
+def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
+    assert call("score", "-r", "test.tgt", "test.tgt", "test.src") == 0
+    assert "100.00" in capsys.readouterr().out
+    assert call("score", "-r", "test.tgt", "test.tgt", "--language", "de", "--json") == 0
+    (system,) = json.loads(capsys.readouterr().out)
+    assert system["bleu"]["score"] == pytest.approx(100)
+
+
+def test_info_tells_what_was_made_from_what(at_home: Path, capsys: Capture) -> None:
+    assert call("info", "run") == 0
+    text = capsys.readouterr().out
+    for kind in ("tokenizer", "batches", "model", "test"):
+        assert f"{kind}  run/{kind}\n" in text
+    manifest = json.loads((at_home / "run/model/manifest.json").read_text())
+    assert text.count(manifest["inputs"]["tokenizer"][:12]) == 3  # itself, batches and model
+    assert call("info", "run/model") == 0
+    assert "model.d_model" in capsys.readouterr().out
+
+
+def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None:
+    assert call("info", "run", "--config") == 0
+    assert capsys.readouterr().out == (at_home / "run/config.yaml").read_text()
+    assert call("info", "mtkit.yaml", "--config") == 0
+    assert capsys.readouterr().out == (at_home / "mtkit.yaml").read_text()
+
+
+def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> None:
+    assert call("info", "--verify") == 0
+    assert capsys.readouterr().out.count("every file is as its sha256 says") == 4
+    weights = at_home / "run/model/model.safetensors"
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    try:
+        assert call("info") == 0
+        assert call("info", "--verify") == 2
+    finally:
+        weights.write_bytes(sound)
+    assert "model.safetensors: damaged" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_is_no_error(at_home: Path) -> None:
+    (at_home / "many.txt").write_text("ant bee cat\n" * 20_000, encoding="utf-8")
+    with start("translate", "many.txt", "--beam", "1", stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().endswith(b"\n")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", ["info", "translate in.txt"])
+def test_a_full_disk_is_one_line(arguments: str, at_home: Path) -> None:
+    (at_home / "in.txt").write_text("ant bee\n", encoding="utf-8")
+    with open("/dev/full", "wb") as full, start(*arguments.split(), stdout=full) as process:
+        assert process.communicate(timeout=60)[1] == b"stdout: No space left on device\n"
+    assert process.returncode == 1
+
+
+def test_training_stopped_by_ctrl_c_goes_on_later(at_home: Path, capsys: Capture) -> None:
+    run = "stopped"
+    options = ["--run", run, "--set", "training.steps=100000"]
+    for stage in ("train-spm", "batch"):
+        assert call(stage, *options) == 0
+    with start("train", *options) as process:
+        wait_for(lambda: (at_home / run / "metrics.jsonl").is_file())
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert error.splitlines()[-1].startswith("training interrupted, checkpoint saved")
+    last = json.loads((at_home / run / "checkpoints/checkpoints.json").read_text())["last"]
+    assert call("train", "--run", run, "--set", f"training.steps={last + 1}") == 0
+    assert "resuming after step" in capsys.readouterr().err
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

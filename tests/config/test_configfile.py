@@ -1,0 +1,286 @@
+"""Every error in a config is one line that leads to file, line and the likely right name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.config.configfile import dump_config, load_config, save_config, schema
+from mtkit.config.model import Seq2SeqSettings, TransformerSettings
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "data/demo/demo.yaml"]
+
+GOOD = """\
+run: runs/x
+data:
+  train: {source: a.en, target: a.ko}
+  valid: {source: b.en, target: b.ko}
+model:
+  kind: transformer
+  layers: 3
+  heads: 4
+training:
+  steps: 100
+  schedule: {kind: cosine, peak: 1e-3}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(text: str, *overrides: str, run: str | None = None) -> str:
+    Path("x.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        load_config("x.yaml", overrides, run)
+    return str(refused.value)
+
+
+def load(text: str, *overrides: str) -> Config:
+    Path("x.yaml").write_text(text, encoding="utf-8")
+    return load_config(Path("x.yaml"), overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            GOOD.replace("heads", "haeds"),
+            "x.yaml:8: model.haeds: unknown setting; did you mean 'heads'?",
+        ),
+        (
+            GOOD + "max_tokens: 5\n",
+            "x.yaml:12: max_tokens: unknown setting; did you mean 'batching.max_tokens'?",
+        ),
+        (
+            GOOD.replace("heads: 4", "attention: dot"),
+            "x.yaml:8: model.attention: unknown setting; kind seq2seq has it, transformer has not",
+        ),
+        (
+            GOOD.replace("source: b.en", "sourec: b.en"),
+            "x.yaml:4: data.valid.sourec: unknown setting; did you mean 'source'? "
+            "(and 1 more error)",
+        ),
+        (
+            GOOD + "tokenizer: {zzz: 1}\n",
+            "x.yaml:12: tokenizer.zzz: unknown setting; known here: type, vocab_size, joint, "
+            "normalization, byte_fallback, character_coverage, sample_lines",
+        ),
+        (
+            GOOD.replace("layers: 3", "layers: three"),
+            "x.yaml:7: model.layers: expected a whole number, found three",
+        ),
+        (
+            GOOD.replace("layers: 3", "layers: 2.5"),
+            "x.yaml:7: model.layers: expected a whole number, found 2.5",
+        ),
+        (
+            GOOD.replace("layers: 3", "layers: yes"),
+            "x.yaml:7: model.layers: expected a number, found true or false",
+        ),
+        (
+            GOOD.replace("layers: 3", "layers: 0"),
+            "x.yaml:7: model.layers: should be greater than 0, found 0",
+        ),
+        (
+            GOOD.replace("1e-3", ".inf"),
+            "x.yaml:11: training.schedule.peak: should be a finite number, found .inf",
+        ),
+        (
+            GOOD.replace("runs/x", "no"),
+            "x.yaml:1: run: expected text, found false: text such as no or 12 needs quotes",
+        ),
+        (
+            GOOD.replace("cosine", "cosin"),
+            "x.yaml:11: training.schedule.kind: expected 'noam', 'inverse_sqrt', 'cosine', "
+            "'plateau', 'step', found 'cosin'",
+        ),
+        (
+            GOOD + "tokenizer: {type: bep}\n",
+            "x.yaml:12: tokenizer.type: expected 'bpe', 'unigram' or 'char', found bep",
+        ),
+        (
+            GOOD.replace("{kind: cosine, peak: 1e-3}", "cosine"),
+            "x.yaml:11: training.schedule: expected settings (key: value), found cosine",
+        ),
+        (
+            GOOD.replace(", peak: 1e-3", ""),
+            "x.yaml:11: training.schedule.peak: missing, and there is no default for it",
+        ),
+        (
+            GOOD.replace("heads: 4", "heads: 5"),
+            "x.yaml:5: model: d_model 512 is no multiple of heads 5",
+        ),
+        (
+            GOOD.replace(
+                "{source: a.en, target: a.ko}", "[{source: a.en, target: a.ko, wieght: 2}]"
+            ),
+            "x.yaml:3: data.train.0.wieght: unknown setting; did you mean 'weight'?",
+        ),
+        (
+            GOOD.replace("{source: a.en, target: a.ko}", "a.en"),
+            "x.yaml:3: data.train: expected settings (key: value), found a.en",
+        ),
+        (GOOD + "run: runs/y\n", "x.yaml:12: run: already set in line 1"),
+        (
+            GOOD.replace("  heads: 4", "  layers: 4"),
+            "x.yaml:8: model.layers: already set in line 7",
+        ),
+        ("run: x\n\tseed: 1\n", "indent with spaces, not tabs"),
+        ("run: [1\n", "x.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
+        ("", "x.yaml: empty: a config needs at least run, data and training"),
+        ("# nothing\n", "x.yaml: empty: a config needs at least run, data and training"),
+        ("- run\n", "x.yaml:1: expected settings (key: value), found a list"),
+        ("A dog runs.\n", "x.yaml:1: expected settings (key: value), found text"),
+        ("1: 2\n", "x.yaml:1: a key must be text: put quotes around it"),
+        ("run: &again [*again]\n", "x.yaml: nested without end"),
+        ("run: x\n---\nrun: y\n", "x.yaml:2: not YAML: but found another document"),
+        ("run: !!python/object:os.system x\n", "x.yaml:1: not YAML: could not determine"),
+    ],
+)
+def test_complaints_name_line_setting_and_remedy(text: str, line: str) -> None:
+    assert line in complaint(text)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("model.haeds=3", "model.haeds: unknown setting; did you mean 'heads'?"),
+        ("training.steps=x", "training.steps: expected a whole number, found x"),
+        ("training.epochs=3", "training: steps and epochs are both set: set one of them to null"),
+        ("model.kind=lstm", "model.kind: expected 'transformer', 'seq2seq', found 'lstm'"),
+        ("model=null", "model: expected settings (key: value), found null"),
+        ("run.x=1", "nothing there to set: run holds 'runs/x'"),
+        ("seed", "expected key.path=value, such as training.steps=500"),
+        ("=3", "expected key.path=value, such as training.steps=500"),
+        ("a..b=3", "expected key.path=value, such as training.steps=500"),
+        ("seed=[1", "the value is not YAML: put quotes around it"),
+    ],
+)
+def test_complaints_about_an_override_name_it(override: str, line: str) -> None:
+    assert complaint(GOOD, override) == f"--set {override}: {line}"
+
+
+def test_the_run_option_overrides_the_file() -> None:
+    Path("x.yaml").write_text(GOOD)
+    assert load_config("x.yaml", run="elsewhere").run == "elsewhere"
+
+
+def test_overrides_are_yaml_and_the_last_one_holds() -> None:
+    config = load(GOOD, "seed=3", "seed=4", "training.schedule.peak=2e-4", "data.train.weight=2")
+    assert (config.seed, config.data.train) == (4, config.data.train)
+    assert config.training.schedule.model_dump() == {"kind": "cosine", "peak": 2e-4, "floor": 0.0}
+    listed = load(GOOD, "data.train=[{source: p, target: q}]", "data.train.0.weight=3")
+    assert isinstance(listed.data.train, list)
+    assert listed.data.train[0].weight == 3
+    assert "entries 0 to 0" in complaint(
+        GOOD, "data.train=[{source: p, target: q}]", "data.train.1.weight=3"
+    )
+
+
+def test_an_override_reaches_sections_that_the_file_leaves_out() -> None:
+    config = load(GOOD, "training.optimizer.beta1=0.8", "decoding.beam=2")
+    assert config.training.optimizer.model_dump()["beta1"] == 0.8
+    assert config.training.optimizer.kind == "adam"
+    assert config.decoding.beam == 2
+
+
+@pytest.mark.parametrize("after", [[], ["model.layers=1"]])
+def test_another_kind_starts_from_its_own_defaults(
+    after: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load(GOOD, *after, "model.kind=seq2seq")
+    assert config.model == Seq2SeqSettings(**({"layers": 1} if after else {}))
+    assert capsys.readouterr().err == (
+        "--set model.kind=seq2seq: starts from the defaults of seq2seq; dropped: layers, heads\n"
+    )
+
+
+def test_naming_the_kind_that_is_there_drops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = load(GOOD, "model.kind=transformer").model
+    assert kept == TransformerSettings(layers=3, heads=4)
+    adam = load(GOOD + "  optimizer: {beta1: 0.8}\n", "training.optimizer.kind=adamw")
+    assert adam.training.optimizer.model_dump()["beta1"] == 0.8
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_config_loads_and_survives_a_round_trip(path: Path) -> None:
+    config = load_config(path)
+    Path("again.yaml").write_text(dump_config(config))
+    assert load_config("again.yaml") == config
+
+
+def test_the_default_is_the_local_config_or_else_the_demo() -> None:
+    assert load_config() == load_config(ROOT / "data/demo/demo.yaml")
+    Path("mtkit.yaml").write_text(GOOD)
+    assert load_config() == load(GOOD)
+
+
+def test_the_run_holds_its_resolved_settings() -> None:
+    config = load(GOOD)
+    Path(config.run).mkdir(parents=True)
+    save_config(config)
+    assert load_config("runs/x/config.yaml") == config
+    assert [path.name for path in Path("runs/x").iterdir()] == ["config.yaml"]
+
+
+def test_the_schema_is_current() -> None:
+    assert (ROOT / "configs/schema.json").read_text() == schema() + "\n", "run `make schema`"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "x.yaml: no such config file"),
+        (b"\xff\xfe\x00run", "x.yaml: not a config file: it is not UTF-8 text"),
+        (b"\x00\x01", "x.yaml: not YAML: unacceptable character"),
+    ],
+)
+def test_what_is_no_text_file_is_refused(content: bytes | None, line: str) -> None:
+    if content is not None:
+        Path("x.yaml").write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        load_config("x.yaml")
+    assert str(refused.value).startswith(line)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
+    Path("x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert load_config("x.yaml") == load(GOOD)
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+names = st.sampled_from(["run", "data", "train", "source", "model", "kind", "training", "steps"])
+documents = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(names | st.text(), inner)
+)
+
+
+@given(documents, st.lists(st.tuples(st.lists(names, min_size=1).map(".".join), documents)))
+def test_any_document_loads_or_is_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, document: object, changes: list[tuple[str, object]]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "x.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    flow = [f"{key}={yaml.safe_dump(value, default_flow_style=True)}" for key, value in changes]
+    try:
+        load_config(path, flow)
+    except UserError as error:
+        assert str(error)
+
+
+@given(st.text())
+def test_any_text_loads_or_is_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("any") / "x.yaml"
+    path.write_bytes(text.encode("utf-8", "replace"))
+    with pytest.raises(UserError):
+        load_config(path)

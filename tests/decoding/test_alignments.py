@@ -1,0 +1,358 @@
+"""Alignments: what words are, which are linked, and that every line keeps its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import folders
+from architectures import ARCHITECTURES, make, sources, targets
+from mtkit.batching.build import build_batches
+from mtkit.config.data import TextCorpus
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.settings import Config
+from mtkit.decoding.aligning import source_words
+from mtkit.decoding.alignment.alignment import Alignment
+from mtkit.decoding.alignment.links import (
+    Links,
+    align,
+    alignment_error_rate,
+    best_links,
+    from_pharaoh,
+    symmetrise,
+    to_pharaoh,
+)
+from mtkit.decoding.alignment.words import Words, merge
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.forced import attention_to_source
+from mtkit.decoding.translate import translate
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.models.base import Decoded, TranslationModel
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS
+from mtkit.training.train import train
+
+DEMO = Path(__file__).parents[2] / "data/demo"
+SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
+ODD = "  Two\tmen,\u3000one  ½ boat\u2028 \u200b 犬が走る。 \ufb03x  "
+
+links = st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+weights = st.builds(
+    lambda rows, columns, seed: np.random.default_rng(seed).random((rows, columns), np.float32),
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.integers(0, 1000),
+)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Both memory and state: the source, or how much of it is copied."""
+
+    tensor: Tensor
+
+
+class Copier(TranslationModel):
+    """Translates by copying, with all attention on what it copies."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__(vocab, vocab, 1, "all")
+
+    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
+        return Copied(source)
+
+    def start(self, memory: Copied, beam: int = 1) -> Copied:
+        return Copied(memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
+
+    def decode(
+        self, memory: Copied, state: Copied, target: Tensor, *, attention: bool = False
+    ) -> Decoded:
+        source = memory.tensor.repeat_interleave(len(target) // len(memory.tensor), dim=0)
+        after = state.tensor + torch.arange(target.shape[1] + 1)
+        place = after[:, :-1].clamp(max=source.shape[1] - 1)
+        hidden = 30.0 * F.one_hot(source.gather(1, place), len(self.output_weight))
+        looks = F.one_hot(place, source.shape[1]).float()[:, None, None]
+        return Decoded(hidden, Copied(after[:, -1:]), looks if attention else None)
+
+    def project(self, hidden: Tensor, *, out: Tensor | None = None) -> Tensor:
+        return hidden
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return folders.train(SENTENCES)
+
+
+@pytest.fixture
+def copier(tokenizer: Tokenizer) -> Translator:
+    engine = PyTorchEngine(Copier(tokenizer.source_vocab))
+    return Translator(engine, tokenizer, DecodingSettings(beam=2, max_length=40))
+
+
+def identity(line: str) -> Links:
+    return {(i, i) for i in range(len(line.split()))}
+
+
+# Words
+
+
+@given(st.text(alphabet="ab \t\u3000\u2028\x1c", max_size=12))
+def test_words_are_what_split_gives_and_hold_their_characters(text: str) -> None:
+    words = Words(text)
+    assert len(words) == len(text.split())
+    found: list[list[str]] = [[] for _ in text.split()]
+    for place, character in enumerate(text):
+        if not character.isspace():
+            found[words.at(place)].append(character)
+    assert ["".join(word) for word in found] == text.split()
+
+
+@pytest.mark.parametrize("text", [*SENTENCES, ODD, "犬", "a\u200bb \u200b", "½½ ½"])
+def test_subwords_go_to_the_words_that_they_were_made_from(tokenizer: Tokenizer, text: str) -> None:
+    (ids,) = tokenizer.encode_source([text])
+    numbers = source_words(tokenizer, text, [text])
+    assert len(numbers) == len(ids)
+    for number, word in enumerate(text.split()):
+        alone = tokenizer.decode(tokenizer.encode_source([word]))[0]
+        mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
+        assert tokenizer.decode([mine])[0].strip() == alone
+
+
+@pytest.mark.parametrize("text", [*SENTENCES, ODD])
+def test_subwords_of_the_translation_go_to_its_words(tokenizer: Tokenizer, text: str) -> None:
+    (ids,) = tokenizer.encode_target([text])
+    said = tokenizer.decode([ids])[0]
+    offsets = tokenizer.target_offsets([1, *ids, 1])  # unknown symbols have no text
+    assert len(offsets) == len(ids) + 2
+    numbers = [Words(said).at(offset) for offset in offsets[1:-1]]
+    for number, word in enumerate(said.split()):
+        mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
+        assert tokenizer.decode([mine])[0].strip() == word
+
+
+@given(weights, st.data())
+def test_merging_keeps_the_sum_of_every_row(between: np.ndarray, data: Any) -> None:
+    between /= between.sum(axis=1, keepdims=True)
+    rows, columns = (
+        sorted(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
+        for size in between.shape
+    )
+    merged = merge(between, rows, columns)
+    assert merged.shape == (rows[-1] + 1, columns[-1] + 1)
+    wanted = [float(row in rows) for row in range(rows[-1] + 1)]
+    np.testing.assert_allclose(merged.sum(axis=1), wanted, rtol=1e-5)
+
+
+def test_merging_sums_over_the_source_and_averages_over_the_target() -> None:
+    between = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], np.float32)
+    np.testing.assert_allclose(merge(between, [0, 0], [0, 0, 1]), [[0.5, 0.5]], rtol=1e-6)
+    np.testing.assert_allclose(merge(between, [0, 1], [0, 1, 1]), [[0.1, 0.9], [0.3, 0.7]], 1e-6)
+    heads = np.stack([between, between[::-1]])
+    each = np.stack([merge(head, [0, 1], [0, 1, 1]) for head in heads])
+    np.testing.assert_array_equal(merge(heads, [0, 1], [0, 1, 1]), each)
+
+
+# Links
+
+
+@given(links)
+def test_pharaoh_lines_say_the_links(some: Links) -> None:
+    assert from_pharaoh(to_pharaoh(some)) == some
+
+
+@given(weights)
+def test_links_are_of_either_direction_and_hold_those_of_both(between: np.ndarray) -> None:
+    forward, backward = best_links(between)
+    assert forward & backward <= align(between) <= forward | backward
+    assert {j for _, j in forward} == set(range(len(between)))
+    assert {i for i, _ in backward} == set(range(between.shape[1]))
+
+
+@given(st.permutations(range(6)))
+def test_words_that_see_one_word_alone_are_linked_to_it(order: list[int]) -> None:
+    assert align(np.eye(6, dtype=np.float32)[order]) == {(i, j) for j, i in enumerate(order)}
+
+
+def test_words_without_weight_have_no_link() -> None:
+    between = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], np.float32)
+    assert align(between) == {(1, 0)}
+
+
+def test_links_of_one_direction_grow_out_of_those_of_both() -> None:
+    forward, backward = {(0, 0), (1, 1), (5, 3)}, {(0, 0), (1, 0), (4, 3)}
+    assert symmetrise(forward, backward) == {(0, 0), (1, 0), (1, 1)}
+
+
+# Alignment error rate
+
+
+def test_alignment_error_rate_is_its_formula() -> None:
+    sure = [{(0, 0), (1, 1)}, {(0, 1)}]
+    possible = [{(0, 0), (1, 1), (1, 2)}, {(0, 1)}]
+    found = [{(0, 0), (1, 2), (2, 2)}, {(0, 1), (1, 0)}]
+    # |A| = 5, |S| = 3, |A ∩ S| = 2, |A ∩ P| = 3
+    assert alignment_error_rate(found, sure, possible) == pytest.approx(1 - (2 + 3) / (5 + 3))
+    assert alignment_error_rate(found, sure) == pytest.approx(1 - (2 + 2) / (5 + 3))
+
+
+@given(links.filter(bool), links)
+def test_alignment_error_rate_is_0_for_what_is_right_and_1_for_what_is_wrong(
+    right: Links, other: Links
+) -> None:
+    assert alignment_error_rate([right], [right]) == 0
+    assert alignment_error_rate([right], [right], [right | other]) == 0
+    assert alignment_error_rate([other - right], [right]) == 1
+    assert 0 <= alignment_error_rate([other], [right]) <= 1
+
+
+def test_without_links_there_is_no_error_rate() -> None:
+    with pytest.raises(ValueError, match="no links"):
+        alignment_error_rate([set()], [set()])
+
+
+# The attention that is read
+
+
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "seq2seq-none"])
+def test_attention_is_that_of_the_step_that_predicts_and_hangs_on_no_padding(name: str) -> None:
+    model = make(name)
+    source, target = sources([5, 3]), targets(4, 6)
+    read = attention_to_source(model, source, target)
+    torch.testing.assert_close(read.sum(dim=-1), torch.ones(4, 6))
+    memory = model.encode(source[1:, :3], torch.ones(1, 3, dtype=torch.bool))
+    state = model.start(memory)
+    for step, symbol in enumerate([BOS, *target[3].tolist()[:-1]]):
+        decoded = model.decode(memory, state, torch.tensor([[symbol]]), attention=True)
+        state = decoded.state
+        assert decoded.attention is not None
+        wanted = decoded.attention[0, -1].mean(dim=0)[0].float()
+        torch.testing.assert_close(read[3, step, :3], wanted)
+        assert read[3, step, 3:].abs().max() == 0
+
+
+# Lines
+
+
+def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
+    lines = [*SENTENCES, "", " \t ", ODD, "A dog\truns.", "   Why?"]
+    (found,) = copier.stream([lines], alignments=True)
+    for line, translation in zip(lines[:6] + lines[7:], found[:6] + found[7:], strict=True):
+        assert translation.alignment.links == identity(line)
+        by_target = dict.fromkeys(range(len(translation.text.split())), 0.0)
+        for i, j, weight in translation.alignment.weights:
+            assert i == j
+            by_target[j] += weight
+        assert by_target == pytest.approx(dict.fromkeys(by_target, 1.0))
+    odd = found[6]
+    assert len(odd.text.split()) < len(ODD.split())  # normalisation takes a word away
+    assert {i for i, _ in odd.alignment.links} < set(range(len(ODD.split())))
+    assert {j for _, j in odd.alignment.links} == set(range(len(odd.text.split())))
+
+
+@pytest.mark.parametrize("max_length", [2, 3, 7, 12, 40])
+def test_parts_of_a_long_line_keep_their_places(copier: Translator, max_length: int) -> None:
+    copier.settings = copier.settings.model_copy(update={"max_length": max_length})
+    line = "  Two men, one boat. It rains \t on the plain in Spain. Why? A dog runs.  " * 3
+    whole = copier.tokenizer.decode(copier.tokenizer.encode_source([line]))[0]
+    (found,) = copier.stream([["Why?", line]], alignments=True)
+    is_cut_in_words = len(found[1].text.split()) != len(whole.split())
+    assert is_cut_in_words == (max_length < 7)
+    if not is_cut_in_words:
+        assert found[1].alignment.links == identity(line)
+    assert {i for i, _ in found[1].alignment.links} == set(range(len(line.split())))
+    assert {j for _, j in found[1].alignment.links} == set(range(len(found[1].text.split())))
+
+
+def test_parts_of_a_line_without_spaces_are_of_one_word(copier: Translator) -> None:
+    copier.settings = copier.settings.model_copy(update={"max_length": 12})
+    line = "犬が走る。犬が走る。 猫。"
+    (found,) = copier.stream([[line]], alignments=True)
+    assert found[0].text == line.replace(" ", "")  # parts are joined without a space
+    assert found[0].alignment.links == {(0, 0), (1, 0)}
+
+
+def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) -> None:
+    for sampling in (None, SamplingSettings(temperature=0.1)):
+        (found,) = copier.stream([SENTENCES], n_best=2, sampling=sampling, alignments=True)
+        for line, translation in zip(SENTENCES, found, strict=True):
+            assert len(translation.n_best) == 2
+            assert translation.n_best[0].alignment.links == identity(line)
+            for other in translation.n_best:
+                words = range(len(other.text.split()))
+                assert {j for _, j in other.alignment.links} <= set(words)
+
+
+def test_lines_stay_lines_and_the_alignment_is_the_last_field(
+    copier: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "load", lambda *given, **more: copier)
+    (tmp_path / "in").write_text("A dog runs.\n\nWhy?\n")
+
+    def written(**options: Any) -> list[str]:
+        translate(None, tmp_path / "in", tmp_path / "out", alignments=True, **options)
+        return (tmp_path / "out").read_text().splitlines()
+
+    assert written() == ["A dog runs.\t0-0 1-1 2-2", "\t", "Why?\t0-0"]
+    ranked = [line.split("\t") for line in written(n_best=1)]
+    assert [[row[0], *row[2:]] for row in ranked] == [
+        ["1", "A dog runs.", "0-0 1-1 2-2"],
+        ["2", "", ""],
+        ["3", "Why?", "0-0"],
+    ]
+    records = [json.loads(line) for line in written(jsonl=True)]
+    assert [record["alignment"] for record in records] == ["0-0 1-1 2-2", "", "0-0"]
+    assert records[0]["soft_alignment"] == [[0, 0, 1.0], [1, 1, 1.0], [2, 2, 1.0]]
+
+
+def test_alignments_change_no_translation(copier: Translator) -> None:
+    (plain,), (aligned,) = (copier.stream([SENTENCES], alignments=asked) for asked in (False, True))
+    assert [t.text for t in plain] == [t.text for t in aligned]
+    assert all(t.alignment == Alignment() for t in plain)
+
+
+def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> None:
+    engine = PyTorchEngine(make("seq2seq-none", vocab=tokenizer.source_vocab).float())
+    translator = Translator(engine, tokenizer, DecodingSettings(beam=1, max_length=8))
+    with pytest.raises(UserError, match="no attention"):
+        list(translator.stream([["Why?"]], alignments=True))
+
+
+# Trained models
+
+
+def test_what_a_model_has_learnt_to_reverse_is_aligned_backwards(
+    fresh: Callable[..., Config],
+) -> None:
+    training = {"steps": 150, "warmup": 40, "validate_every": 150, "save_every": 150, "average": 1}
+    model, batching = {"attention": "general"}, {"max_tokens": 512}
+    config = fresh("seq2seq", model=model, training=training, batching=batching)
+    build_batches(config)
+    train(config)
+    assert isinstance(config.data.valid, TextCorpus)
+    lines = Path(str(config.data.valid.source)).read_text().splitlines()
+    (found,) = Translator.load(config.run, engine="torch").stream([lines], alignments=True)
+    sure = [{(i, len(line.split()) - 1 - i) for i in range(len(line.split()))} for line in lines]
+    rate = alignment_error_rate([translation.alignment.links for translation in found], sure)
+    assert rate < 0.2
+
+
+def test_the_demo_knows_alignments_of_its_words() -> None:
+    for part in ("valid", "test"):
+        kinds = ("en", "ko", "align")
+        texts = [(DEMO / f"{part}.{kind}").read_text("utf-8").splitlines() for kind in kinds]
+        for source, target, pharaoh in zip(*texts, strict=True):
+            for i, j in from_pharaoh(pharaoh):
+                assert i < len(source.split())
+                assert j < len(target.split())

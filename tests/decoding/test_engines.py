@@ -1,0 +1,379 @@
+"""Laws of the engines: they find the same, one of them is always right, and none is silent."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import ctranslate2
+import pytest
+
+from architectures import seq2seq, transformer
+from folders import SENTENCES, as_if_trained, train, write_model
+from mtkit.artifacts import hash_file
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.model import ModelSettings
+from mtkit.decoding import lines
+from mtkit.decoding.ahead import Ahead
+from mtkit.decoding.engines import conversion
+from mtkit.decoding.engines.base import Hypothesis, Key, Search
+from mtkit.decoding.engines.cache import cached, type_of
+from mtkit.decoding.engines.load import EngineOptions, load_engine
+from mtkit.decoding.model import open_model
+from mtkit.decoding.translate import translate
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.formats.export import export_model
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import EOS
+
+KINDS: dict[str, ModelSettings] = {
+    "post-norm": transformer(),
+    "pre-norm": transformer(norm="pre", activation="gelu"),
+    "gated, learned positions": transformer(activation="gated", positions="learned", tie="target"),
+    "unequal depth": transformer(
+        encoder_layers=3, decoder_layers=1, activation="swish", tie="none"
+    ),
+    "output bias": transformer(output_bias=True),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(
+    request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model"
+    return write_model(path, tokenizer, KINDS[request.param], as_if_trained)
+
+
+@pytest.fixture(scope="module")
+def plain(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plain") / "model"
+    return write_model(path, tokenizer, transformer(), as_if_trained)
+
+
+def found_by(folder: Path, engine: str, search: Search, sources: Any) -> list[list[Hypothesis]]:
+    return (
+        load_engine(open_model(folder), EngineOptions(engine, device="cpu"))
+        .submit(sources, search)
+        .wait()
+    )
+
+
+def sources(count: int, *, longest: int = 20) -> dict[Key, list[int]]:
+    draw = random.Random(1)
+    return {
+        (number, 0): [*(draw.randrange(4, 300) for _ in range(draw.randrange(1, longest))), EOS]
+        for number in range(count)
+    }
+
+
+def engine_of(folder: Path, **options: Any) -> str:
+    return Translator.load(folder, "cpu", **options).engine.name
+
+
+# Parity
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"beam": 1},
+        {"beam": 1, "length_penalty": 0.6},
+        {"beam": 4},
+        {"beam": 4, "length_penalty": 0.0},
+        {"beam": 3, "batch_tokens": 30},
+        {"beam": 3, "min_length": 2},
+        {"beam": 1, "min_length": 3},
+    ],
+    ids=str,
+)
+def test_both_engines_find_the_same_with_the_same_score(
+    folder: Path, settings: dict[str, Any]
+) -> None:
+    search = Search(DecodingSettings(max_length=12, **settings), settings["beam"])
+    by_torch, by_other = (
+        found_by(folder, engine, search, sources(40)) for engine in ("torch", "ctranslate2")
+    )
+    ends = any(hypothesis.finished for ranked in by_torch for hypothesis in ranked)
+    assert ends or "min_length" in settings  # of which one of the models never ends
+    for ours, theirs in zip(by_torch, by_other, strict=True):
+        assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
+        scores = [hypothesis.score for hypothesis in theirs]
+        assert scores == sorted(scores, reverse=True) and len(scores) == settings["beam"]
+        known = {tuple(hypothesis.tokens): hypothesis.score for hypothesis in ours}
+        for hypothesis in theirs:  # the end of the list may differ where more than K finish
+            score = known.get(tuple(hypothesis.tokens), hypothesis.score)
+            assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
+    content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
+    (tmp_path / "in").write_bytes(content)
+    for engine in ("torch", "ctranslate2"):
+        translate(str(plain), tmp_path / "in", tmp_path / engine, engine=engine)
+    assert (tmp_path / "torch").read_bytes() == (tmp_path / "ctranslate2").read_bytes()
+    assert (tmp_path / "torch").read_bytes().count(b"\n") == content.count(b"\n") + 1
+
+
+def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path) -> None:
+    long: dict[Key, list[int]] = {(0, 0): [*random.Random(1).choices(range(4, 300), k=1500), EOS]}
+    opened = open_model(plain, {"max_length": 1500})
+    ours, theirs = (
+        load_engine(opened, EngineOptions(engine, device="cpu"))
+        .submit(long, Search(DecodingSettings(beam=2, max_length=20)))
+        .wait()
+        for engine in ("torch", "ctranslate2")
+    )
+    assert theirs[0][0].tokens == ours[0][0].tokens
+
+
+def test_neither_batch_mates_nor_workers_change_a_line_or_its_place(plain: Path) -> None:
+    texts = [" ".join(["dog", "men"][n % 2 : 1 + n % 7]) + f" {n}" for n in range(120)]
+    alone = Translator.load(plain, "cpu", engine="ctranslate2", threads=1, batch_tokens=1)
+    several = Translator.load(plain, "cpu", engine="ctranslate2", workers=3, threads=1)
+    windows = [texts[first : first + 7] for first in range(0, len(texts), 7)]
+    wanted = [translation for (translation,) in alone.stream([text] for text in texts)]
+    found = [translation for window in several.stream(windows) for translation in window]
+    assert [translation.text for translation in found] == [it.text for it in wanted]
+    assert [it.score for it in found] == pytest.approx([it.score for it in wanted], abs=1e-4)
+
+
+# Which engine
+
+
+def test_auto_takes_the_fast_engine_wherever_it_can_do_what_is_asked(
+    plain: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    assert engine_of(plain) == "ctranslate2 float32"
+    assert engine_of(plain, compute_type="int8") == "ctranslate2 int8"
+    assert engine_of(plain, engine="torch") == "torch float32"
+    for change in ({"max_length": 9000}, {"compute_type": "float16"}):
+        assert engine_of(plain, **change).startswith("torch float")
+    near = write_model(tmp_path / "near", tokenizer, transformer(neighbourhood=2))
+    assert engine_of(near) == "torch float32"
+    assert engine_of(write_model(tmp_path / "lstm", tokenizer, seq2seq())) == "torch float32"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "complaint"),
+    [
+        (transformer(), {"max_length": 9000}, r"max_length: 9000: .*8191.*--engine torch"),
+        (seq2seq(), {}, r"model\.kind: seq2seq: "),
+        (transformer(neighbourhood=2), {}, r"model\.neighbourhood: "),
+        (transformer(), {"compute_type": "float16"}, r"compute type: float16: .*float32.*cpu"),
+    ],
+    ids=str,
+)
+def test_an_engine_that_is_asked_for_by_name_names_what_it_cannot_do(
+    kind: ModelSettings,
+    options: dict[str, Any],
+    complaint: str,
+    tokenizer: Tokenizer,
+    tmp_path: Path,
+) -> None:
+    model = write_model(tmp_path / "model", tokenizer, kind)
+    with pytest.raises(UserError, match=complaint):
+        Translator.load(model, "cpu", engine="ctranslate2", **options)
+
+
+def test_a_model_that_needs_a_newer_library_says_which(
+    plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ctranslate2, "__version__", "4.5.0.dev1")
+    reason = r"CTranslate2 4\.5\.0\.dev1 is installed, and the model needs 4\.8\.5 or newer"
+    with pytest.raises(UserError, match=reason):
+        Translator.load(plain, "cpu", engine="ctranslate2")
+    with pytest.raises(UserError, match=reason):
+        export_model(str(plain), to="ctranslate2")
+    assert engine_of(plain) == "torch float32"
+    assert re.search(reason, capsys.readouterr().err)
+    monkeypatch.setattr(ctranslate2, "__version__", "4.10.0")
+    assert engine_of(plain) == "ctranslate2 float32"
+
+
+def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
+    engine = load_engine(open_model(plain), EngineOptions("ctranslate2", device="cpu", workers=1))
+    search = Search(DecodingSettings(beam=5, max_length=200, batch_tokens=1))
+    pending = [engine.submit(sources(300), search) for _ in range(2)]
+    for half in pending:
+        half.cancel()
+    wanted = engine.submit(sources(3), search).wait()
+    assert [len(ranked) for ranked in wanted] == [1, 1, 1]
+    with pytest.raises(CancelledError):
+        pending[1].wait()
+
+
+def test_what_no_engine_can_do_is_named(plain: Path) -> None:
+    with pytest.raises(UserError, match="int8: the engine torch has float32"):
+        Translator.load(plain, "cpu", engine="torch", compute_type="int8")
+    with pytest.raises(UserError, match=r"int8: .*torch has .*\(max_length"):
+        Translator.load(plain, "cpu", compute_type="int8", max_length=9000)
+    with pytest.raises(UserError, match="device: no tpu"):
+        Translator.load(plain, "tpu")
+    with pytest.raises(UserError, match="engine: fast: there are"):
+        Translator.load(plain, "cpu", engine="fast")
+
+
+def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(
+    plain: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_text("A dog runs.\nWhy?\n")
+    options: dict[str, Any] = {"sampling": SamplingSettings(), "device": "cpu"}
+    translate(str(plain), tmp_path / "in", tmp_path / "auto", **options)
+    translate(str(plain), tmp_path / "in", tmp_path / "torch", engine="torch", **options)
+    assert (tmp_path / "auto").read_text() == (tmp_path / "torch").read_text()
+    with pytest.raises(UserError, match=r"--sample: .*lines around it"):
+        translate(str(plain), tmp_path / "in", tmp_path / "no", engine="ctranslate2", **options)
+    assert not list(tmp_path.glob("*no*"))
+
+
+# The cache
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_model_is_converted_once(
+    plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Translator.load(plain, "cpu").translate(SENTENCES)
+    monkeypatch.setattr(conversion, "convert", None)
+    assert Translator.load(plain, "cpu").translate(SENTENCES) == first
+    assert Translator.load(plain, "cpu", beam=2, max_length=1000).translate(SENTENCES)
+
+
+@pytest.mark.parametrize("damage", ["model.bin", "shared_vocabulary.json", "manifest.json"])
+def test_a_damaged_conversion_is_made_anew_with_a_notice(
+    damage: str, plain: Path, empty_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = Translator.load(plain, "cpu").translate(SENTENCES)
+    (file,) = empty_cache.rglob(damage)
+    whole = hash_file(file)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    capsys.readouterr()
+    assert Translator.load(plain, "cpu").translate(SENTENCES) == wanted
+    assert capsys.readouterr().err.count("made anew") == 1
+    assert hash_file(file) == whole
+
+
+def test_another_version_of_the_library_has_a_conversion_of_its_own(
+    plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_model(plain)
+    before = cached(opened, "float32")
+    monkeypatch.setattr("ctranslate2.__version__", "4.99.0")
+    assert cached(opened, "float32").manifest["request"] != before.manifest["request"]
+
+
+def test_without_a_cache_the_other_engine_does_it(
+    plain: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert engine_of(plain) == "torch float32"
+    assert "Not a directory" in capsys.readouterr().err
+    with pytest.raises(OSError, match="Not a directory"):
+        engine_of(plain, engine="ctranslate2")
+
+
+@pytest.mark.parametrize(
+    ("report", "chosen"),
+    [
+        ({}, "float32"),
+        ({"valid_bleu": {"int8": 30.0, "float32": 30.2}}, "int8"),
+        ({"valid_bleu": {"int8": 30.0, "float32": 30.4}}, "float32"),
+        ({"valid_bleu": {"int8": "?"}}, "float32"),
+    ],
+    ids=str,
+)
+def test_int8_is_chosen_where_it_was_measured_to_be_as_good(
+    report: dict[str, Any], chosen: str, plain: Path, empty_cache: Path
+) -> None:
+    opened = open_model(plain)
+    cached(opened, "int8", lambda folder: report)
+    assert type_of(cached(opened, "auto")) == chosen
+
+
+def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain: Path) -> None:
+    Translator.load(plain, "cpu")
+    code = (
+        "import sys; from mtkit.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "translate", "-m", str(plain), "-q"],
+        input=b"A dog runs.\n",
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.count(b"\n") == 1
+    heavy = {"torch", "numpy", "jaxtyping", "datasets", "sacrebleu", "rich", "safetensors"}
+    assert not heavy & set(done.stderr.decode().split())
+
+
+# Reading ahead
+
+
+def test_what_is_made_ahead_comes_in_order_and_ends_alike() -> None:
+    assert list(Ahead(range(100))) == list(range(100))
+
+    def failing() -> Iterator[int]:
+        yield 1
+        raise KeyError("two")
+
+    items = Ahead(failing())
+    assert next(items) == 1
+    for _ in range(2):
+        assert items.is_soon()
+        with pytest.raises(KeyError, match="two"):
+            next(items)
+
+
+def test_one_is_made_ahead_and_no_more_once_nobody_wants_them() -> None:
+    made: list[int] = []
+    gate = Event()
+
+    def making() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+            if number == 1:
+                gate.wait()
+
+    items = Ahead(making())
+    assert next(items) == 0 and next(items) == 1
+    assert not items.is_soon()
+    gate.set()
+    assert next(items) == 2
+    items.close()
+    assert len(made) <= 6
+
+
+def test_the_first_windows_are_small_so_that_the_first_lines_come_soon(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"x\n" * 3000)
+    with (tmp_path / "in").open("rb") as file:
+        sizes = [len(window) for window in lines.read_windows(file)]
+    assert sizes[0] == lines.FIRST_WINDOW and max(sizes) == lines.WINDOW
+    assert sum(sizes) == 3000

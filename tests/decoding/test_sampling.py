@@ -1,0 +1,152 @@
+"""Laws of sampling."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from architectures import make, sources
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.decoding import sampling
+from mtkit.decoding.beam import Hypotheses, beam_search
+from mtkit.decoding.engines.base import Key
+from mtkit.decoding.sampling import sample
+from mtkit.models.base import TranslationModel
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+
+SOURCE = sources([6, 3, 4])
+KEYS: list[Key] = [(7, 0), (8, 0), (8, 1)]
+LONGEST = DecodingSettings(max_length=9)
+
+both = pytest.mark.parametrize("name", ["transformer", "seq2seq-general-feeding"])
+
+
+def draw(model: TranslationModel, count: int = 3, **sampling: float) -> Hypotheses:
+    settings = SamplingSettings.model_validate(sampling)
+    return sample(model, SOURCE, LONGEST, settings, count=count, keys=KEYS)
+
+
+def first_log_probs(model: TranslationModel, source: Tensor) -> Tensor:
+    with torch.inference_mode():
+        hidden = model(source, source != PAD, torch.full((len(source), 1), BOS))
+        return model.project(hidden)[:, 0].log_softmax(-1)
+
+
+@both
+def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number(name: str) -> None:
+    model = make(name)
+    together = draw(model)
+    for sentence, source in enumerate(SOURCE):
+        alone = sample(
+            model,
+            source[source != PAD].unsqueeze(0),
+            LONGEST,
+            SamplingSettings(),
+            count=2,
+            keys=[KEYS[sentence]],
+        )
+        for index in range(2):
+            length = int(alone.lengths[0, index])
+            assert together.lengths[sentence, index] == length
+            assert (
+                together.tokens[sentence, index, :length] == alone.tokens[0, index, :length]
+            ).all()
+    assert draw(model).tokens.equal(together.tokens)
+    assert not draw(model, seed=2).tokens.equal(together.tokens)
+    assert not together.tokens[:, 0].equal(together.tokens[:, 1])
+
+
+def test_equal_sentences_of_other_lines_are_sampled_apart() -> None:
+    source = SOURCE[:1].expand(2, -1)
+    drawn = sample(
+        make("transformer"), source, LONGEST, SamplingSettings(), count=1, keys=[(1, 0), (2, 0)]
+    )
+    assert not drawn.tokens[0].equal(drawn.tokens[1])
+
+
+def test_what_may_not_follow_is_not_drawn_even_by_the_least_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sampling, "_uniform", lambda *args: torch.zeros(3, 1, 9))
+    drawn = draw(make("transformer"), count=1)
+    assert (drawn.lengths > 0).any()
+    assert not (drawn.tokens[drawn.lengths > 0] == BOS).any()
+    assert (drawn.tokens[:, :, 0][drawn.lengths > 0] != PAD).all()
+
+
+@both
+def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: str) -> None:
+    model = make(name)
+    found = draw(model, temperature=0.7, top_k=8)
+    for sentence, source in enumerate(SOURCE):
+        for index in range(3):
+            length = int(found.lengths[sentence, index])
+            target = [BOS, *found.tokens[sentence, index, :length].tolist(), EOS]
+            with torch.inference_mode():
+                row = source.unsqueeze(0)
+                hidden = model(row, row != PAD, torch.tensor([target[:-1]]))
+                logits = model.project(hidden)[0]
+                logits[:, [PAD, BOS]] = -math.inf
+                log_probs = logits.log_softmax(-1)
+            taken = log_probs.gather(1, torch.tensor(target[1:]).unsqueeze(1)).squeeze(1)
+            total = taken.sum() if found.finished[sentence, index] else taken[:-1].sum()
+            assert found.scores[sentence, index].item() == pytest.approx(
+                total.item() / max(length, 1), abs=1e-4
+            )
+
+
+@both
+def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> None:
+    model = make(name)
+    greedy = beam_search(model, SOURCE, LONGEST.model_copy(update={"beam": 1}))
+    for sampled in (draw(model, top_k=1), draw(model, temperature=1e-6), draw(model, top_p=1e-6)):
+        for index in range(3):
+            assert sampled.lengths[:, index].equal(greedy.lengths[:, 0])
+            assert sampled.tokens[:, index].equal(greedy.tokens[:, 0])
+            torch.testing.assert_close(sampled.scores[:, index], greedy.scores[:, 0])
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
+    model = make("transformer")
+    one = DecodingSettings(max_length=1)
+    settings = SamplingSettings(temperature=temperature)
+    drawn = sample(model, SOURCE[:1], one, settings, count=4000, keys=[(1, 0)])
+    symbols = drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS)
+    log_probs = first_log_probs(model, SOURCE[:1])[0] / temperature
+    log_probs[[PAD, BOS]] = float("-inf")
+    wanted = log_probs.softmax(-1)
+    counted = symbols.bincount(minlength=len(wanted)) / 4000
+    deviation = (wanted * (1 - wanted) / 4000).sqrt()
+    assert ((counted - wanted).abs() <= 4.5 * deviation + 1e-9).all()
+
+
+@pytest.mark.parametrize("top_p", [0.2, 0.6, 0.95])
+def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
+    model = make("transformer")
+    one = DecodingSettings(max_length=1)
+    drawn = sample(model, SOURCE[:1], one, SamplingSettings(top_p=top_p), count=3000, keys=[(1, 0)])
+    symbols = set(drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS).tolist())
+    probabilities = first_log_probs(model, SOURCE[:1])[0].exp()
+    probabilities[[PAD, BOS]] = 0.0
+    wanted: set[int] = set()
+    reached = 0.0
+    for probability, symbol in sorted(zip(probabilities.tolist(), range(30), strict=True))[::-1]:
+        if reached >= top_p * probabilities.sum():
+            break
+        wanted.add(symbol)
+        reached += probability
+    assert symbols <= wanted
+    assert {s for s in wanted if probabilities[s] > 0.005} <= symbols
+
+
+@both
+def test_lengths_are_between_the_minimum_and_the_maximum(name: str) -> None:
+    settings = DecodingSettings(min_length=2, max_length=4)
+    drawn = sample(make(name), SOURCE, settings, SamplingSettings(), count=20, keys=KEYS)
+    assert (drawn.lengths >= 2).all()
+    assert (drawn.lengths <= 4).all()
+    assert (drawn.finished == (drawn.lengths < 4)).all()

@@ -1,0 +1,528 @@
+"""Laws of `translate`: the line contract, on a model that copies its source and on real ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from architectures import transformer
+from folders import SENTENCES, train, write_model
+from mtkit.artifacts import create, write_json
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.model import Seq2SeqSettings
+from mtkit.config.runs import find_model
+from mtkit.decoding import lines, splitting, translator
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.translate import translate
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.models.base import Decoded, TranslationModel
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+
+
+class CopyModel(TranslationModel):
+    """Translates by copying, with certainty; State is how many symbols each hypothesis has."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__(vocab, vocab, 1, "all")
+
+    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
+        return (source,)
+
+    def start(self, memory: tuple[Tensor], beam: int = 1) -> tuple[Tensor]:
+        return (torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long),)
+
+    def decode(
+        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
+    ) -> Decoded:
+        (source,), (position,) = memory, state
+        source = source.repeat_interleave(len(target) // len(source), dim=0)
+        position = position.clamp(max=source.shape[1] - 1)
+        wanted = nn.functional.one_hot(source.gather(1, position), len(self.output_weight))
+        return Decoded(30.0 * wanted, (position + 1,), None)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train()
+
+
+def model_of(translator: Translator) -> TranslationModel:
+    assert isinstance(translator.engine, PyTorchEngine)
+    return translator.engine.model
+
+
+@pytest.fixture
+def faithful(copier: Translator) -> None:
+    """Lets `copier` copy every character, white space and controls too."""
+    copier.tokenizer = train(normalization_rule_name="identity", remove_extra_whitespaces=False)
+
+
+@pytest.fixture(scope="module", params=["transformer", "seq2seq"])
+def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory: Any) -> Path:
+    kind = transformer() if request.param == "transformer" else Seq2SeqSettings(d_model=16)
+    return write_model(tmp_path_factory.mktemp("model") / "model", tokenizer, kind)
+
+
+@pytest.fixture
+def copier(tokenizer: Tokenizer) -> Translator:
+    model = CopyModel(tokenizer.source_vocab)
+    return Translator(PyTorchEngine(model), tokenizer, DecodingSettings(beam=2, max_length=40))
+
+
+@pytest.fixture
+def copies(copier: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`translate` finds the model that copies."""
+    monkeypatch.setattr(Translator, "load", lambda *args, **changes: copier)
+
+
+def run(folder: Path, content: bytes, **options: Any) -> bytes:
+    (folder / "in").write_bytes(content)
+    translate(options.pop("model", None), folder / "in", folder / "out", **options)
+    return (folder / "out").read_bytes()
+
+
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+CONTENT = st.one_of(
+    st.binary(max_size=40),
+    st.lists(
+        st.sampled_from(["a dog", "\n", "\r", "\t", " ", "\u2028", "\x00", "\x85", "雨", "e\u0301"])
+    ).map(lambda parts: "".join(parts).encode()),
+)
+
+
+@settings(suppress_health_check=UNCHECKED)
+@given(content=CONTENT)
+def test_as_many_lines_come_out_as_go_in(content: bytes, tmp_path: Path, copies: None) -> None:
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+    out = run(tmp_path, content)
+    assert out.count(b"\n") == lines
+    assert out.endswith(b"\n") or not lines
+    out.decode()
+    assert run(tmp_path, content, n_best=2).count(b"\n") == 2 * lines
+    records = run(tmp_path, content, jsonl=True).split(b"\n")[:-1]
+    assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
+
+
+@settings(suppress_health_check=UNCHECKED, max_examples=8)
+@given(content=CONTENT)
+def test_as_many_lines_come_out_of_real_models(content: bytes, tmp_path: Path, real: Path) -> None:
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+    assert run(tmp_path, content, model=str(real)).count(b"\n") == lines
+
+
+def test_lines_keep_their_order_and_blank_ones_stay_blank(tmp_path: Path, copies: None) -> None:
+    texts = [" ".join(["dog"] * (1 + 7 * n % 5)) + f" {n}" for n in range(60)]
+    texts[3:6] = ["", " \t ", "\r"]
+    wanted = [text.strip() for text in texts]
+    assert run(tmp_path, "\n".join(texts).encode()).decode().split("\n") == [*wanted, ""]
+
+
+def test_long_lines_are_translated_in_full(tmp_path: Path, copies: None) -> None:
+    long = [
+        " ".join(f"Dog {n} runs in the rain." for n in range(300)),
+        " ".join(f"word{n}" for n in range(2000)),
+        "x" * 3000,
+    ]
+    out = run(tmp_path, "\n".join(long).encode()).decode().split("\n")
+    assert out[:2] == long[:2]
+    assert out[2].replace(" ", "") == long[2]
+
+
+def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
+    copier.settings = copier.settings.model_copy(update={"max_length": 3})
+    assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
+    longest = max(len(ids) for ids in copier._parts(["雨 😀 \ufdfa", "x"], 0).values())
+    assert longest == 3 + len([EOS])
+
+
+def test_what_is_over_the_longest_line_is_left_out_and_flagged(
+    tmp_path: Path,
+    copies: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (lines, splitting, translator):
+        monkeypatch.setattr(module, "LONGEST", 12, raising=False)
+    content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
+    out = run(tmp_path, content, jsonl=True, n_best=2)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["text"] for record in records] == ["A dog runs.", "A dog runs.", ""]
+    assert [record["truncated"] for record in records] == [True, False, True]
+    assert [record["n_best"][1]["truncated"] for record in records] == [True, False, True]
+    assert capsys.readouterr().err.count("2 of 3") == 1
+
+
+def test_the_score_of_a_split_line_is_that_of_all_its_tokens(copier: Translator) -> None:
+    sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
+    apart = [window[0] for window in copier.stream([[sentence] for sentence in sentences])]
+    copier.settings = copier.settings.model_copy(
+        update={"max_length": max(len(part.tokens) for part in apart)}
+    )
+    ((together,),) = copier.stream([[" ".join(sentences)]])
+    assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
+    total = sum(part.score * len(part.tokens) for part in apart)
+    assert together.score == pytest.approx(total / len(together.tokens))
+
+
+def test_a_line_break_in_a_hypothesis_becomes_a_space(
+    tmp_path: Path, copies: None, faithful: None
+) -> None:
+    out = run(tmp_path, "a\x0bb\u2028c\x85d\re\n".encode())
+    assert out == b"a b c d e\n"
+
+
+def test_a_tab_stays_in_a_line_but_not_in_a_column(
+    tmp_path: Path, copies: None, faithful: None
+) -> None:
+    assert run(tmp_path, b"a\tb\n") == b"a\tb\n"
+    assert run(tmp_path, b"a\tb\n", n_best=1).split(b"\t")[2:] == [b"a b\n"]
+
+
+def test_white_space_never_reaches_the_model(
+    tmp_path: Path, copies: None, copier: Translator, request: pytest.FixtureRequest
+) -> None:
+    blank = "\n \t \n\u3000\u2028\n\r\n".encode()
+    model_of(copier).encode = None  # type: ignore[method-assign, assignment]
+    assert run(tmp_path, blank + "\u200b\n".encode()) == b"\n" * 5
+    request.getfixturevalue("faithful")
+    assert run(tmp_path, blank) == b"\n" * 4
+
+
+def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: list[torch.Size] = []
+    encode = model_of(copier).encode
+
+    def recording(source: Tensor, source_mask: Tensor) -> Any:
+        shapes.append(source.shape)
+        return encode(source, source_mask)
+
+    monkeypatch.setattr(model_of(copier), "encode", recording)
+    copier.settings = copier.settings.model_copy(update={"batch_tokens": 60})
+    lines = [" ".join(["dog"] * (1 + n % 7)) for n in range(100)]
+    assert copier.translate(lines) == lines
+    assert sum(rows for rows, _ in shapes) == len(lines)
+    assert max(shape.numel() for shape in shapes) <= 60
+    assert len(shapes) < 40
+
+
+def test_output_appears_while_input_is_still_arriving(
+    copies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(in_read))
+    monkeypatch.setattr(sys, "stdout", os.fdopen(out_write, "w"))
+    worker = threading.Thread(target=translate)
+    worker.start()
+    for line in (b"A dog runs.\n", b"Why?\n"):
+        os.write(in_write, line)
+        assert os.read(out_read, 100) == line
+    os.close(in_write)
+    worker.join()
+    sys.stdin.close()
+    sys.stdout.close()
+    assert os.read(out_read, 100) == b""
+    os.close(out_read)
+
+
+def test_a_closed_pipe_is_reported_as_such(
+    copies: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out_read, out_write = os.pipe()
+    os.close(out_read)
+    (tmp_path / "in").write_text("A dog runs.\n")
+    with os.fdopen(out_write, "wb", buffering=0) as broken:
+        monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": broken}))
+        with pytest.raises(BrokenPipeError):
+            translate(None, tmp_path / "in")
+
+
+def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
+    tmp_path: Path, copies: None, copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Babbler(CopyModel):
+        def project(self, hidden: Tensor) -> Tensor:
+            return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
+
+    copier.engine = PyTorchEngine(Babbler(copier.tokenizer.source_vocab))
+    out = run(tmp_path, b"A dog runs.\n\nWhy?\n", jsonl=True)
+    flags = [json.loads(line)["truncated"] for line in out.splitlines()]
+    assert flags == [True, False, True]
+    assert capsys.readouterr().err.count("2 of 3") == 1
+    split = run(tmp_path, b"A dog runs. " * 30, jsonl=True)
+    assert json.loads(split)["truncated"] is True
+
+
+def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
+    content = "\n".join([*SENTENCES, ""]).encode() + b"\n"
+    rows = run(tmp_path, content, model=str(real), n_best=3).decode().split("\n")[:-1]
+    records = [
+        json.loads(line)
+        for line in run(tmp_path, content, model=str(real), n_best=3, jsonl=True).splitlines()
+    ]
+    assert [list(record) for record in records] == [
+        ["text", "score", "tokens", "truncated", "n_best"]
+    ] * len(records)
+    split = [row.split("\t") for row in rows]
+    assert [row[0] for row in split] == [str(n) for n in range(1, 6) for _ in range(3)]
+    ranked = [hypothesis for record in records for hypothesis in record["n_best"]]
+    assert [row[2] for row in split] == [hypothesis["text"] for hypothesis in ranked]
+    assert [float(row[1]) for row in split] == pytest.approx(
+        [hypothesis["score"] for hypothesis in ranked], abs=1e-5
+    )
+    assert all(record["text"] == record["n_best"][0]["text"] for record in records)
+
+
+def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -> None:
+    translator = Translator.load(real, "cpu", beam=3)
+    (together,) = translator.stream([SENTENCES])
+    translator.settings = translator.settings.model_copy(update={"batch_tokens": 1})
+    for sentence, mate in zip(SENTENCES, together, strict=True):
+        ((alone,),) = translator.stream([[sentence]])
+        assert alone.text == mate.text
+        assert alone.score == pytest.approx(mate.score, abs=1e-4)
+
+
+def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
+    translator = Translator.load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
+    (found,) = translator.stream([SENTENCES], n_best=2)
+    pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
+    for sentence, translation in zip(SENTENCES, found, strict=True):
+        source = torch.tensor([[*translator.tokenizer.encode_source([sentence])[0], EOS]])
+        for hypothesis in translation.n_best:
+            target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
+            with torch.inference_mode():
+                hidden = model_of(translator)(source, source != PAD, torch.tensor([target[:-1]]))
+                logits = model_of(translator).project(hidden)[0]
+                logits[:, [PAD, BOS]] = -torch.inf  # never follow
+                log_probs = logits.log_softmax(-1)
+            taken = [log_probs[t, symbol].item() for t, symbol in enumerate(target[1:])]
+            total = sum(taken[:-1] if hypothesis.truncated else taken)
+            assert hypothesis.score == pytest.approx(
+                total / max(len(hypothesis.tokens), 1) ** 0.6, abs=1e-3
+            )
+
+
+def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
+    translator = Translator.load(real, "cpu", engine="torch")
+
+    def texts(windows: list[list[str]], seed: int = 1) -> list[str]:
+        sampled = translator.stream(windows, n_best=2, sampling=SamplingSettings(seed=seed))
+        return [h.text for window in sampled for line in window for h in line.n_best]
+
+    whole = texts([SENTENCES])
+    assert texts([SENTENCES[:1], SENTENCES[1:]]) == whole
+    assert texts([SENTENCES], seed=2) != whole
+    assert len(set(whole)) == len(whole)
+
+
+def test_translating_leaves_the_model_training_or_not_as_it_was(copier: Translator) -> None:
+    for is_training in (True, False):
+        model_of(copier).train(is_training)
+        assert copier.translate(["Why?"]) == ["Why?"]
+        assert model_of(copier).training is is_training
+
+
+def test_dropout_is_off_while_a_training_model_translates(real: Path) -> None:
+    translator = Translator.load(real, "cpu", engine="torch")
+    wanted = translator.translate(SENTENCES)
+    model_of(translator).train()
+    assert translator.translate(SENTENCES) == wanted
+
+
+def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
+    real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"runs/latest: no model there.*mtkit train"):
+        find_model(None)
+    Path("runs").mkdir()
+    Path("runs/latest").symlink_to(real.parent)
+    assert find_model(None).path == Path("runs/latest/model")
+    monkeypatch.setenv("MTKIT_MODEL", str(real))
+    assert find_model(None).path == real
+    assert find_model("runs/latest").path == Path("runs/latest/model")
+    with pytest.raises(UserError, match="elsewhere: no model there"):
+        find_model("elsewhere")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", tokenizer, transformer())
+    train(normalization_rule_name="identity").copy_to(model)
+    with pytest.raises(UserError, match=r"spm\.model: "):
+        Translator.load(model, "cpu")
+
+
+def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", tokenizer, transformer())
+    with create(tmp_path / "other", "model", {}, {}) as other:
+        for name in ("model.safetensors", "spm.model"):
+            shutil.copy(model / name, other)
+        card = json.loads((model / "config.json").read_text())
+        write_json(other / "config.json", card | {"source_vocab": 299, "target_vocab": 299})
+    with pytest.raises(UserError, match=r"tokenizer of another model.*300.*299"):
+        Translator.load(tmp_path / "other", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"beam": 0}, r"^decoding\.beam: .*greater than 0.*found 0"),
+        ({"length_penalty": -1.0}, r"^decoding\.length_penalty: .*found -1\.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    real: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Translator.load(real, "cpu", **changes)
+
+
+def test_more_hypotheses_than_the_beam_holds_are_refused(real: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
+        run(tmp_path, b"a\n", model=str(real), n_best=6)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nothing\.txt: cannot be read"):
+        translate(str(real), tmp_path / "nothing.txt")
+
+
+def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
+    translator = Translator.load(real, "cpu", beam=None, min_length=3)
+    assert translator.settings == DecodingSettings(max_length=12, min_length=3)
+
+
+# Going on
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+@pytest.mark.parametrize("n_best", [None, 2])
+@pytest.mark.parametrize("share", [0.0, 0.31, 0.5, 0.99, 1.0])
+def test_a_translation_that_was_killed_anywhere_goes_on_to_the_same_output(
+    share: float, n_best: int | None, tmp_path: Path, copies: None
+) -> None:
+    content = "\ufeffdog\n\n".encode() + b"".join(b"A dog %d.\n" % n for n in range(60)) + b"end"
+    wanted = run(tmp_path, content, n_best=n_best)
+    half = wanted[: int(share * len(wanted))]
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, n_best=n_best)
+    (tmp_path / ".out.partial").write_bytes(half)
+    assert run(tmp_path, content, n_best=n_best, resume=True) == wanted
+    assert left_behind(tmp_path) == []
+
+
+def interrupted(folder: Path, **options: Any) -> None:
+    """The translation of `in`, ended by Ctrl-C after the first window."""
+    stream = Translator.stream
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        yield next(stream(*args, **kwargs))
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "stream", once)
+        translate(None, folder / "in", folder / "out", **options)
+
+
+def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
+    tmp_path: Path, copies: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = b"".join(b"A dog %d.\n" % n for n in range(100))
+    wanted = run(tmp_path, content)
+    (tmp_path / "out").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path)
+    assert "--resume" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    done = (tmp_path / ".out.partial").read_bytes()
+    assert wanted.startswith(done) and done.count(b"\n") == lines.FIRST_WINDOW
+    (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
+    assert run(tmp_path, content, resume=True) == wanted.replace(b"dog", b"cat", lines.FIRST_WINDOW)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "changed"),
+    [
+        (b"Another text.\n", {}, "the input"),
+        (None, {"jsonl": True}, "the form of the output"),
+        (None, {"sampling": SamplingSettings()}, "the sampling"),
+    ],
+)
+def test_what_was_begun_otherwise_is_not_gone_on_with(
+    content: bytes | None,
+    options: dict[str, Any],
+    changed: str,
+    tmp_path: Path,
+    copies: None,
+) -> None:
+    run(tmp_path, b"A dog.\n" * 100)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path)
+    with pytest.raises(UserError, match=f"out: cannot be resumed: {changed} changed"):
+        run(tmp_path, content or b"A dog.\n" * 100, resume=True, **options)
+    assert run(tmp_path, content or b"A dog.\n" * 100, **options)
+    assert left_behind(tmp_path) == []
+
+
+def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path, copies: None) -> None:
+    (tmp_path / "in").touch()
+    for places in ((None, tmp_path / "out"), (tmp_path / "in", None)):
+        with pytest.raises(UserError, match="--resume: needs a text file as INPUT, and -o"):
+            translate(None, *places, resume=True)
+
+
+def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
+    copies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = io.BytesIO()
+    asked: list[bytes] = []
+
+    def ask(prompt: str) -> str | None:
+        asked.append(answers.getvalue())
+        return ["A dog runs.", "", "Why?", None][len(asked) - 1]
+
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Terminal()}))
+    monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
+    monkeypatch.setattr(lines, "ask", ask)
+    translate()
+    wanted = [b"", b"A dog runs.\n", b"A dog runs.\n\n", b"A dog runs.\n\nWhy?\n"]
+    assert asked == wanted
+
+
+def test_progress_through_a_file_tells_the_speed_and_the_rest(
+    tmp_path: Path,
+    copies: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", 0.0)
+    run(tmp_path, b"A dog.\n" * 100)
+    said = capsys.readouterr().err
+    assert "/100 lines" in said and " lines/s" in said and " left" in said

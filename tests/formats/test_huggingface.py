@@ -1,0 +1,586 @@
+"""Models of ours as MarianMT models of Hugging Face's transformers, and theirs as ours.
+
+The reference is transformers itself: its model, its tokenizer, its search.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import chdir
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from torch import Tensor
+
+from architectures import seq2seq, transformer
+from mtkit.artifacts import create, write_json
+from mtkit.batching.build import build_batches
+from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings
+from mtkit.config.settings import ModelConfig
+from mtkit.decoding.engines.pytorch import load_weights_of
+from mtkit.decoding.model import open_model
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.formats.from_huggingface import from_huggingface
+from mtkit.formats.huggingface import to_huggingface
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
+from mtkit.models.weights import save_weights, weights_of
+from mtkit.study.info.info import info
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, PAD
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import train
+from tasks import WORDS, tiny_config, write_reversal_task
+
+LINES = ["ant bee", "cat", "dog eel fox", "jay jay ibis", "a: 日本", "bee"]
+LONGEST = 16
+
+Found = tuple[list[str], list[float]]
+"""Translations and their scores."""
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    """Imported once, and only where a test of this file runs: it takes seconds."""
+    import transformers
+
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus, a tokenizer of both sides in `joint/`, and one for each side in `two/`."""
+    folder = tmp_path_factory.mktemp("huggingface")
+    write_reversal_task(folder)
+    kinds: dict[str, dict[str, Any]] = {
+        "joint": {"type": "bpe", "byte_fallback": True, "vocab_size": 310},
+        "two": {"joint": False, "vocab_size": 33},
+    }
+    for name, tokenizer in kinds.items():
+        config = tiny_config(folder, "transformer", tokenizer=tokenizer, model={"tie": "target"})
+        train_tokenizer(config.model_copy(update={"run": str(folder / name)}))
+    return folder
+
+
+def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Path:
+    """A model artifact with weights drawn at random, biases and norms too."""
+    torch.manual_seed(3)
+    vocabularies = tokenizer.source_vocab, tokenizer.target_vocab
+    model = build_model(settings, *vocabularies)
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    decoding = DecodingSettings(beam=5, max_length=LONGEST, length_penalty=0)
+    card = ModelConfig(
+        model=settings,
+        source_vocab=vocabularies[0],
+        target_vocab=vocabularies[1],
+        decoding=decoding,
+    )
+    with create(path, "model", {}, {}) as folder:
+        save_weights(weights_of(model), folder / "model.safetensors")
+        write_json(folder / "config.json", card.model_dump())
+        tokenizer.copy_to(folder)
+    return path
+
+
+def model_at(path: Path) -> TranslationModel:
+    return load_weights_of(open_model(path)).eval()
+
+
+def logits_of(model: TranslationModel, source: Tensor, target: Tensor) -> Tensor:
+    return model.project(model(source, source != PAD, target)).detach()
+
+
+class Theirs:
+    """A folder as transformers loads it."""
+
+    def __init__(self, transformers: Any, folder: Path) -> None:
+        self.model = transformers.MarianMTModel.from_pretrained(folder).eval()
+        self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+
+    def ids(self, lines: list[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.tokenizer(lines)["input_ids"]
+        return ids
+
+    @torch.inference_mode()
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        pad = self.model.config.pad_token_id
+        found: Tensor = self.model(
+            input_ids=source, attention_mask=source != pad, decoder_input_ids=target
+        ).logits
+        return found
+
+    @torch.inference_mode()
+    def translate(self, lines: list[str], **search: Any) -> Found:
+        """Texts, and log P / |y|^alpha where there is a beam."""
+        batch = self.tokenizer(lines, return_tensors="pt", padding=True)
+        found = self.model.generate(
+            **batch,
+            **search,
+            renormalize_logits=True,  # as our exports say; models from elsewhere need not
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
+        return texts, getattr(found, "sequences_scores", torch.zeros(0)).tolist()
+
+
+def ours(model: Path, lines: list[str], engine: str = "torch", **search: float) -> Found:
+    translator = Translator.load(
+        model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
+    )
+    (window,) = translator.stream([lines])
+    return [line.text for line in window], [line.score for line in window]
+
+
+def assert_same(found: Found, wanted: Found) -> None:
+    assert found[0] == wanted[0]
+    assert found[1] == pytest.approx(wanted[1], abs=1e-4)
+
+
+# Ours to theirs
+
+
+EXPORTED: dict[str, tuple[str, ModelSettings]] = {
+    "tied": ("joint", transformer()),
+    "deep-encoder": ("joint", transformer(activation="gelu", encoder_layers=2, decoder_layers=1)),
+    "output-bias": ("joint", transformer(activation="swish", output_bias=True)),
+    "two-vocabularies": ("two", transformer(tie="target")),
+    "untied": ("two", transformer(tie="none", output_bias=True)),
+}
+
+
+@pytest.fixture(scope="module", params=EXPORTED)
+def exported(request: pytest.FixtureRequest, task: Path, transformers: Any) -> tuple[Path, Theirs]:
+    """A model of ours, and what transformers makes of it."""
+    run, settings = EXPORTED[request.param]
+    tokenizer = Tokenizer.load(task / run / "tokenizer")
+    model = write_model(task / f"model-{request.param}", tokenizer, settings)
+    to_huggingface(str(model), task / f"export-{request.param}")
+    return model, Theirs(transformers, task / f"export-{request.param}")
+
+
+def test_an_exported_tokenizer_makes_the_same_ids(exported: tuple[Path, Theirs]) -> None:
+    model, theirs = exported
+    eos = theirs.tokenizer.eos_token_id
+    tokenizer = Tokenizer.load(model)
+    assert [[*ids, eos] for ids in tokenizer.encode_source(LINES)] == theirs.ids(LINES)
+    upper = [line.upper() for line in LINES]
+    target = theirs.tokenizer(text_target=upper)["input_ids"]
+    assert [[*ids, eos] for ids in tokenizer.encode_target(upper)] == target
+
+
+def test_an_exported_model_has_the_same_logits(exported: tuple[Path, Theirs]) -> None:
+    model, theirs = exported
+    source = torch.tensor([[5, 6, 7, 8, 3], [9, 9, 3, PAD, PAD]])
+    target = torch.tensor([[BOS, 4, 5, 6], [BOS, 20, 21, 30]])
+    torch.testing.assert_close(
+        logits_of(model_at(model), source, target), theirs.logits(source, target), atol=1e-4, rtol=0
+    )
+
+
+def test_an_exported_model_searches_to_the_same_translations(
+    exported: tuple[Path, Theirs],
+) -> None:
+    model, theirs = exported
+    assert ours(model, LINES, beam=1)[0] == theirs.translate(LINES, num_beams=1)[0]
+    assert_same(ours(model, LINES), theirs.translate(LINES))  # its own settings: beam 5, alpha 0
+
+
+def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_divided_by(
+    task: Path, transformers: Any
+) -> None:
+    """Theirs: log P / (|y| + 1)^alpha, ours: log P / |y|^alpha."""
+    config = tiny_config(task, "transformer", training={"steps": 60, "validate_every": 60})
+    config = config.model_copy(update={"run": str(task / "trained")})
+    train_tokenizer(config)
+    build_batches(config)
+    with chdir(task):  # where the link to the last run goes
+        train(config)
+    model, lines = task / "trained/model", (task / "test.src").read_text().splitlines()
+    to_huggingface(str(model), task / "export-trained")
+    theirs = Theirs(transformers, task / "export-trained")
+    by_sums = theirs.translate(lines, num_beams=5, length_penalty=0.0)
+    assert_same(ours(model, lines, beam=5, length_penalty=0), by_sums)
+    texts, scores = theirs.translate(lines, num_beams=5, num_return_sequences=5)
+    (window,) = Translator.load(model, "cpu", engine="torch", beam=5).stream([lines], n_best=5)
+    divided_by = {
+        (line, found.text): found.score * max(len(found.tokens), 1) / (len(found.tokens) + 1)
+        for line, translation in enumerate(window)
+        for found in translation.n_best
+        if not found.truncated
+    }
+    known = {i: divided_by.get((i // 5, text)) for i, text in enumerate(texts)}
+    both = [i for i, score in known.items() if score is not None]
+    assert len(both) > 0.8 * len(texts)
+    assert [known[i] for i in both] == pytest.approx([scores[i] for i in both], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (transformer(norm="pre"), "model.norm: pre"),
+        (transformer(activation="gated"), "model.activation: gated"),
+        (transformer(positions="learned"), "model.positions: learned"),
+        (transformer(neighbourhood=3), "model.neighbourhood: 3"),
+        (seq2seq(), "model.kind: seq2seq"),
+    ],
+)
+def test_what_marian_has_not_is_refused_by_name(
+    settings: ModelSettings, named: str, task: Path, tmp_path: Path
+) -> None:
+    model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), settings)
+    with pytest.raises(UserError, match=named):
+        to_huggingface(str(model), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_exporting_waits_for_neither_torch_nor_transformers(task: Path, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), transformer())
+    code = (
+        "import sys; from pathlib import Path;"
+        "from mtkit.formats.huggingface import to_huggingface;"
+        f"to_huggingface({str(model)!r}, Path({str(tmp_path / 'out')!r}));"
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# Theirs to ours
+
+
+@pytest.fixture(scope="module")
+def opus(task: Path, transformers: Any) -> Path:
+    """A folder as those of OPUS-MT are, with random weights.
+
+    Two SentencePiece models with ids of their own, of which the shared vocab.json lacks some.
+    """
+    return write_opus(transformers, task, task / "opus")
+
+
+def write_opus(
+    transformers: Any,
+    task: Path,
+    folder: Path,
+    *,
+    codes: tuple[str, ...] = (),
+    spm: dict[str, Any] | None = None,
+    **config: Any,
+) -> Path:
+    folder.mkdir()
+    pieces: list[str] = []
+    for side, text in (("source", "train.src"), ("target", "train.tgt")):
+        model = BytesIO()
+        SentencePieceTrainer.train(
+            sentence_iterator=iter((task / text).read_text().splitlines()),
+            model_writer=model,
+            minloglevel=3,
+            **({"vocab_size": 32} | (spm or {})),
+        )
+        (folder / f"{side}.spm").write_bytes(model.getvalue())
+        processor = SentencePieceProcessor(model_proto=model.getvalue())
+        pieces += [processor.id_to_piece(i) for i in range(3, 32)]
+    known = sorted(set(pieces) - {"a", "e", "O"})
+    random.Random(4).shuffle(known)
+    vocabulary = ["</s>", "<unk>", *known, *codes, "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({p: i for i, p in enumerate(vocabulary)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en"}))
+    write_marian(transformers, folder, len(vocabulary), config)
+    return folder
+
+
+def write_marian(transformers: Any, folder: Path, size: int, changes: dict[str, Any]) -> None:
+    ids = {"eos_token_id": 0, "pad_token_id": size - 1, "decoder_start_token_id": size - 1}
+    config = {
+        "vocab_size": size,
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 24,
+        "decoder_ffn_dim": 24,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "activation_function": "swish",
+        "scale_embedding": True,
+        "init_std": 0.3,
+        "forced_eos_token_id": None,
+    }
+    torch.manual_seed(5)
+    model = transformers.MarianMTModel(transformers.MarianConfig(**(config | ids | changes)))
+    torch.nn.init.normal_(model.final_logits_bias)
+    model.generation_config = transformers.GenerationConfig(
+        **ids,
+        num_beams=4,
+        length_penalty=0.0,
+        max_length=LONGEST + 1,
+        early_stopping=True,
+        bad_words_ids=[[size - 1]],
+    )
+    model.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def imported(opus: Path) -> Path:
+    from_huggingface(opus, opus.parent / "imported")
+    return opus.parent / "imported"
+
+
+@pytest.fixture(scope="module")
+def original(transformers: Any, opus: Path) -> Theirs:
+    return Theirs(transformers, opus)
+
+
+def their_ids(model: Path, theirs: Theirs) -> list[int]:
+    """What id each of our symbols has there, by the piece; pieces that it does not know: <unk>."""
+    size = open_model(model).config.target_vocab
+    pieces = Tokenizer.load(model).target_pieces(list(range(size)))
+    there = theirs.tokenizer.get_vocab()
+    return [there.get("<pad>" if piece == "<s>" else piece, 1) for piece in pieces]
+
+
+def test_an_imported_tokenizer_cuts_lines_as_it_did(imported: Path, original: Theirs) -> None:
+    there, tokenizer = their_ids(imported, original), Tokenizer.load(imported)
+    lines = [*LINES, *WORDS, "aeae", "  ant   BEE "]
+    found = [[there[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
+    assert found == original.ids(lines)
+    assert any(1 in ids[1:] for ids in found)
+
+
+def test_an_imported_model_has_the_same_probabilities(imported: Path, original: Theirs) -> None:
+    there = torch.tensor(their_ids(imported, original))
+    source = torch.tensor([[5, 6, 7, 3], [9, 3, PAD, PAD]])
+    target = torch.tensor([[BOS, 4, 5], [BOS, 20, 11]])
+    found = logits_of(model_at(imported), source, target).log_softmax(dim=-1)
+    wanted = original.logits(there[source], there[target]).log_softmax(dim=-1)[..., there]
+    silent = found.exp().amax(dim=(0, 1)) == 0
+    assert silent.sum() == 4  # <pad>, and three pieces that vocab.json does not know
+    torch.testing.assert_close(found[..., ~silent], wanted[..., ~silent], atol=1e-4, rtol=0)
+
+
+def test_an_imported_model_searches_to_the_same_translations(
+    imported: Path, original: Theirs
+) -> None:
+    assert ours(imported, LINES, beam=1)[0] == original.translate(LINES, num_beams=1)[0]
+    assert_same(ours(imported, LINES), original.translate(LINES))
+    assert open_model(imported).config.decoding.beam == 4
+
+
+def test_ctranslate2_runs_an_imported_model_but_gives_its_pad_no_share_of_p(
+    imported: Path, original: Theirs
+) -> None:
+    texts, scores = original.translate(LINES)
+    translations, higher = ours(imported, LINES, "ctranslate2")
+    assert translations == texts
+    assert all(0 < mine - theirs < 1 for mine, theirs in zip(higher, scores, strict=True))
+
+
+def test_an_imported_model_is_exported_as_it_was(
+    imported: Path, original: Theirs, transformers: Any, tmp_path: Path
+) -> None:
+    to_huggingface(str(imported), tmp_path / "back")
+    back = Theirs(transformers, tmp_path / "back")
+    assert_same(back.translate(LINES), original.translate(LINES))
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_model_comes_back_with_its_own_weights(
+    name: str, task: Path, tmp_path: Path
+) -> None:
+    run, settings = EXPORTED[name]
+    model = write_model(tmp_path / "model", Tokenizer.load(task / run / "tokenizer"), settings)
+    to_huggingface(str(model), tmp_path / "out")
+    from_huggingface(tmp_path / "out", tmp_path / "back")
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "back"))
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    cards = [open_model(tmp_path / name).config for name in ("model", "back")]
+    assert cards[0].decoding == cards[1].decoding
+    assert ours(model, LINES) == ours(tmp_path / "back", LINES)
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_models_of_other_tying_come_in_too(
+    share: bool, task: Path, transformers: Any, tmp_path: Path
+) -> None:
+    changes: dict[str, Any] = {
+        "share_encoder_decoder_embeddings": False,
+        "tie_word_embeddings": share,
+    }
+    folder = write_opus(
+        transformers, task, tmp_path / "opus", activation_function="relu", **changes
+    )
+    from_huggingface(folder, tmp_path / "model")
+    assert open_model(tmp_path / "model").config.model.tie == ("target" if share else "none")
+    assert_same(ours(tmp_path / "model", LINES), Theirs(transformers, folder).translate(LINES))
+
+
+def test_codes_of_target_languages_are_symbols(
+    task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_opus(transformers, task, tmp_path / "opus", codes=(">>deu<<", ">>cmn_Hans<<"))
+    from_huggingface(folder, tmp_path / "model")
+    assert "several languages: begin each line with its code, as >>deu<<" in capsys.readouterr().err
+    theirs, tokenizer = Theirs(transformers, folder), Tokenizer.load(tmp_path / "model")
+    there = theirs.tokenizer.get_vocab()
+    lines = [">>deu<< ant bee", ">>cmn_Hans<< cat", "dog"]
+    codes = [ids[0] for ids in tokenizer.encode_source(lines)]
+    assert tokenizer.target_pieces(codes)[:2] == ["▁>>deu<<", "▁>>cmn_Hans<<"]
+    assert [len(ids) + 1 for ids in tokenizer.encode_source(lines)] == list(
+        map(len, theirs.ids(lines))
+    )
+    assert [ids[0] for ids in theirs.ids(lines)][:2] == [there[">>deu<<"], there[">>cmn_Hans<<"]]
+    to_huggingface(str(tmp_path / "model"), tmp_path / "back")
+    back = Theirs(transformers, tmp_path / "back")
+    for translator in (theirs, back):
+        assert translator.translate(lines)[0] == ours(tmp_path / "model", lines)[0]
+    from_huggingface(tmp_path / "back", tmp_path / "again")
+    assert ours(tmp_path / "again", lines) == ours(tmp_path / "model", lines)
+
+
+def test_an_imported_model_can_be_trained_further(imported: Path, task: Path) -> None:
+    settings = open_model(imported).config.model.model_dump()
+    config = tiny_config(
+        task, "transformer", model=settings, training={"steps": 4, "init_from": str(imported)}
+    ).model_copy(update={"run": str(task / "tuned")})
+    train_tokenizer(config)
+    build_batches(config)
+    with chdir(task):  # where the link to the last run goes
+        train(config)
+    before, after = (load_file(p / "model.safetensors") for p in (imported, task / "tuned/model"))
+    assert not np.array_equal(before["output_bias"], after["output_bias"])
+    assert after["output_bias"][PAD] < -900
+
+
+def test_links_are_followed_as_in_the_cache_of_the_hub(opus: Path, tmp_path: Path) -> None:
+    (tmp_path / "snapshot").mkdir()
+    for file in opus.iterdir():
+        (tmp_path / "snapshot" / file.name).symlink_to(file)
+    from_huggingface(tmp_path / "snapshot", tmp_path / "model")
+    assert not any(file.is_symlink() for file in (tmp_path / "model").iterdir())
+
+
+def test_info_tells_where_an_imported_model_is_from(
+    imported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info(imported)
+    assert "made from vocab.json" in capsys.readouterr().out
+
+
+def changed(name: str, **changes: Any) -> Callable[[Path], object]:
+    """Puts values into a JSON file; None takes the key away."""
+
+    def change(folder: Path) -> None:
+        value = json.loads((folder / name).read_text()) | changes
+        kept = {key: inner for key, inner in value.items() if inner is not None}
+        (folder / name).write_text(json.dumps(kept))
+
+    return change
+
+
+def without(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
+
+
+def as_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def reweighted(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    def rewrite(folder: Path) -> None:
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors")
+
+    return rewrite
+
+
+def with_a_piece_that_is_no_text(folder: Path) -> None:
+    model = (folder / "source.spm").read_bytes()
+    (folder / "source.spm").write_bytes(model.replace(b"bee", b"b\xff\xfe"))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "t5": (changed("config.json", model_type="t5"), "model_type is t5"),
+    "pre-norm": (changed("config.json", normalize_before=True), "normalize_before is True"),
+    "unscaled": (changed("config.json", scale_embedding=None), "scale_embedding is False"),
+    "gelu_new": (changed("config.json", activation_function="gelu_new"), "activation_function is"),
+    "heads": (changed("config.json", decoder_attention_heads=2), "attention_heads of encoder and"),
+    "odd heads": (
+        changed("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
+        "16 is no multiple of heads 5",
+    ),
+    "nothing wide": (changed("config.json", d_model="wide"), "d_model"),
+    "another width": (changed("config.json", d_model=32), "has shape"),
+    "deeper": (changed("config.json", encoder_layers=3), "layers.2.* is missing"),
+    "endless": (changed("config.json", encoder_layers=10**9), "layers"),
+    "larger": (changed("config.json", vocab_size=99, decoder_vocab_size=99), "its config has 99"),
+    "start": (changed("generation_config.json", decoder_start_token_id=0), "decoder_start"),
+    "no start": (changed("generation_config.json", decoder_start_token_id=4000), "decoder_start"),
+    "pad": (changed("generation_config.json", pad_token_id=3), "pad_token_id is 3"),
+    "beam": (changed("generation_config.json", num_beams=-1), "beam"),
+    "ids": (changed("vocab.json", **{"<unk>": 2}), "ids are not those from 0"),
+    "no ids": (changed("vocab.json", **{"<unk>": "one"}), "ids are not those from 0"),
+    "nested ids": (changed("vocab.json", **{"<unk>": [1]}), "ids are not those from 0"),
+    "two": (changed("tokenizer_config.json", separate_vocabs=True), "but one embedding of both"),
+    "pickle": (as_pickle, "never loaded: write model.safetensors beside it"),
+    "no weights": (without("model.safetensors"), "no model.safetensors here"),
+    "no config": (without("config.json"), "no config.json here"),
+    "no spm": (without("source.spm"), "no source.spm here"),
+    "no vocabulary": (without("vocab.json"), "no vocab.json here"),
+    "spm": (lambda folder: (folder / "target.spm").write_text("hello"), "target.spm: not a Sent"),
+    "no text": (with_a_piece_that_is_no_text, "source.spm: not a Sent"),
+    "json": (lambda folder: (folder / "config.json").write_text("[1]"), "not a JSON object"),
+    "weights": (lambda folder: (folder / "model.safetensors").write_text("{}"), "not a safetens"),
+    "nan": (
+        reweighted(lambda weights: weights["final_logits_bias"].fill(np.nan)),
+        "final_logits_bias has values that are not finite",
+    ),
+    "integers": (
+        reweighted(lambda w: w.update(final_logits_bias=w["final_logits_bias"].astype(np.int32))),
+        "values of type I32",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_come_in_is_refused_by_name(case: str, opus: Path, tmp_path: Path) -> None:
+    spoil, named = REFUSED[case]
+    shutil.copytree(opus, tmp_path / "theirs")
+    spoil(tmp_path / "theirs")
+    with pytest.raises(UserError, match=named) as refusal:
+        from_huggingface(tmp_path / "theirs", tmp_path / "model")
+    assert str(tmp_path / "theirs") in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_bpe_models_that_differ_are_refused(task: Path, transformers: Any, tmp_path: Path) -> None:
+    spm = {"model_type": "bpe"}
+    folder = write_opus(transformers, task, tmp_path / "opus", spm=spm)
+    with pytest.raises(UserError, match=r"source\.spm: a BPE model without"):
+        from_huggingface(folder, tmp_path / "model")
+
+
+def test_what_is_there_already_is_left_alone(opus: Path, imported: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    for output in (imported, tmp_path / "file", tmp_path):
+        with pytest.raises(UserError, match="is there already"):
+            from_huggingface(opus, output)
+        with pytest.raises(UserError, match="is there already"):
+            to_huggingface(str(imported), output)
+    assert (tmp_path / "file").read_text() == "precious"

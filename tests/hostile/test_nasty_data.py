@@ -1,0 +1,622 @@
+"""No text can hurt: every stage, `translate` and `score` on everything in `nasties`, and on more.
+
+Each command either does what is documented, or ends with exit code 2 and one line that names the
+place. As many lines come out of `translate` as went in: of each of 320 generated files here, and of
+each of 11,200 in the campaign.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from architectures import transformer
+from mtkit.artifacts import create, write_json
+from mtkit.batching.build import open_batches
+from mtkit.batching.corpus.pair import Pair
+from mtkit.batching.corpus.read import read_pairs
+from mtkit.cli.main import main
+from mtkit.config.configfile import dump_config
+from mtkit.config.data import DatasetCorpus
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.settings import ModelConfig
+from mtkit.decoding.beam import Hypotheses
+from mtkit.decoding.engines import pytorch
+from mtkit.decoding.translate import translate
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
+from mtkit.models.weights import save_weights, weights_of
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import EOS, PAD
+from nasties import ALL, FILES, INVALID, LARGE, LINES, TABLES, VALID, ZIPPED
+from tasks import tiny_config, write_reversal_task
+
+Capture = pytest.CaptureFixture[str]
+LINE_BREAKS = set("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+MILLION = 1 << 20
+
+
+def call(*arguments: str) -> int:
+    """Exit code of a command run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def said(capture: Capture) -> list[str]:
+    """The lines on stderr but for warnings, which are no control sequences and no traceback."""
+    text = capture.readouterr().err
+    assert "Traceback" not in text
+    assert all(line.isprintable() for line in text.split("\n"))
+    return [line for line in text.split("\n")[:-1] if not line.startswith("warning: ")]
+
+
+def refused(capture: Capture, *arguments: str) -> str:
+    """The one line with which a command says what the user can mend."""
+    capture.readouterr()
+    assert call(*arguments, *["--quiet"] * (arguments[0] != "score")) == 2
+    (line,) = said(capture)
+    return line
+
+
+@pytest.fixture(autouse=True)
+def _in_time(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """In a folder of its own; what hangs is interrupted, and fails."""
+    monkeypatch.chdir(tmp_path)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
+    signal.alarm(7200 if request.node.get_closest_marker("campaign") else 300)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small clean corpus, its config, its tokenizer, and an untrained model."""
+    folder = tmp_path_factory.mktemp("home")
+    write_reversal_task(folder)
+    every_byte = {"vocab_size": 310, "byte_fallback": True, "normalization": "identity"}
+    config = tiny_config(folder, "transformer", tokenizer=every_byte)
+    (folder / "mtkit.yaml").write_text(dump_config(config))
+    assert call("train-spm", "-c", str(folder / "mtkit.yaml"), "--quiet") == 0
+    card = ModelConfig(
+        model=transformer(layers=1, d_model=8, ffn=8, heads=1),
+        source_vocab=310,
+        target_vocab=310,
+        decoding=DecodingSettings(beam=3, max_length=12, batch_tokens=8192),
+    )
+    torch.manual_seed(0)
+    with create(folder / "model", "model", {}, {}) as model:
+        weights = weights_of(build_model(card.model, 310, 310))
+        save_weights(weights, model / "model.safetensors")
+        write_json(model / "config.json", card.model_dump())
+        Tokenizer.load(folder / "run/tokenizer").copy_to(model)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(home: Path) -> str:
+    """Used before, so that nothing more is to be said of it."""
+    Translator.load(home / "model", "cpu")
+    return str(home / "model")
+
+
+def stage(command: str, home: Path, *changes: str) -> list[str]:
+    """Arguments of a stage command on the config of `home`, with a run of the test's own."""
+    pairs = [part for change in changes for part in ("--set", change)]
+    return [command, "-c", str(home / "mtkit.yaml"), "--run", "run", *pairs]
+
+
+def lines_in(content: bytes) -> list[bytes]:
+    """The line contract: only a line feed ends a line, and the last one needs none."""
+    return [line.removesuffix(b"\n") for line in re.findall(rb"[^\n]*\n|[^\n]+", content)]
+
+
+def texts_in(content: bytes) -> list[str]:
+    """The lines as documented: without line ends, a byte order mark and invalid UTF-8."""
+    texts = [raw.decode(errors="replace").rstrip("\r") for raw in lines_in(content)]
+    return [texts[0].removeprefix("\ufeff"), *texts[1:]] if texts else []
+
+
+# translate
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "jsonl": {"jsonl": True},
+    "n-best": {"n_best": 3},
+    "samples": {"sampling": SamplingSettings(temperature=3), "n_best": 2, "jsonl": True},
+}
+FLAGS = {
+    "plain": [],
+    "jsonl": ["--jsonl"],
+    "n-best": ["--n-best", "3"],
+    "samples": ["--sample", "--temperature", "3", "--n-best", "2", "--jsonl"],
+}
+
+
+def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
+    """As many lines as in `content`, in order; blank ones blank, none with a break inside."""
+    rows = out.decode().split("\n")
+    assert rows.pop() == ""
+    lines = texts_in(content)
+    if option == "n-best":
+        cells = [row.split("\t") for row in rows]
+        assert [cell[0] for cell in cells] == [str(1 + i // 3) for i in range(3 * len(lines))]
+        texts = [[text for _, _, text in cells[i : i + 3]] for i in range(0, len(cells), 3)]
+    elif option == "plain":
+        texts = [[row] for row in rows]
+    else:
+        records = [json.loads(row) for row in rows]
+        ranked = [record.get("n_best", []) for record in records]
+        texts = [[h["text"] for h in (r, *n)] for r, n in zip(records, ranked, strict=True)]
+    assert len(texts) == len(lines)
+    for line, of_line in zip(lines, texts, strict=True):
+        assert all(LINE_BREAKS.isdisjoint(text) for text in of_line)
+        assert line.strip() or not any(of_line)
+
+
+@pytest.mark.parametrize("option", FLAGS)
+@pytest.mark.parametrize("name", FILES)
+def test_translate_writes_a_line_for_each_line(
+    name: str, option: str, model: str, capsys: Capture
+) -> None:
+    Path("in").write_bytes(FILES[name])
+    assert call("translate", "in", "-o", "out", "-m", model, *FLAGS[option]) == 0
+    assert said(capsys) == []
+    assert_line_for_line(FILES[name], Path("out").read_bytes(), option)
+
+
+def copy(model: TranslationModel, source: Tensor, settings: DecodingSettings) -> Hypotheses:
+    """A search that finds the source."""
+    tokens = source.masked_fill(source == EOS, PAD).unsqueeze(1)
+    lengths = (tokens != PAD).sum(dim=2)
+    return Hypotheses(tokens, lengths, torch.zeros(lengths.shape), lengths > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_translate_leaves_nothing_out_of_a_large_line(
+    name: str, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytorch, "beam_search", copy)
+    Path("in").write_bytes(LARGE[name])
+    options = ["--max-length", "256", "--engine", "torch", "-q"]
+    assert call("translate", "in", "-o", "out", "-m", model, *options) == 0
+    assert capsys.readouterr().err == ""
+    out = Path("out").read_bytes()
+    assert_line_for_line(LARGE[name], out, "plain")
+    assert [line.replace(b" ", b"") for line in lines_in(out)] == [
+        line.replace(b" ", b"") for line in lines_in(LARGE[name])
+    ]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).map(str.encode)
+NASTY = st.sampled_from([line for line in LINES.values() if len(line) < 200])
+FRAGMENT = st.one_of(
+    NASTY, TEXT, st.sampled_from(list(INVALID.values())), st.binary(max_size=4), NASTY.map(reversed)
+).map(bytes)
+JOIN = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r", b" ", b"\t", b"", "\u2028".encode()])
+EDIT = st.tuples(st.integers(0, 1 << 16), st.integers(0, 2), st.binary(max_size=2))
+
+
+def mutated(content: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
+    """At each place (of so many) some bytes are replaced by others."""
+    for place, cut, new in edits:
+        at = place % (len(content) + 1)
+        content = content[:at] + new + content[at + cut :]
+    return content
+
+
+def joined(parts: list[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(part + end for part, end in parts)
+
+
+STRATEGIES: dict[str, st.SearchStrategy[bytes]] = {
+    "bytes": st.lists(st.tuples(st.binary(max_size=20), JOIN), max_size=8).map(joined),
+    "text": st.lists(st.tuples(TEXT, JOIN), min_size=2, max_size=8).map(joined),
+    "mutated UTF-8": st.builds(
+        mutated,
+        st.lists(st.tuples(TEXT, JOIN), min_size=1, max_size=8).map(joined),
+        st.lists(EDIT, min_size=1, max_size=6),
+    ),
+    "mixed nasties": st.lists(st.tuples(FRAGMENT, JOIN), min_size=3, max_size=8).map(joined),
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(model: str) -> Translator:
+    return Translator.load(model, "cpu", engine="torch", max_length=6)
+
+
+def generated(count: int) -> Any:
+    """The law of `translate` on `count` files of each strategy, each with one of the options."""
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    @settings(
+        max_examples=count,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    @given(option=st.sampled_from(list(OPTIONS)), data=st.data())
+    def law(
+        option: str, data: st.DataObject, strategy: str, loaded: Translator, tmp_path: Path
+    ) -> None:
+        content = data.draw(STRATEGIES[strategy])
+        (tmp_path / "in").write_bytes(content)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Translator, "load", lambda *args, **changes: loaded)
+            translate(None, tmp_path / "in", tmp_path / "out", **OPTIONS[option])
+        assert_line_for_line(content, (tmp_path / "out").read_bytes(), option)
+
+    return law
+
+
+test_translate_writes_a_line_for_each_generated_line = generated(80)
+test_campaign_of_generated_lines = pytest.mark.campaign(generated(2_800))
+
+
+def test_translate_reads_a_pipe_and_names_what_is_no_text(
+    model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(ALL))
+    writer.start()
+    assert call("translate", "pipe", "-o", "out", "-m", model) == 0
+    writer.join()
+    assert said(capsys) == []
+    assert_line_for_line(ALL, Path("out").read_bytes(), "plain")
+    assert call("translate", "/dev/null", "-m", model) == 0
+    assert refused(capsys, "translate", ".", "-m", model).startswith(".: cannot be read (Is a dir")
+    assert refused(capsys, "translate", "no", "-m", model).startswith("no: cannot be read (No such")
+    assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(".: cannot be w")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert refused(capsys, "translate", "-m", model) == "stdin: closed: name a text file"
+
+
+class Failing(io.BytesIO):
+    def read1(self, size: int | None = -1, /) -> bytes:
+        raise OSError(5, "Input/output error")
+
+
+def test_an_input_that_fails_is_not_mistaken_for_the_output(
+    model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = Failing()
+    failing.name = "disk"
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": failing}))
+    assert call("translate", "-m", model) == 1
+    assert said(capsys) == ["disk: cannot be read (Input/output error)"]
+
+
+# train-spm and batch
+
+
+def assert_stages_keep_what_they_should(
+    home: Path, capture: Capture, nasty: bytes, *changes: str
+) -> None:
+    """`nasty` beside clean text, on both sides: what is in the store is what rules say."""
+    clean = [b"ant bee %d" % i for i in range(len(lines_in(nasty)))]
+    head = b"".join(b"dog cat %d\n" % i for i in range(40))
+    sides = [head + nasty, head + b"\n".join(clean)]
+    Path("a").write_bytes(sides[0])
+    Path("b").write_bytes(sides[1])
+    corpora = "data.train=[{source: a, target: b}, {source: b, target: a}]"
+    length = "batching.max_length=50"
+    for command in ("train-spm", "batch"):
+        assert call(*stage(command, home, corpora, length, *changes)) == 0
+        said(capture)
+    first = [text if len(text.encode()) < MILLION else "" for text in texts_in(sides[0])]
+    second = texts_in(sides[1])
+    pairs = [*zip(first, second, strict=True), *zip(second, first, strict=True)]
+    tokenizer = Tokenizer.load(Path("run/tokenizer"))
+    encoded = map(tokenizer.encode_source, map(list, zip(*pairs, strict=True)))  # it is joint
+    kept, blank, long = [], 0, 0
+    for (source, target), ids in zip(pairs, zip(*encoded, strict=True), strict=True):
+        if not (source.strip() and target.strip() and all(ids)):
+            blank += 1
+        elif max(map(len, ids)) > 50:
+            long += 1
+        else:
+            kept.append(ids)
+    batches = open_batches(Path("run/batches"))
+    rows = np.arange(len(batches.train))
+    stored = []
+    for is_target in (False, True):
+        ends = batches.train.side(rows, target=is_target)
+        parts = np.split(ends[0], ends[1].cumsum()[:-1])
+        stored.append([part.tolist() for part in parts])
+    assert list(zip(*stored, strict=True)) == kept
+    report = batches.artifact.report["train"]
+    assert report["pairs"] == len(pairs)
+    assert report["kept"] == len(kept)
+    dropped = {"blank": blank, "too long": long}
+    assert report["dropped"] == {rule: count for rule, count in dropped.items() if count}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_batch_keeps_just_the_pairs_that_it_should(name: str, home: Path, capsys: Capture) -> None:
+    quick = ("tokenizer.type=char", "tokenizer.vocab_size=300")
+    assert_stages_keep_what_they_should(home, capsys, FILES[name], *quick)
+
+
+@pytest.mark.parametrize(
+    ("kind", "normalization", "size"),
+    [
+        ("bpe", "nmt_nfkc", 600),
+        ("bpe", "identity", 600),
+        ("unigram", "nmt_nfkc", 430),
+        ("unigram", "identity", 480),
+    ],
+)
+def test_every_kind_of_tokenizer_is_trained_on_every_line(
+    kind: str, normalization: str, size: int, home: Path, capsys: Capture
+) -> None:
+    tokenizer = {"type": kind, "normalization": normalization, "vocab_size": size}
+    changes = [f"tokenizer.{key}={value}" for key, value in tokenizer.items()]
+    assert_stages_keep_what_they_should(home, capsys, ALL, *changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_batch_drops_lines_that_are_no_sentences(name: str, home: Path, capsys: Capture) -> None:
+    assert_stages_keep_what_they_should(home, capsys, LARGE[name], "tokenizer.type=char")
+
+
+def test_lines_over_a_mebibyte_are_blank_with_a_warning(home: Path, capsys: Capture) -> None:
+    fits, over = b"x" * (MILLION - 1), b"y" * (MILLION + 1)
+    nasty = b"\n".join([fits, over, b"z" * 3 * MILLION, b"dog", over])
+    assert_stages_keep_what_they_should(home, capsys, nasty, "tokenizer.type=char")
+    assert call(*stage("batch", home, "data.valid={source: a, target: b}")) == 0
+    warning = "warning: a:42: longer than 1 MiB, read as an empty line (3 such lines in the file)"
+    assert warning in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_read_or_its_fault_named(name: str, home: Path, capsys: Capture) -> None:
+    path, content, complaint = TABLES[name]
+    Path(path).write_bytes(content)
+    columns = ", source_column: s, target_column: t" if path.endswith("jsonl") else ""
+    clean = f"{{source: {home / 'train.src'}, target: {home / 'train.tgt'}}}"
+    changes = (f"data.train=[{clean}, {{table: {path}{columns}}}]", "tokenizer.type=char")
+    for command in ("train-spm", "batch"):
+        if complaint:
+            assert re.search(complaint, refused(capsys, *stage(command, home, *changes)))
+            assert call(*stage("train-spm", home)) == 0  # so that batch has its tokenizer
+        else:
+            assert call(*stage(command, home, *changes)) == 0
+            said(capsys)
+    if not complaint:
+        report = open_batches(Path("run/batches")).artifact.report["train"]
+        assert report["pairs"] == 400 + content.count(b"\n")
+
+
+@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if "jsonl" in table[0]])
+def test_a_table_read_by_datasets_is_a_pair_a_line_or_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", "cache")
+    path, content, _ = TABLES[name]
+    Path(path).write_bytes(content)
+    corpus = DatasetCorpus(dataset=path, source_column="s", target_column="t")
+    try:
+        assert all(isinstance(pair, Pair) for pair in read_pairs(corpus))
+    except UserError as error:
+        assert re.match(rf"{path}:( `datasets` cannot load it: |1: .*column)", str(error))
+
+
+@pytest.mark.parametrize("name", ZIPPED)
+def test_a_damaged_gzip_is_named_with_its_line(name: str, home: Path, capsys: Capture) -> None:
+    content, complaint = ZIPPED[name]
+    Path("x.gz").write_bytes(content)
+    for train in ("{source: x.gz, target: x.gz}", "[{source: x.gz, target: x.gz}]"):
+        line = refused(capsys, *stage("train-spm", home, f"data.train={train}"))
+        assert re.search(complaint, line)
+
+
+def unreadable(patch: pytest.MonkeyPatch, name: str) -> None:
+    """As if the user had no right to read the file; who runs the tests may have all rights."""
+    opening = Path.open
+
+    def guarded(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opening(path, *arguments, **options)
+
+    patch.setattr(Path, "open", guarded)
+
+
+def test_what_is_no_file_of_text_is_named(
+    home: Path, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    Path("loop").symlink_to("loop")
+    Path("empty").touch()
+    Path("secret").write_text("a\n")
+    unreadable(monkeypatch, "secret")
+    assert call(*stage("train-spm", home)) == 0
+    device = "a pipe or device; a corpus is read twice: write it to a file"
+    for name, complaint in {
+        "pipe": device,
+        "/dev/null": device,
+        "/dev/zero": device,
+        "folder": "a folder, not a file",
+        "loop": "no such file",
+        "x" * 300: "cannot be read (File name too long)",
+        "empty and empty": "empty: give a corpus with at least one pair",
+        "secret": "cannot be read (Permission denied)",
+    }.items():
+        path = name.split()[0]
+        for part in ("train", "valid"):
+            corpus = f"data.{part}={{source: {path}, target: {path}}}"
+            assert refused(capsys, *stage("batch", home, corpus)) == f"{name}: {complaint}"
+        corpus = f"data.train={{source: {path}, target: {path}}}"
+        assert refused(capsys, *stage("train-spm", home, corpus)) == f"{name}: {complaint}"
+    for table in ("pipe.tsv", "pipe.jsonl"):
+        os.mkfifo(table)
+        assert refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}")) == (
+            f"{table}: {device}"
+        )
+    dataset = "data.train={dataset: pipe, source_column: a, target_column: b}"
+    assert "neither a file nor a folder" in refused(capsys, *stage("batch", home, dataset))
+    line = refused(capsys, "translate", "secret", "-m", model)
+    assert line.startswith("secret: cannot be read (Permission denied)")
+    assert refused(capsys, "score", "-r", "secret", "empty").startswith("secret: cannot be read")
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 5), (5, 3), (0, 2), (2, 0), (1_000, 1_001)])
+def test_sides_of_unequal_length_are_told_with_both(
+    first: int, second: int, home: Path, capsys: Capture
+) -> None:
+    Path("a").write_bytes(b"x\r\n" * first)
+    Path("b").write_bytes(b"\xff\n" * second)
+    for part in ("train", "valid"):
+        corpus = f"data.{part}={{source: a, target: b}}"
+        assert call(*stage("train-spm", home)) == 0
+        line = refused(capsys, *stage("batch", home, corpus))
+        assert line.startswith(f"a has {first:,} lines, b {second:,}: line n of one must translate")
+
+
+def test_a_corpus_that_changed_between_stages_is_noticed(home: Path, capsys: Capture) -> None:
+    shutil.copy(home / "train.src", "a")
+    changes = ("data.train={source: a, target: a}", "tokenizer.type=char")
+    for command in ("train-spm", "batch"):
+        assert call(*stage(command, home, *changes)) == 0
+        assert call(*stage(command, home, *changes)) == 0
+        assert f"{'tokenizer' if command == 'train-spm' else command + 'es'}: up to date" in (
+            capsys.readouterr().err
+        )
+    with Path("a").open("a") as file:
+        file.write("eel fox\n")
+    for command in ("batch", "train-spm", "batch"):
+        assert call(*stage(command, home, *changes)) == 0
+        assert "up to date" not in capsys.readouterr().err
+    assert open_batches(Path("run/batches")).artifact.report["train"]["pairs"] == 401
+
+
+# score
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_score_counts_or_names_the_line(name: str, home: Path, capsys: Capture) -> None:
+    content = FILES[name]
+    Path("a").write_bytes(content)
+    try:
+        content.decode()
+        is_text = bool(content)
+    except UnicodeDecodeError:
+        is_text = False
+    if is_text:
+        assert call("score", "-r", "a", "a", "--language", "de", "--json") == 0
+        out, err = capsys.readouterr()
+        scores = json.loads(out, parse_constant=pytest.fail)
+        assert scores[0]["lines"] == len(lines_in(content))
+        assert "Traceback" not in err
+    else:
+        line = refused(capsys, "score", "-r", "a", "a")
+        assert re.match(r"a:\d+: not UTF-8: convert the file$|a: empty: nothing to score$", line)
+
+
+@pytest.mark.parametrize("language", ["de", "zh"])
+def test_score_takes_every_line_as_reference_or_hypothesis(language: str, capsys: Capture) -> None:
+    lines = [text.encode() for text in VALID.values()]
+    Path("a").write_bytes(b"\n".join(lines))
+    Path("b").write_bytes(b"\n".join(reversed(lines)))
+    assert call("score", "-r", "a", "b", "a", "--language", language) == 0
+    assert said(capsys) == []
+
+
+def test_references_that_are_blank_are_no_division_by_zero(capsys: Capture) -> None:
+    Path("blank").write_bytes(b"\n \t\n")
+    Path("text").write_bytes(b"a b\nc\n")
+    for reference, hypothesis in (("blank", "text"), ("text", "blank"), ("blank", "blank")):
+        assert call("score", "-r", reference, hypothesis, "--json", "--language", "en") == 0
+        json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(LARGE)[1:])
+def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
+    name: str, capsys: Capture
+) -> None:
+    Path("a").write_bytes(LARGE[name])
+    Path("b").write_bytes(b"A dog runs.\nWhy?\n")
+    assert call("score", "-r", "b", "a", "b", "--language", "en") == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"^warning: a:1: [\d,]+ characters, over 10,000: only BLEU and chrF", err)
+    assert re.search(r"^TER +- +0\.00$", out, re.MULTILINE)
+
+
+def test_score_reads_pipes_and_names_what_it_cannot_score(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("three").write_bytes(b"a\nb\nc")
+    Path("two").write_bytes(b"a\nb\n")
+    Path("empty").touch()
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(b"a\nb\n"))
+    writer.start()
+    assert call("score", "-r", "pipe", "two") == 0
+    writer.join()
+    for arguments, line in {
+        ("two", "three"): "three: 3 lines, but two has 2: they must be parallel",
+        ("two", "no"): "no: cannot be read (No such file or directory)",
+        ("no", "two"): "no: cannot be read (No such file or directory)",
+        ("two", "."): ".: cannot be read (Is a directory)",
+        ("/dev/null", "two"): "/dev/null: empty: nothing to score",
+        ("empty", "two"): "empty: empty: nothing to score",
+        ("two", "empty"): "empty: empty: nothing to score",
+    }.items():
+        assert refused(capsys, "score", "-r", *arguments) == line
+    for content, line in {
+        b"a\n\xc3\n": "stdin:2: not UTF-8: convert the file",
+        b"": "stdin: empty: nothing to score",
+        b"a\n\n\n": "stdin: 3 lines, but two has 2: they must be parallel",
+    }.items():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert refused(capsys, "score", "-r", "two") == line
+    monkeypatch.setattr(sys, "stdin", None)
+    assert refused(capsys, "score", "-r", "two") == "stdin: closed: name a file of hypotheses"
+
+
+def test_a_small_gzip_that_unfolds_to_a_huge_line_takes_little_memory(
+    home: Path, capsys: Capture
+) -> None:
+    with gzip.open("bomb.gz", "wb", compresslevel=1) as file:
+        for _ in range(256):
+            file.write(bytes(MILLION))
+    code = (
+        "import resource, sys\n"
+        "from mtkit.batching.corpus.files import read_lines\n"
+        "next(read_lines(sys.argv[2]))\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert list(read_lines(sys.argv[1])) == ['']\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    arguments = [sys.executable, "-c", code, "bomb.gz", str(home / "train.src")]
+    grown = int(subprocess.run(arguments, capture_output=True, check=True).stdout)
+    assert grown < 32 << 10  # KiB

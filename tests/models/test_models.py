@@ -1,0 +1,235 @@
+"""The contract of `TranslationModel`, for every architecture."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from architectures import ARCHITECTURES, VOCAB, make, seq2seq, sources, targets, transformer
+from mtkit.errors import UserError
+from mtkit.models.base import select
+from mtkit.models.build import build_model
+from mtkit.models.layers import Dropout
+from mtkit.models.weights import load_weights, save_weights, weights_of
+from mtkit.tokenizer.symbols import PAD
+from mtkit.training.objective.loss import projected_cross_entropy
+
+every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+with_attention = pytest.mark.parametrize(
+    "name", [name for name in ARCHITECTURES if name != "seq2seq-none"]
+)
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    if isinstance(tree, Tensor):
+        return [tree]
+    if is_dataclass(tree):
+        return [t for f in fields(tree) for t in tensors(getattr(tree, f.name))]
+    return [t for item in tree for t in tensors(item)]
+
+
+@every_architecture
+def test_step_by_step_equals_teacher_forcing(name: str) -> None:
+    model, source, target = make(name), sources([7, 4, 2]), targets(3, 6)
+    memory = model.encode(source, source != PAD)
+    whole = model.decode(memory, model.start(memory), target)
+    state, steps = model.start(memory), []
+    for position in range(target.shape[1]):
+        decoded = model.decode(memory, state, target[:, position : position + 1])
+        state = decoded.state
+        steps.append(decoded.hidden)
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole.hidden)
+    for stepped, at_once in zip(tensors(state), tensors(whole.state), strict=True):
+        torch.testing.assert_close(stepped, at_once)
+
+
+@every_architecture
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_chunked_equals_whole(name: str, cut: int) -> None:
+    model, source, target = make(name), sources([7, 4]), targets(2, 6)
+    memory = model.encode(source, source != PAD)
+    whole = model.decode(memory, model.start(memory), target).hidden
+    first = model.decode(memory, model.start(memory), target[:, :cut])
+    second = model.decode(memory, first.state, target[:, cut:])
+    torch.testing.assert_close(torch.cat([first.hidden, second.hidden], dim=1), whole)
+
+
+@every_architecture
+def test_padding_and_batch_mates_change_nothing(name: str) -> None:
+    model, source, target = make(name), sources([9, 5, 1]), targets(3, 6)
+    together = model(source, source != PAD, target)
+    for row, length in enumerate([9, 5, 1]):
+        alone = model(source[row : row + 1, :length], source[row : row + 1, :length] != PAD,
+                      target[row : row + 1])  # fmt: skip
+        torch.testing.assert_close(together[row : row + 1], alone)
+
+
+@every_architecture
+def test_later_target_symbols_do_not_change_earlier_states(name: str) -> None:
+    model, source, target = make(name), sources([6, 3]), targets(2, 6)
+    other = target.clone()
+    other[:, 4:] = 4 + (other[:, 4:] - 3) % (VOCAB - 4)
+    before = model(source, source != PAD, target)[:, :4]
+    torch.testing.assert_close(model(source, source != PAD, other)[:, :4], before)
+
+
+@every_architecture
+def test_every_memory_tensor_leads_with_sentences_and_every_state_tensor_with_hypotheses(
+    name: str,
+) -> None:
+    model, source = make(name), sources([6, 3, 4])
+    memory = model.encode(source, source != PAD)
+    assert {tensor.shape[0] for tensor in tensors(memory)} == {3}
+    assert {tensor.shape[0] for tensor in tensors(model.start(memory, beam=5))} == {15}
+
+
+@every_architecture
+def test_hypotheses_of_a_beam_equal_sentences_of_their_own(name: str) -> None:
+    model, source, target = make(name), sources([6, 3]), targets(6, 4)
+    memory = model.encode(source, source != PAD)
+    beams = model.decode(memory, model.start(memory, beam=3), target).hidden
+    copies = source.repeat_interleave(3, dim=0)
+    torch.testing.assert_close(beams, model(copies, copies != PAD, target))
+
+
+@every_architecture
+def test_select_commutes_with_decode(name: str) -> None:
+    model, source, target = make(name), sources([6, 3, 5]), targets(6, 3)
+    memory = model.encode(source, source != PAD)
+    state = model.decode(memory, model.start(memory, beam=2), target).state
+    following = targets(6, 1, seed=9)
+    whole = model.decode(memory, state, following).hidden
+    sentences, hypotheses = torch.tensor([2, 0]), torch.tensor([5, 4, 1, 1])
+    chosen = model.decode(
+        select(memory, sentences), select(state, hypotheses), following[hypotheses]
+    ).hidden
+    torch.testing.assert_close(chosen, whole[hypotheses])
+
+
+def test_select_refuses_what_is_no_tree_of_tensors() -> None:
+    with pytest.raises(TypeError, match="tensors, tuples and dataclasses"):
+        select({"a": torch.zeros(2)}, torch.tensor([0]))
+
+
+@every_architecture
+def test_two_decodings_interleave_on_one_model(name: str) -> None:
+    model, target = make(name), targets(1, 4)
+    alone = [model(source, source != PAD, target) for source in (sources([5]), sources([7]))]
+    memories = [model.encode(s, s != PAD) for s in (sources([5]), sources([7]))]
+    states, steps = [model.start(memory) for memory in memories], [[], []]  # type: ignore[var-annotated]
+    for position in range(4):
+        for index in (0, 1):
+            decoded = model.decode(memories[index], states[index], target[:, [position]])
+            states[index] = decoded.state
+            steps[index].append(decoded.hidden)
+    for index in (0, 1):
+        torch.testing.assert_close(torch.cat(steps[index], dim=1), alone[index])
+
+
+@every_architecture
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    model, source, target = make(name), sources([7, 4]), targets(2, 6)
+    model.train()
+    hidden = model(source, source != PAD, target)
+    factors = model.output_factors(hidden)
+    projected_cross_entropy(*factors, target, 0.1).smoothed.backward()
+    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # A key's bias adds the same to all scores of a query, which the softmax takes away again.
+    assert [n for n in without if not n.endswith("key.bias")] == []
+
+
+@with_attention
+def test_attention_weights_sum_to_one_and_give_padding_nothing(name: str) -> None:
+    model, source, target = make(name), sources([7, 4]), targets(6, 5)
+    memory = model.encode(source, source != PAD)
+    weights = model.decode(memory, model.start(memory, beam=3), target, attention=True).attention
+    assert weights is not None
+    assert (weights.shape[0], *weights.shape[3:]) == (6, 5, 7)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
+    assert weights[3:, ..., 4:].abs().max() == 0
+
+
+@every_architecture
+def test_the_output_factors_multiply_to_the_projection(name: str) -> None:
+    model, hidden = make(name), torch.randn(2, 3, 16, dtype=torch.float64)
+    if model.output_bias is not None:
+        torch.nn.init.normal_(model.output_bias)
+    states, weight = model.output_factors(hidden)
+    torch.testing.assert_close(states @ weight.T, model.project(hidden))
+
+
+def test_only_a_model_with_an_output_bias_is_named_with_that_setting() -> None:
+    assert "output_bias" not in transformer().model_dump()
+    assert transformer(output_bias=True).model_dump()["output_bias"]
+
+
+def test_a_model_without_attention_has_no_weights_to_show() -> None:
+    model, source = make("seq2seq-none"), sources([5])
+    memory = model.encode(source, source != PAD)
+    assert (
+        model.decode(memory, model.start(memory), targets(1, 3), attention=True).attention is None
+    )
+
+
+@every_architecture
+def test_tied_embeddings_are_one_tensor(name: str) -> None:
+    model, tie = make(name), ARCHITECTURES[name].tie
+    assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
+    assert (model.output_weight is model.target_embedding.weight) == (tie != "none")
+
+
+@every_architecture
+def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
+    torch.manual_seed(0)
+    model = build_model(ARCHITECTURES[name], VOCAB, VOCAB)
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.0
+    source, target = sources([6, 5, 4, 6, 3, 5, 6, 4]), targets(8, 5)
+    inputs = torch.cat([torch.full((8, 1), 2), target[:, :-1]], dim=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(120):
+        hidden = model(source, source != PAD, inputs)
+        loss = projected_cross_entropy(hidden, model.output_weight, target, 0.0).smoothed / 40
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert (model.project(model(source, source != PAD, inputs)).argmax(-1) == target).all()
+
+
+@every_architecture
+def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
+    model, other = make(name), make(name, seed=5)
+    save_weights(weights_of(model), tmp_path / "w.safetensors")
+    load_weights(other, tmp_path / "w.safetensors")
+    source, target = sources([5, 4]), targets(2, 3)
+    assert torch.equal(model(source, source != PAD, target), other(source, source != PAD, target))
+
+
+def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_weights(weights_of(make("transformer")), path)
+    with pytest.raises(UserError, match="weights of another model"):
+        load_weights(make("transformer-prenorm"), path)
+    with pytest.raises(UserError, match="has shape"):
+        load_weights(make("transformer", vocab=VOCAB + 1), path)
+    path.write_bytes(b"no weights at all")
+    with pytest.raises(UserError, match="not a safetensors file"):
+        load_weights(make("transformer"), path)
+
+
+def test_learned_positions_end_with_a_clear_error() -> None:
+    model = build_model(transformer(positions="learned", max_positions=4), VOCAB, VOCAB)
+    source = sources([5])
+    with pytest.raises(ValueError, match="positions are learned for 4"):
+        model.encode(source, source != PAD)
+
+
+def test_one_embedding_for_two_vocabularies_is_refused() -> None:
+    with pytest.raises(ValueError, match="one embedding for vocabularies of 30 and 31"):
+        build_model(seq2seq(), 30, 31)

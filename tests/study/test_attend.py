@@ -1,0 +1,521 @@
+"""`mtkit attend`: the weights are those that the model used, and every view shows them."""
+
+from __future__ import annotations
+
+import html as html_module
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.cells import cell_len
+from torch import Tensor, nn
+
+from architectures import ARCHITECTURES, make, sources, targets
+from mtkit.decoding.alignment.words import merge
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.model import open_model
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.models import attention as attention_module
+from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
+from mtkit.models.base import TranslationModel
+from mtkit.models.build import build_model
+from mtkit.study.attend.page import TEMPLATE, page
+from mtkit.study.attend.reader import Reader, Reading
+from mtkit.study.attend.show import attend
+from mtkit.study.attend.terminal import draw
+from mtkit.study.attend.weights import HeatMap, all_weights
+from mtkit.study.attend.words import as_subwords, as_words, is_unknown
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import PAD
+from mtkit.training.train import train
+from tasks import tiny_config
+
+CHROMIUM = shutil.which("chromium")
+Capture = pytest.CaptureFixture[str]
+every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+with_attention = pytest.mark.parametrize(
+    "name", [name for name in ARCHITECTURES if name != "seq2seq-none"]
+)
+
+
+class Recorder:
+    """What went into the attentions of a model and came out, call by call."""
+
+    def __init__(self, model: TranslationModel) -> None:
+        self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention | RecurrentAttention):
+                module.register_forward_hook(self._record)
+
+    def _record(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        self.calls.append((module, inputs, output[0]))
+
+
+def output_of(module: Any, inputs: tuple[Any, ...], weights: Tensor) -> Any:
+    """The layer's equation, from the weights on; `weights` is (1, H, Q, K)."""
+    if isinstance(module, MultiHeadAttention):
+        x, seen = inputs[:2]
+        heads = weights @ seen.value  # (1, H, Q, D/H)
+        return module.output(heads.transpose(1, 2).reshape(x.shape))
+    state, _, memory, _ = inputs
+    return torch.tanh(module.combine(torch.cat([weights[:, 0] @ memory, state], dim=-1)))
+
+
+@with_attention
+def test_shown_weights_times_values_are_the_layers_output(name: str) -> None:
+    model, source, target = make(name), sources([7]), targets(1, 5)
+    recorder = Recorder(model)
+    shown = {kind: found.double() for kind, found in all_weights(model, source, target).items()}
+    if "encoder" in shown:
+        order = [*shown["encoder"]]
+        for own, cross in zip(shown["decoder"], shown["cross"], strict=True):
+            order += [own, cross]
+    else:  # an LSTM with input feeding attends from one position at a time
+        order = list(shown["cross"][0].split(5 // len(recorder.calls), dim=1))
+    assert len(order) == len(recorder.calls)
+    for weights, (module, inputs, output) in zip(order, recorder.calls, strict=True):
+        torch.testing.assert_close(
+            output_of(module, inputs, weights.unsqueeze(0)), output, atol=1e-6, rtol=1e-5
+        )
+
+
+@with_attention
+def test_shown_weights_sum_to_one_and_no_word_looks_ahead(name: str) -> None:
+    shown = all_weights(make(name), sources([7]), targets(1, 5))
+    for weights in shown.values():
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
+    if "decoder" in shown:
+        assert shown["decoder"].triu(1).abs().max() == 0
+        seen = torch.ones(5, 5, dtype=torch.bool).tril()
+        assert (shown["decoder"][..., seen] > 0).all()
+
+
+def test_restricted_attention_is_shown_whole_and_is_nowhere_beyond_its_radius() -> None:
+    weights = all_weights(make("transformer-neighbourhood"), sources([9]), targets(1, 2))["encoder"]
+    position = torch.arange(9)
+    beyond = (position - position[:, None]).abs() > 2
+    assert weights.shape[2:] == (9, 9)
+    assert weights[..., beyond].abs().max() == 0
+    assert (weights[..., ~beyond] > 0).all()
+
+
+@every_architecture
+def test_padding_gets_no_attention_from_the_encoder(name: str) -> None:
+    model, source = make(name), sources([7, 4])
+    for weights in model.encode(source, source != PAD, attention=True).attention:
+        assert weights[1, :, :4, 4:].abs().max() == 0
+
+
+@every_architecture
+def test_asking_for_weights_changes_no_result_and_not_asking_yields_none(name: str) -> None:
+    model, source, target = make(name), sources([7, 4]), targets(4, 5)
+    memory = model.encode(source, source != PAD)
+    asked_memory = model.encode(source, source != PAD, attention=True)
+    decoded = model.decode(memory, model.start(memory, 2), target)
+    asked = model.decode(asked_memory, model.start(asked_memory, 2), target, attention=True)
+    assert torch.equal(decoded.hidden, asked.hidden)
+    assert (memory.attention, decoded.attention, decoded.self_attention) == ((), None, None)
+    if asked.self_attention is not None:
+        assert asked.self_attention.shape[3:] == (5, 5)
+
+
+def test_weights_that_nobody_asked_for_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("weights were computed")
+
+    monkeypatch.setattr(attention_module, "has_fused_kernel", lambda device: True)
+    monkeypatch.setattr(Tensor, "softmax", fail)
+    make("transformer")(sources([7]), sources([7]) != PAD, targets(1, 5))
+    with pytest.raises(AssertionError, match="weights were computed"):
+        all_weights(make("transformer"), sources([7]), targets(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        ("▁the ▁lib rary . ▁Ok", "the|library.|Ok"),
+        ("▁도서관 에서 ▁책 을", "도서관에서|책을"),
+        ("▁ 日本 語 で す。", "日本|語|で|す。"),  # without spaces a subword is a word
+        ("▁私 は ▁Linux が ▁好き", "私|は|Linux|が|好き"),
+        ("▁na <0xC3> <0xAF> ve ▁<unk> !", "naïve|<unk>!"),
+        ("▁ <0xFF>", "\N{REPLACEMENT CHARACTER}"),
+        ("▁a\x1b[2J\u202e", "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"),
+        ("", ""),
+    ],
+)
+def test_subwords_make_words_in_every_script(pieces: str, words: str) -> None:
+    segments = as_words(pieces.split(" ") if pieces else [])
+    assert "|".join(segments.texts) == words
+    assert len(segments.of_subword) == len(pieces.split())
+    assert sorted(set(segments.of_subword)) == list(range(len(segments.texts)))
+
+
+def test_a_subword_that_stands_for_itself_keeps_its_weights() -> None:
+    weights = torch.rand(1, 2, 3, 3)
+    places = as_subwords(["▁a", "b", "▁c"]).of_subword
+    np.testing.assert_array_equal(merge(weights.numpy(), places, places), weights.numpy())
+
+
+def test_text_is_unknown_if_none_of_its_letters_is_a_subword() -> None:
+    assert is_unknown(["▁", "<unk>", "."])
+    assert is_unknown(["▁", "<0xEC>", "<0x95>", "<0x88>", "!"])
+    assert not is_unknown(["▁a", "<unk>"])
+    assert not is_unknown(["▁", "?"])  # punctuation alone is no other script
+
+
+def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
+    torch.manual_seed(0)
+    weights = (3 * torch.randn(layers, heads, len(queries), len(keys))).softmax(dim=-1)
+    return HeatMap(queries, keys, weights)
+
+
+def text_of(translation: str, shown: HeatMap, width: int) -> str:
+    return "".join(text for text, _ in draw(translation, shown, width))
+
+
+ENGLISH = ["I", "read", "a", "book", "at", "the", "library.", "</s>"]
+KOREAN = ["저는", "도서관에서", "책을", "읽었어요.", "</s>"]
+JAPANESE = [
+    "図書館",
+    "で",
+    "本",
+    "を",
+    "読み",
+    "まし",
+    "た。",
+    "e\N{COMBINING ACUTE ACCENT}",
+    "</s>",
+]
+
+
+@pytest.mark.parametrize("queries", [ENGLISH, KOREAN, JAPANESE], ids=["en", "ko", "ja"])
+@pytest.mark.parametrize("keys", [ENGLISH, KOREAN, JAPANESE], ids=["en", "ko", "ja"])
+@pytest.mark.parametrize("width", [30, 80])
+def test_the_terminals_map_lines_up_in_every_script(
+    queries: list[str], keys: list[str], width: int
+) -> None:
+    shown = heat_map(queries, keys)
+    lines = text_of("…", shown, width).split("\n")[2:-4]
+    assert max(map(cell_len, lines)) <= width
+    cells: dict[str, list[int]] = {query: [] for query in queries}
+    for block in "\n".join(lines).split("\n\n"):
+        rows = block.split("\n")[-len(queries) :]
+        assert len({cell_len(row) for row in rows}) <= 1
+        for query, row in zip(queries, rows, strict=True):
+            label, _, numbers = row.strip().partition(" ")
+            assert label == query
+            cells[query] += [int(number.replace("·", "0")) for number in numbers.split()]
+    for query, row in zip(queries, shown.weights[0, 0].tolist(), strict=True):
+        assert cells[query] == pytest.approx([100 * weight for weight in row], abs=0.51)
+
+
+def test_a_long_sentence_stays_within_the_terminal_and_loses_no_word() -> None:
+    keys = [f"{'long' * (i % 5)}{i}" for i in range(60)]
+    lines = text_of("…", heat_map(["w" * 50, "</s>"], keys), 80).split("\n")
+    assert max(map(cell_len, lines)) <= 80
+    rows = [line for line in lines if line.strip().startswith("</s>")]
+    assert len(rows) == 3
+    assert sum(len(row.split()) - 1 for row in rows) == 60
+
+
+def test_the_terminal_shows_the_mean_and_says_so() -> None:
+    shown = heat_map(["a", "b"], ["c", "d"], layers=2, heads=4)
+    assert "the mean of 2 × 4 heads" in text_of("x", shown, 80)
+    torch.testing.assert_close(shown.averaged().weights[0, 0], shown.weights.mean(dim=(0, 1)))
+
+
+def test_more_attention_is_more_light() -> None:
+    row = torch.linspace(0, 1, 9)
+    styles = [
+        style
+        for _, style in draw("", HeatMap(["q"], list("abcdefghi"), row.view(1, 1, 1, 9)), 80)
+        if "rgb" in style
+    ]
+    light = [sum(map(int, re.findall(r"\d+", style.partition("rgb")[2]))) for style in styles]
+    assert light == sorted(set(light))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(prepared: Path) -> Tokenizer:
+    return Tokenizer.load(prepared / "run" / "tokenizer")
+
+
+@pytest.fixture
+def reader(tokenizer: Tokenizer) -> Callable[[str], Reader]:
+    """Makes readers with untrained models."""
+
+    def make_reader(name: str) -> Reader:
+        settings = tiny_config(Path(), "transformer").decoding
+        model = build_model(ARCHITECTURES[name], tokenizer.source_vocab, tokenizer.target_vocab)
+        return Reader(model.eval(), tokenizer, settings, as_words)
+
+    return make_reader
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("transformer", {"cross", "encoder", "decoder"}), ("seq2seq-dot", {"cross"})],
+)
+def test_a_reading_has_all_words_and_every_kind_of_attention(
+    name: str, kinds: set[str], reader: Callable[[str], Reader]
+) -> None:
+    reading = reader(name).read("ant bee cat", "CAT BEE ANT")
+    source, written = ["ant", "bee", "cat", "</s>"], ["CAT", "BEE", "ANT", "</s>"]
+    assert reading.translation == "CAT BEE ANT"
+    assert set(reading.maps) == kinds
+    assert (reading.maps["cross"].queries, reading.maps["cross"].keys) == (written, source)
+    if "decoder" in reading.maps:
+        assert (reading.maps["encoder"].queries, reading.maps["encoder"].keys) == (source, source)
+        own = reading.maps["decoder"]
+        assert (own.queries, own.keys) == (written, ["<s>", "CAT", "BEE", "ANT"])
+    for shown in reading.maps.values():
+        torch.testing.assert_close(shown.weights.sum(-1), torch.ones_like(shown.weights[..., 0]))
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "line"),
+    [
+        ("", None, "TEXT: blank: give it a sentence"),
+        (" \t ", None, "TEXT: blank: give it a sentence"),
+        ("ant", "", "--target: blank: give it a sentence"),
+        (
+            "ant",
+            "개미가 있어요",
+            "--target: the tokenizer knows none of its letters: wrong languag",
+        ),
+        ("개미가", None, "TEXT: the tokenizer knows none of its letters: wrong language?"),
+        ("ant " * 30, None, r"TEXT: \d+ subwords, of 20 at most \(decoding.max_length\): give"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    text: str, target: str | None, line: str, reader: Callable[[str], Reader]
+) -> None:
+    with pytest.raises(UserError, match=f"^{line}"):
+        reader("transformer").read(text, target)
+
+
+def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
+    with pytest.raises(UserError, match=r"no attention \(model.attention: none\): nothing to see"):
+        reader("seq2seq-none").read("ant bee")
+
+
+@pytest.fixture(scope="module")
+def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A trained run."""
+    folder = tmp_path_factory.mktemp("attend") / "run"
+    shutil.copytree(prepared / "run", folder)
+    with chdir(folder):  # where the link to the last run goes
+        train(tiny_config(prepared, "transformer").model_copy(update={"run": str(folder)}))
+    return str(folder)
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda text: monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()))
+    )
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def translated(run: str, lines: list[str]) -> list[str]:
+    """By the engine whose attention is shown; others may round."""
+    opened = open_model(run)
+    engine = PyTorchEngine.load(opened, "cpu")
+    return Translator(engine, opened.tokenizer, opened.config.decoding).translate(lines)
+
+
+def test_each_line_gives_its_translation_and_a_map(
+    run: str, stdin: Callable[[str], None], capsys: Capture
+) -> None:
+    lines = ["ant bee", "jay", "fox eel dog"]
+    stdin("".join(f"{line}\n" for line in lines))
+    attend(run)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown  # no colours where nobody looks
+    for line, translation in zip(lines, translated(run, lines), strict=True):
+        assert f"{translation}\n\n" in shown
+        assert " ".join([*line.split(), "</s>"]) in shown
+    assert shown.count("rows look at columns") == 3
+
+
+def test_subwords_stay_if_they_are_asked_for(run: str, capsys: Capture) -> None:
+    attend(run, "ibis", target="SIBI", subwords=True)
+    pieces = Tokenizer.load(Path(run) / "tokenizer")
+    wanted = pieces.source_pieces(pieces.encode_source(["ibis"])[0])
+    assert " ".join([*wanted, "</s>"]) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+@pytest.mark.parametrize(("view", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_pictures_have_a_map_for_each_layer_and_head_or_one(
+    view: Any, magic: bytes, kind: Any, run: str, capsys: Capture
+) -> None:
+    attend(run, "ant bee", view=view, kind=kind)
+    whole = Path(f"attention.{view}").read_bytes()
+    attend(run, "ant bee", Path(f"one.{view}"), view=view, kind=kind, average=True)
+    one = Path(f"one.{view}").read_bytes()
+    assert whole.startswith(magic)
+    assert one.startswith(magic)
+    if view == "svg":  # the heads' maps, and the bar that says what a colour means
+        assert (whole.count(b"<image"), one.count(b"<image")) == (3, 2)
+    captured = capsys.readouterr()
+    assert captured.out == 2 * (translated(run, ["ant bee"])[0] + "\n")
+    assert captured.err == f"attention.{view}: written\none.{view}: written\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"average": True}, "--average: only with --view png or svg"),
+        ({"average": True, "view": "html"}, "--average: only with --view png or svg"),
+        ({"kind": "cross", "view": "html"}, "--kind: not with --view html"),
+        ({"output": Path("x.txt")}, "--output x.txt: only with --view png, svg or html"),
+        ({"output": Path("x.svg"), "view": "png"}, "x.svg: not a name for --view png: name a .png"),
+        ({"output": Path("x.pdf"), "view": "png"}, "x.pdf: a picture is a .png or an .svg"),
+        ({"output": Path("no/x.png"), "view": "png"}, "no/x.png: no folder no"),
+        ({"output": Path("no/x.html"), "view": "html"}, "no/x.html: cannot be written"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: dict[str, Any], line: str, run: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{re.escape(line)}"):
+        attend(run, "ant", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "line"),
+    [
+        ("", {}, "stdin: no text"),
+        ("ant\n\nbee\n", {}, "input line 2: blank"),
+        ("ant\nbee\n", {"target": "ANT"}, "stdin: more than one line"),
+        ("ant\nbee\n", {"view": "html"}, "stdin: more than one line"),
+    ],
+)
+def test_lines_that_cannot_be_shown_are_refused(
+    text: str, options: dict[str, Any], line: str, run: str, stdin: Callable[[str], None]
+) -> None:
+    stdin(text)
+    with pytest.raises(UserError, match=f"^{line}"):
+        attend(run, **options)
+    assert not Path("attention.html").exists()
+
+
+def test_bytes_that_are_no_text_are_replaced(run: str, capsys: Capture) -> None:
+    attend(run, "ant \udcff", target="ANT \udcff")
+    assert capsys.readouterr().out.startswith("ANT")
+
+
+HOSTILE = 'a </script><script>document.title="broken out"</script> & <b>"b"</b> DATA'
+
+
+def reading(**shape: int) -> Reading:
+    source, written = ["I", HOSTILE, "</s>"], ["나는", "<img src=x>", "</s>"]
+    return Reading(
+        HOSTILE,
+        "나는 <img src=x>",
+        {
+            "cross": heat_map(written, source, **shape),
+            "encoder": heat_map(source, source, **shape),
+            "decoder": heat_map(written, ["<s>", *written[:-1]], **shape),
+        },
+    )
+
+
+def data_of(html: str) -> Any:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', html)
+    assert match
+    return json.loads(match[1])
+
+
+def test_the_page_holds_all_weights_and_text_cannot_leave_its_place() -> None:
+    shown = reading(layers=2, heads=3)
+    html = page(shown)
+    assert html.count("</script>") == TEMPLATE.read_text().count("</script>")
+    content = data_of(html)
+    assert (content["source"], content["translation"]) == (shown.source, shown.translation)
+    for kind, heat_map in zip(content["kinds"], shown.maps.values(), strict=True):
+        assert (kind["queries"], kind["keys"]) == (heat_map.queries, heat_map.keys)
+        torch.testing.assert_close(torch.tensor(kind["weights"]), heat_map.weights,
+                                   atol=0.00051, rtol=0)  # fmt: skip
+
+
+def test_the_page_needs_no_network() -> None:
+    template = TEMPLATE.read_text(encoding="utf-8")
+    assert "default-src 'none'" in template
+    assert not re.search(r"\b(src|href)=|url\(|@import|\bimport\b|fetch\(", template)
+    assert set(re.findall(r"https?://[^\"]*", template)) == {"http://www.w3.org/2000/svg"}
+
+
+ACTIONS = """<script>
+const record = [], keep = () => record.push(at("status").textContent);
+const press = (key) => document.activeElement.dispatchEvent(
+  new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const pick = (id, index) => at(id).querySelectorAll("input")[index].click();
+keep();
+at("chosen").firstChild.focus(); keep();
+press("ArrowDown"); keep();
+pick("heads", 0); keep();
+pick("layers", 0); keep();
+press("Escape"); keep();
+pick("directions", 1); at("chosen").firstChild.focus(); press("End"); keep();
+pick("kinds", 2); at("chosen").lastChild.dispatchEvent(new MouseEvent("mouseenter")); keep();
+pick("directions", 0);
+const lines = at("lines").childElementCount;
+const named = [...document.querySelectorAll("input, button")].every(
+  (control) => (control.getAttribute("aria-label") || control.parentElement.textContent).trim());
+const wide = document.documentElement.scrollWidth > innerWidth;
+document.title = JSON.stringify({ record, lines, named, wide, title: document.title });
+</script></body>"""
+
+
+def most_seen(words: list[str], weights: Tensor) -> str:
+    """As the page tells it: the words with the largest weights."""
+    ranked = sorted(zip(words, weights.tolist(), strict=True), key=lambda pair: -pair[1])[:3]
+    return ", ".join(f"{word} {100 * share:.0f} %" for word, share in ranked if share >= 0.005)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_the_page_answers_to_mouse_and_keyboard_in_a_browser(tmp_path: Path) -> None:
+    shown = reading(layers=2, heads=3)
+    (tmp_path / "page.html").write_text(page(shown).replace("</body>", ACTIONS), "utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
+    command = [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/chromium", "--dump-dom"]
+    dumped = subprocess.run(
+        [*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, timeout=60
+    ).stdout
+    found = re.search(r"<title>(.*?)</title>", dumped, re.DOTALL)
+    assert found, dumped[:1000]
+    told = json.loads(html_module.unescape(found[1]))
+    cross, own = shown.maps["cross"], shown.maps["decoder"]
+    assert told["title"] == "Attention"
+    assert told["named"]
+    assert not told["wide"]
+    assert told["lines"] > 0
+    assert told["record"] == [
+        "All words at once.",
+        f"나는 looks at {most_seen(cross.keys, cross.weights[1, :, 0].mean(dim=0))}",
+        f"<img src=x> looks at {most_seen(cross.keys, cross.weights[1, :, 1].mean(dim=0))}",
+        f"<img src=x> looks at {most_seen(cross.keys, cross.weights[1, 1:, 1].mean(dim=0))}",
+        f"<img src=x> looks at {most_seen(cross.keys, cross.weights[0, 1:, 1].mean(dim=0))}",
+        "All words at once.",
+        "</s> is looked at by " + most_seen(cross.queries, cross.weights[0, 1:, :, 2].mean(dim=0)),
+        "<img src=x> is looked at by "
+        + most_seen(own.queries, own.weights[0, 1:, :, 2].mean(dim=0)),
+    ]

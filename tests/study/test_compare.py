@@ -1,0 +1,128 @@
+"""`mtkit compare`: what differs is shown, what is alike is not, and scores are those of `score`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.artifacts import create
+from mtkit.config.configfile import dump_config
+from mtkit.errors import UserError
+from mtkit.report import MetricsLog
+from mtkit.scoring.score import score
+from mtkit.study.compare import compare
+from tasks import tiny_config
+
+REFERENCES = ["A dog runs over the grass.", "Two men carry a boat.", "It rains."] * 5
+WORSE = ["A dog over the grass.", "Two men in a boat.", "It rains."] * 5
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_run(
+    name: str,
+    hypotheses: list[str] | None = None,
+    references: list[str] = REFERENCES,
+    kind: str = "transformer",
+    bleu: tuple[float, ...] = (),
+    **changes: Any,
+) -> Path:
+    """A run as training and testing leave it, without its model."""
+    run = Path(name)
+    run.mkdir()
+    config = tiny_config(Path("corpus"), kind, **changes).model_copy(update={"run": name})
+    (run / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    for place, value in enumerate(bleu, start=1):
+        record = {"kind": "valid", "step": 100 * place, "bleu": value, "seconds": 30.0 * place}
+        MetricsLog(run / "metrics.jsonl").write(record)
+    if hypotheses is not None:
+        with create(run / "test", "test", {}, {}) as folder:
+            for file, lines in (("reference", references), ("hypotheses", hypotheses)):
+                (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return run
+
+
+def test_only_settings_that_differ_are_shown(capsys: Capture) -> None:
+    base = write_run("a")
+    other = write_run("b", training={"warmup": 7}, model={"dropout": 0.4})
+    compare([base, other])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        ["settings", "a", "b"],
+        ["model.dropout", "0.1", "0.4"],
+        ["training.warmup", "4", "7"],
+    ]
+
+
+def test_a_setting_of_one_kind_alone_is_unset_in_the_other(capsys: Capture) -> None:
+    compare([write_run("a"), write_run("b", kind="seq2seq")])
+    rows = {row[0]: row[1:] for row in map(str.split, capsys.readouterr().out.splitlines())}
+    assert rows["model.heads"] == ["2", "-"]
+    assert rows["model.attention"] == ["-", "dot"]
+    assert rows["model.kind"] == ["transformer", "seq2seq"]
+
+
+def test_runs_alike_are_said_to_be(capsys: Capture) -> None:
+    compare([write_run("a"), write_run("b")])
+    assert "all the same" in capsys.readouterr().out
+
+
+def test_curves_share_their_scale_over_updates_and_over_time(capsys: Capture) -> None:
+    runs = [write_run("short", bleu=(0.0, 10.0)), write_run("long", bleu=(0.0, 5.0, 10.0, 20.0))]
+    compare([*runs, write_run("none")], plot=Path("curves.png"))
+    out = capsys.readouterr().out
+    for axis, until in (("update", 400), ("minute", 2)):
+        block = out.partition(f"validation BLEU, 0 to 20, by {axis}, 0 to {until}\n")[2]
+        short, long, *_ = block.splitlines()
+        assert short.startswith("short") and short.endswith("10")
+        assert long.startswith("long") and long.endswith("20")
+        assert "█" in long and "█" not in short
+        assert long.index("█") > short.rindex("▄")
+    assert "validation loss" not in out
+    assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_scores_and_significance_are_those_of_score(capsys: Capture) -> None:
+    runs = [write_run("a", WORSE), write_run("b", REFERENCES)]
+    compare(runs, paired="bootstrap")
+    out, err = capsys.readouterr()
+    files = [run / "test/hypotheses.txt" for run in runs]
+    score(runs[0] / "test/reference.txt", files, paired="bootstrap", as_json=True)
+    worse, right = json.loads(capsys.readouterr().out)
+    table = {line[:16].strip(): line for line in out.splitlines()}
+    for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        assert f"{worse[key]['score']:.2f} [" in table[name]
+        assert "100.00 [" in table[name]
+    assert table["p, bootstrap"].split()[-1] == f"{right['ter']['p']:.4f}"
+    assert err == ""
+
+
+def test_runs_without_the_same_test_set_are_left_out(capsys: Capture) -> None:
+    runs = [write_run("a", WORSE), write_run("other", WORSE, WORSE), write_run("untested")]
+    compare(runs)
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-9].split() == ["a"]
+    assert "other: another test set than that of a: not compared" in err
+    assert "untested: no test set is translated there" in err
+
+
+def test_what_cannot_be_compared_is_told() -> None:
+    run = write_run("a")
+    for runs, complaint in (
+        ([run], "at least two runs"),
+        ([run, run], "each once"),
+        ([run, Path("none")], "none: no run here"),
+    ):
+        with pytest.raises(UserError, match=complaint):
+            compare(runs)
+    with pytest.raises(UserError, match="--plot: no run has a validation"):
+        compare([run, write_run("b")], plot=Path("a.png"))
+    with pytest.raises(UserError, match="picture"):
+        compare([run, run], plot=Path("a.txt"))

@@ -1,0 +1,215 @@
+"""Drawings: equal figures are equal files, characters say what numbers say, info draws runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib import font_manager
+
+from mtkit.batching.plan import padding, plan_epoch
+from mtkit.config.configfile import dump_config
+from mtkit.config.settings import Config
+from mtkit.config.training import Cosine, InverseSqrt, Plateau
+from mtkit.errors import UserError
+from mtkit.models.layers import sinusoids
+from mtkit.report import MetricsLog
+from mtkit.study.info.info import info
+from mtkit.study.info.lengths import CorpusLengths, lengths_of
+from mtkit.study.info.positions import positions_of
+from mtkit.study.info.records import points_of, records_of
+from mtkit.study.info.schedule import schedule_of
+from mtkit.study.plots.picture import check_picture, figure, font_for, save
+from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
+from mtkit.training.optimizer.schedule import learning_rate
+from tasks import tiny_config
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.svg"])
+def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
+    def draw() -> bytes:
+        drawn, panels = figure(rows=2, columns=2)
+        assert len(panels) == 4
+        panels[3].plot([1, 2], [3, 4], label="한국어", clip_on=True)
+        save(drawn, tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    first = draw()
+    assert first == draw()
+    assert first.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"), [("a.pdf", "a .png or an .svg"), ("no/a.png", "no folder")]
+)
+def test_where_no_picture_can_be_is_told_before_the_work(
+    name: str, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        check_picture(tmp_path / name)
+
+
+def test_a_text_that_no_font_shows_gets_a_hint(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert font_for("plain é ж") == ["DejaVu Sans"]
+    assert capsys.readouterr().err == ""
+    own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in font.fname]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    assert font_for("a 한글") == ["DejaVu Sans"]
+    assert "no installed font shows 글한: install one" in capsys.readouterr().err
+
+
+def test_a_curve_goes_from_corner_to_corner() -> None:
+    *rows, axis = curve([(10, 5.0), (20, 7.5)])
+    drawn = [row.partition("┤") for row in rows]
+    assert len(rows) == HEIGHT
+    assert drawn[0][0].strip() == "7.5" and drawn[-1][0].strip() == "5"
+    assert len(drawn[0][2]) == WIDTH and drawn[0][2][: WIDTH // 2].strip("⠀") == ""
+    assert drawn[-1][2].strip("⠀") and len(drawn[-1][2]) < WIDTH // 4
+    assert axis.split() == ["10", "20"]
+    assert len(axis) == len(rows[0])
+
+
+def test_a_curve_has_no_gaps() -> None:
+    rows = [row.partition("┤")[2].ljust(WIDTH, "⠀") for row in curve([(0, 0), (1, 9), (2, 0)])][:-1]
+    for column in range(WIDTH):
+        assert any(row[column] != "⠀" for row in rows)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(-5, 5)), min_size=1, max_size=20))
+def test_a_sparkline_begins_and_ends_with_its_points(points: list[tuple[float, float]]) -> None:
+    points.sort()
+    drawn = sparkline(points, 100, -5, 5)
+    assert len(drawn) <= WIDTH
+    assert drawn.lstrip(" ").strip(BLOCKS) == ""
+    assert abs((len(drawn) - 0.5) / WIDTH - points[-1][0] / 100) <= 0.51 / WIDTH
+    blank = len(drawn) - len(drawn.lstrip(" "))
+    assert abs((blank + 0.5) / WIDTH - points[0][0] / 100) <= 0.51 / WIDTH
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    lengths = [row.count(BLOCKS[-1]) for row in bars({"a": 10, "long": 5, "c": 0})]
+    assert lengths == [WIDTH, WIDTH // 2, 0]
+    assert list(shades([[-1, 0, 1], [9, -9, math.nan]], -1, 1)) == [
+        f"{SHADES[0]}{SHADES[2]}{SHADES[4]}",
+        f"{SHADES[4]}{SHADES[0]}{SHADES[0]}",
+    ]
+
+
+@pytest.fixture
+def run(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run with batches, as far as its first two validations."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "batches").symlink_to(prepared / "run/batches")
+    config = tiny_config(prepared, "transformer").model_copy(update={"run": str(folder)})
+    (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    log = MetricsLog(folder / "metrics.jsonl")
+    for step in (4, 8):
+        log.write({"kind": "train", "step": step, "loss": 9.0 / step, "seconds": step / 2})
+        log.write({"kind": "valid", "step": step, "loss": 8.0, "bleu": step, "seconds": step})
+    return folder
+
+
+def config_of(run: Path, **training: object) -> Config:
+    config = tiny_config(run, "transformer")
+    return config.model_copy(update={"training": config.training.model_copy(update=training)})
+
+
+@pytest.mark.parametrize("what", ["positions", "schedule", "curves", "lengths"])
+def test_every_view_of_a_run_is_text_and_picture(what: str, run: Path, capsys: Capture) -> None:
+    info(run, plot=what)  # type: ignore[arg-type]
+    text = capsys.readouterr().out
+    assert text.count("\n") > HEIGHT
+    info(run / "config.yaml", plot=what)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == text
+    info(run, plot=what, output=run / "view.svg")  # type: ignore[arg-type]
+    assert (run / "view.svg").read_bytes().startswith(b"<?xml")
+    assert capsys.readouterr().out == ""
+
+
+def test_positions_are_those_of_the_model(run: Path) -> None:
+    table = positions_of(run, config_of(run)).table
+    np.testing.assert_array_equal(table, sinusoids(len(table), 32))
+    with pytest.raises(UserError, match="an LSTM has none"):
+        positions_of(run, tiny_config(run, "seq2seq"))
+    with pytest.raises(UserError, match="no model there"):
+        positions_of(run, tiny_config(run, "transformer", model={"positions": "learned"}))
+
+
+@pytest.mark.parametrize(
+    "schedule", [InverseSqrt(peak=0.01), Cosine(peak=1.0), Plateau(peak=1.0, patience=1)]
+)
+def test_the_schedule_drawn_is_the_one_trained_with(
+    schedule: InverseSqrt | Cosine | Plateau, run: Path
+) -> None:
+    drawn = schedule_of(run, config_of(run, schedule=schedule, warmup=3, steps=3000)).points
+    assert [step for step, _ in drawn[:3]] == [1, 3, 4] and drawn[-1][0] == 3000
+    for step, rate in drawn:
+        assert rate == learning_rate(
+            int(step),
+            schedule=schedule,
+            warmup=3,
+            d_model=32,
+            total_steps=3000,
+            losses=[(4, 8.0), (8, 8.0)],
+        )
+    if isinstance(schedule, Plateau):
+        assert drawn[-1][1] == 0.5
+
+
+def test_epochs_are_counted_by_the_batches(run: Path) -> None:
+    config = config_of(run, steps=None, epochs=3, accumulate=2)
+    batches = len(lengths_of(run, config).plan)
+    assert schedule_of(run, config).points[-1][0] == 3 * math.ceil(batches / 2)
+
+
+def test_every_sentence_is_in_one_range_of_lengths() -> None:
+    lengths = np.random.default_rng(1).integers(1, 60, (500, 2)).astype(np.uint16)
+    lengths[7] = 400, 3
+    plan = plan_epoch(lengths, max_tokens=500, seed=1, epoch=0)
+    view = CorpusLengths(lengths, plan, 500)
+    assert sum(view.counts(0)) == sum(view.counts(1)) == 500
+    assert view.counts(0)[-1] >= 1
+    assert len(view.waste()) == len(view.names) == len(view.edges) - 1
+    assert min(view.waste()) <= padding(lengths, plan) <= max(view.waste())
+
+
+def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for loss in (1.5, math.nan, "high", None, True, math.inf):
+        log.write({"kind": "train", "step": 1, "loss": loss})
+    log.write({"kind": "train", "step": "two", "loss": 2.0})
+    assert points_of(records_of(log.path), "train", "loss") == [(1, 1.5)]
+    assert records_of(tmp_path / "none.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"output": Path("a.png")}, "-o: only with --plot"),
+        ({"plot": "curves", "verify": True}, "--plot: not with"),
+        ({"plot": "curves", "output": Path("a.gif")}, "a.gif: a picture is"),
+        ({"plot": "curves", "path": Path(".")}, "no run here"),
+        ({"plot": "curves", "path": Path("no.yaml")}, "no.yaml: no such config file"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told(options: dict[str, Any], complaint: str, run: Path) -> None:
+    with pytest.raises(UserError, match=complaint):
+        info(**options)
+
+
+def test_a_run_that_has_logged_nothing_is_told(run: Path) -> None:
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(UserError, match="nothing logged there yet"):
+        info(run, plot="curves")

@@ -1,0 +1,265 @@
+"""Laws of stage 1: text survives, ids are SentencePiece's, training is reproducible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.artifacts import Artifact
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+from mtkit.tokenizer import train as training
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.train import train_tokenizer
+
+
+def sentences(syllables: str, seed: int) -> list[str]:
+    """Lines of made-up words of the syllables."""
+    random = Random(seed)
+    pieces = syllables.split()
+    words = ["".join(random.choices(pieces, k=random.randint(1, 4))) for _ in range(200)]
+    return [" ".join(random.choices(words, k=6)) for _ in range(200)]
+
+
+ENGLISH = sentences("the big red dog cat sees runs old shy and ing er un small", 1)
+KOREAN = sentences("개 가 작 은 고양 이 를 본 다 달 린 크 고 새 로운 집", 2)
+LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+any_text = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def config(folder: Path, english: list[str], korean: list[str], **tokenizer: Any) -> Config:
+    """A config of a corpus that is written into `folder`."""
+    paths = {"source": str(folder / "train.en"), "target": str(folder / "train.ko")}
+    for path, lines in zip(paths.values(), (english, korean), strict=True):
+        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return Config.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"train": paths, "valid": paths},
+            "tokenizer": {"vocab_size": 400, **tokenizer},
+            "model": {"kind": "transformer", "tie": "target"},
+            "training": {"steps": 1},
+        }
+    )
+
+
+def files(artifact: Artifact) -> dict[str, bytes]:
+    return {name: (artifact.path / name).read_bytes() for name in artifact.manifest["files"]}
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Every character survives normalisation `identity`, apart from blanks."""
+    folder = tmp_path_factory.mktemp("joint")
+    return train_tokenizer(config(folder, ENGLISH, KOREAN, normalization="identity"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(artifact: Artifact) -> Tokenizer:
+    return Tokenizer.load(artifact.path)
+
+
+@given(st.lists(any_text, max_size=3))
+def test_any_text_survives_and_never_becomes_unk(tokenizer: Tokenizer, lines: list[str]) -> None:
+    ids = tokenizer.encode_target(lines)
+    assert all(EOS < i < tokenizer.target_vocab for line in ids for i in line)
+    kept = [" ".join(filter(None, line.replace("▁", " ").split(" "))) for line in lines]
+    table = str.maketrans(LINE_BREAKS, " " * len(LINE_BREAKS))
+    assert tokenizer.decode(ids) == [line.translate(table) for line in kept]
+
+
+@given(any_text)
+def test_ids_are_those_of_sentencepiece(
+    artifact: Artifact, tokenizer: Tokenizer, line: str
+) -> None:
+    path = str(artifact.path / "spm.model")
+    reference = sentencepiece.SentencePieceProcessor(model_file=path)
+    ids = reference.encode(line)
+    assert tokenizer.encode_source([line]) == tokenizer.encode_target([line]) == [ids]
+    assert tokenizer.target_pieces(ids) == reference.encode(line, out_type=str)
+
+
+def test_a_decoded_line_is_one_line(tokenizer: Tokenizer) -> None:
+    reference = tokenizer.encode_target([f"a{character}b" for character in LINE_BREAKS])
+    assert tokenizer.decode(reference) == ["a b"] * len(LINE_BREAKS)
+    assert all(len(line.splitlines()) == 1 for line in tokenizer.decode(reference))
+
+
+def test_special_ids_are_fixed_and_not_decoded(artifact: Artifact, tokenizer: Tokenizer) -> None:
+    vocabulary = (artifact.path / "spm.vocab").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[0] for line in vocabulary[:4]] == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert len(vocabulary) == tokenizer.target_vocab == tokenizer.source_vocab == 400
+    (ids,) = tokenizer.encode_target(["the <s> dog </s>"])
+    padded = [BOS, *ids, EOS, PAD, UNK]
+    assert tokenizer.decode([padded, [], [EOS]]) == ["the <s> dog </s>", "", ""]
+    assert tokenizer.decode([]) == []
+    assert tokenizer.encode_source([]) == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_equal_corpora_and_settings_give_equal_bytes(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        size = 300 if kind == "char" else 350
+        made.append(train_tokenizer(config(Path(), ENGLISH, KOREAN, type=kind, vocab_size=size)))
+    assert files(made[0]) == files(made[1])
+    assert made[0].identity == made[1].identity
+
+
+def test_an_equal_request_is_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = config(tmp_path, ENGLISH, KOREAN)
+    first = train_tokenizer(settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_train", None)
+        assert train_tokenizer(settings) == first
+    assert "tokenizer: up to date" in capsys.readouterr().err
+    assert train_tokenizer(config(tmp_path, ENGLISH[1:], KOREAN[1:])).identity != first.identity
+
+
+def test_a_separate_tokenizer_knows_its_sides_apart(tmp_path: Path) -> None:
+    made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, joint=False, vocab_size=330))
+    tokenizer = Tokenizer.load(made.path)
+    assert not tokenizer.joint
+    assert tokenizer.file_names == ["spm.source.model", "spm.target.model"]
+    english, korean = tokenizer.encode_source(ENGLISH[:1]), tokenizer.encode_target(ENGLISH[:1])
+    assert len(english[0]) < len(korean[0])
+    assert tokenizer.decode(korean) == ENGLISH[:1]
+
+
+def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(artifact.path)
+    tokenizer.copy_to(tmp_path)
+    copied = sorted(path.name for path in tmp_path.iterdir())
+    assert copied == tokenizer.file_names == ["spm.model"]
+    assert (tmp_path / "spm.model").read_bytes() == (artifact.path / "spm.model").read_bytes()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
+    lines = [str(i) for i in range(5)]
+    corpus = config(tmp_path, lines, lines).data.train
+    seen = [0] * 5
+    for seed in range(400):
+        sample = training._sample(corpus, size, seed)
+        assert len(sample) == len(set(sample)) == size
+        for source, target in sample:
+            assert source == target
+            seen[int(source)] += 1
+    assert all(abs(count - 80 * size) < 45 for count in seen)
+
+
+def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{i:05}" for i in range(100)]
+    corpus = config(tmp_path, lines, lines).data.train
+    monkeypatch.setattr(training, "CHARACTERS", 200)
+    for size in (10, 50, 1000):
+        sample = training._sample(corpus, size, seed=1)
+        assert len(sample) == len(set(sample)) == min(size, 20)
+    seen = [int(line) for seed in range(200) for line, _ in training._sample(corpus, 100, seed)]
+    assert len(seen) == 200 * 20
+    assert all(10 < seen.count(i) < 75 for i in range(100))  # 40 are expected, give or take 6
+
+
+def test_the_sample_follows_the_seed(tmp_path: Path) -> None:
+    def vocabulary(seed: int) -> bytes:
+        settings = config(tmp_path, ENGLISH, KOREAN, sample_lines=50)
+        made = train_tokenizer(settings.model_copy(update={"seed": seed}))
+        return files(made)["spm.vocab"]
+
+    assert vocabulary(1) != vocabulary(2)
+    assert vocabulary(1) == vocabulary(1)
+
+
+def test_without_bytes_an_unseen_character_is_unk(tmp_path: Path) -> None:
+    made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, byte_fallback=False, vocab_size=100))
+    (ids,) = Tokenizer.load(made.path).encode_source(["ж"])
+    assert UNK in ids
+    assert b"<0x" not in files(made)["spm.vocab"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_characters_of_very_long_lines_are_learned(tmp_path: Path, kind: str) -> None:
+    long = "가나다라마바사" * 20_000 + "한"
+    made = train_tokenizer(
+        config(
+            tmp_path,
+            [*ENGLISH, long],
+            [*KOREAN, long],
+            type=kind,
+            vocab_size=330,
+            character_coverage=1.0,
+        )
+    )
+    assert "한" in (made.path / "spm.vocab").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_vocabulary_too_large_names_the_largest_that_works(
+    tmp_path: Path, kind: str, joint: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=r"tokenizer.vocab_size: 9000 is too large") as caught:
+        train_tokenizer(config(tmp_path, ENGLISH, KOREAN, type=kind, joint=joint, vocab_size=9000))
+    assert joint != ("of the source side" in str(caught.value))
+    assert capfd.readouterr() == ("", "")
+    assert not (tmp_path / "run" / "tokenizer").exists()
+    largest = int(str(caught.value).split(": ")[2].split()[0])
+    target = KOREAN if joint else ENGLISH
+    settings = {"type": kind, "joint": joint, "vocab_size": largest}
+    assert (
+        Tokenizer.load(
+            train_tokenizer(config(tmp_path, ENGLISH, target, **settings)).path
+        ).source_vocab
+        == largest
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocab_size": 100}, "tokenizer.vocab_size: 100 is too small for the characters"),
+        ({"vocab_size": 100, "type": "char"}, "100 is too small: byte_fallback alone needs 260"),
+        ({"vocab_size": 8, "byte_fallback": False}, "8 is too small for the characters"),
+    ],
+)
+def test_a_vocabulary_too_small_is_told(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        train_tokenizer(config(tmp_path, ENGLISH, KOREAN, **settings))
+
+
+def test_a_corpus_of_blank_lines_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no text to train a tokenizer on"):
+        train_tokenizer(config(tmp_path, ["", "  "], ["", "\u3000"]))
+
+
+def test_what_is_no_tokenizer_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no tokenizer here"):
+        Tokenizer.load(tmp_path)
+    model = (artifact.path / "spm.model").read_bytes()
+    for broken in (b"", model[:1000], b"\0" + model):
+        (tmp_path / "spm.model").write_bytes(broken)
+        with pytest.raises(UserError, match=r"spm\.model: not a SentencePiece model"):
+            Tokenizer.load(tmp_path)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH),
+        model_prefix=str(tmp_path / "spm"),
+        vocab_size=50,
+        minloglevel=3,
+    )
+    with pytest.raises(UserError, match=r"ids of pad, unk, bos and eos are \(-1, 0, 1, 2\)"):
+        Tokenizer.load(tmp_path)

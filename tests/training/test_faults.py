@@ -1,0 +1,330 @@
+"""Numbers, memory and checkpoints that fail: the run goes on exactly, or ends with a clear line."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.artifacts import open_artifact
+from mtkit.config.settings import Config
+from mtkit.errors import MtkitError, UserError
+from mtkit.models.build import build_model
+from mtkit.models.weights import copied_weights
+from mtkit.report import MetricsLog, set_quiet
+from mtkit.terms import Batch
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.training.objective.loss import Loss
+from mtkit.training.objective.objective import Objective
+from mtkit.training.run import memory
+from mtkit.training.run.checkpoints import Checkpoints
+from mtkit.training.run.distributed import ALONE
+from mtkit.training.state import TrainState, new_state
+from mtkit.training.step import Diverged, train_step
+from mtkit.training.train import train
+
+both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+
+
+def state_of(config: Config, precision: str = "float32") -> TrainState:
+    torch.manual_seed(1)
+    return new_state(build_model(config.model, 20, 20), config, precision)
+
+
+def batch_of(rows: int, seed: int = 1) -> Batch:
+    ids = torch.randint(4, 20, (rows, 5), generator=torch.Generator().manual_seed(seed))
+    lengths = torch.arange(rows) % 4 + 1
+    real = torch.arange(5) < lengths.unsqueeze(1)
+    ends = torch.where(torch.arange(5) == lengths.unsqueeze(1), EOS, PAD)
+    output = torch.where(real, ids, ends)
+    begins = torch.cat(
+        [torch.full((rows, 1), BOS), output[:, :-1].masked_fill(ends[:, :-1] == EOS, PAD)], 1
+    )
+    return Batch(output, begins, output, int((output != PAD).sum()))
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[Objective], bool]) -> None:
+    """Losses that are no numbers, whenever `when` says so."""
+    forward = Objective.forward
+
+    def poisoned(self: Objective, *batch: torch.Tensor) -> Loss:
+        loss = forward(self, *batch)
+        factor = math.nan if when(self) else 1.0
+        return Loss(loss.smoothed * factor, loss.nll * factor)
+
+    monkeypatch.setattr(Objective, "forward", poisoned)
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
+    where: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fresh("transformer", training={"ema": 0.9})
+    state = state_of(config)
+    train_step(state, [batch_of(4)], config, 0.1)
+    before = copied_weights(state.model)
+    moments = state.optimizer.state_dict()["state"][0]["exp_avg"].clone()
+    with monkeypatch.context() as patch:
+        if where == "loss":
+            poison(patch, lambda _: True)
+            report = train_step(state, [batch_of(4)], config, 0.1)
+        else:
+            hook = state.model.output_weight.register_hook(lambda grad: grad / 0)
+            report = train_step(state, [batch_of(4)], config, 0.1)
+            hook.remove()
+    assert report.skipped
+    assert (state.skipped, state.skipped_in_a_row, state.step) == (1, 1, 2)
+    assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
+    assert torch.equal(state.optimizer.state_dict()["state"][0]["exp_avg"], moments)
+    assert not train_step(state, [batch_of(4)], config, 0.1).skipped
+    assert (state.skipped, state.skipped_in_a_row, state.step) == (1, 0, 3)
+
+
+def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer")
+    state = state_of(config, "float16")
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
+    before = copied_weights(state.model)
+    report = train_step(state, [batch_of(4)], config, 0.1)
+    assert not math.isfinite(report.gradient_norm)
+    assert not report.skipped
+    assert state.skipped == 0
+    assert state.scaler.get_scale() == 2.0**59
+    assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
+
+
+@both
+def test_a_run_that_diverges_goes_back_and_ends_with_a_lower_rate(
+    kind: str,
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    train(fresh(kind, training={"max_skipped": 3, "log_every": 1}))
+    said = capsys.readouterr().err
+    assert "diverged at step 10" in said
+    assert "going back to step 6, with 0.5 of the learning rate" in said
+    log = [r for r in MetricsLog(Path("run/metrics.jsonl")).read() if r["kind"] == "train"]
+    assert [record["step"] for record in log] == list(range(1, 13))  # none twice
+    rates = {record["step"]: record["learning_rate"] for record in log}
+    assert rates[6] == pytest.approx(0.01 * math.sqrt(4 / 6))
+    assert rates[7] == pytest.approx(0.5 * 0.01 * math.sqrt(4 / 7))
+
+
+def test_a_run_that_diverges_whatever_the_rate_ends_and_says_where(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, lambda self: self.training)
+    with pytest.raises(MtkitError, match=r"diverged at step 5 \(epoch 0\).*rate 0\.0001"):
+        train(fresh("transformer"))
+    with pytest.raises(Diverged, match=r"learning rate 0\.005; 2 updates in a row"):
+        train(fresh("transformer", "other", training={"on_divergence": "stop", "max_skipped": 2}))
+
+
+def out_of_memory_above(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Objective.forward
+
+    def bounded(self: Objective, source: torch.Tensor, *rest: torch.Tensor) -> Loss:
+        loss = forward(self, source, *rest)
+        if len(source) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss
+
+    monkeypatch.setattr(Objective, "forward", bounded)
+
+
+@both
+def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_update(
+    kind: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fresh(kind, model={"dropout": 0.0})
+    whole, split = state_of(config), state_of(config)
+    whole.model.double()
+    split.model.double()
+    batches = [batch_of(7), batch_of(4, seed=2)]
+    expected = train_step(whole, batches, config, 0.1)
+    out_of_memory_above(4, monkeypatch)
+    report = train_step(split, batches, config, 0.1)
+    assert report.tokens == expected.tokens
+    assert report.nll == pytest.approx(expected.nll)
+    for a, b in zip(whole.model.parameters(), split.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_batch_that_does_not_fit_in_halves_ends_the_run_with_its_state_saved(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(fresh("transformer", "whole"))
+    calls = iter(range(1000))
+    with monkeypatch.context() as patch:
+        forward = Objective.forward
+
+        def refused(self: Objective, *batch: torch.Tensor) -> Loss:
+            if next(calls) > 7:
+                raise MemoryError
+            return forward(self, *batch)
+
+        patch.setattr(Objective, "forward", refused)
+        with pytest.raises(MtkitError, match=r"out of memory at step 9.*batching\.max_tokens"):
+            train(fresh("transformer"))
+    assert Path("run/checkpoints/step-00000008/manifest.json").exists()
+    train(fresh("transformer"))
+    identities = [open_artifact(Path(run) / "model", "model").identity for run in ("run", "whole")]
+    assert identities[0] == identities[1]
+
+
+REFUSED = """
+import resource, sys
+from pathlib import Path
+from mtkit.configfile import load_config
+from mtkit.training import train
+from mtkit.training.journal import Journal
+
+begin = Journal.__init__
+
+def bounded(self, *run, **settings):
+    begin(self, *run, **settings)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
+
+Journal.__init__ = bounded
+try:
+    train(load_config(Path(sys.argv[1]), [], None))
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
+def test_an_allocation_that_the_system_refuses_is_such_an_end_too(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    deep = {"d_model": 128, "ffn": 512, "heads": 2, "layers": 8}
+    config = fresh("transformer", model=deep, batching={"max_tokens": 4096})
+    (tmp_path / "config.yaml").write_text(config.model_dump_json(), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED, str(tmp_path / "config.yaml")],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert "MtkitError: out of memory at step 1" in done.stdout, done.stdout + done.stderr
+    assert Path("run/checkpoints/step-00000000/manifest.json").exists()
+
+
+def damage(file: Path, how: str) -> None:
+    content = bytearray(file.read_bytes())
+    if how == "truncated":
+        file.write_bytes(content[: len(content) // 2])
+    elif how == "missing":
+        file.unlink()
+    else:
+        content[-1] ^= 1
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    how: str, name: str, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(fresh("transformer", "whole", training={"steps": 12, "save_every": 3}))
+    train(fresh("transformer", training={"steps": 10, "save_every": 3}))
+    damage(Path("run/checkpoints/step-00000010") / name, how)
+    train(fresh("transformer", training={"steps": 12, "save_every": 3}))
+    said = capsys.readouterr().err
+    assert f"step-00000010/{name}" in said
+    assert "resuming after step 9" in said
+    weights = [Path(f"{run}/checkpoints/step-00000012/{name}") for run in ("run", "whole")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_run_of_damaged_checkpoints_alone_is_not_started_anew_by_itself(
+    fresh: Callable[..., Config],
+) -> None:
+    train(fresh("transformer"))
+    for file in Path("run/checkpoints").glob("step-*/state.json"):
+        damage(file, "flipped")
+    with pytest.raises(UserError, match="every checkpoint is damaged"):
+        train(fresh("transformer", training={"steps": 20}))
+
+
+def test_the_automatic_batch_is_the_largest_that_is_not_refused(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fresh("transformer", batching={"max_tokens": "auto"})
+    state = state_of(config)
+    lengths = torch.tensor([[5, 7], [3, 9]]).numpy()
+    out_of_memory_above(300, monkeypatch)
+    assert memory.largest_batch(state, lengths, ALONE) == 2048  # 204 sentences of 10; 409 are many
+    assert all(parameter.grad is None for parameter in state.model.parameters())
+    monkeypatch.setattr(memory, "_limit_bytes", lambda: 0.0)
+    assert memory.largest_batch(state, lengths, ALONE) == memory.SMALLEST
+
+
+def test_the_automatic_batch_is_decided_once(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batching = {"max_tokens": "auto"}
+    loop = sys.modules["mtkit.training.train"]
+    monkeypatch.setattr(loop, "largest_batch", lambda *_: 128)
+    train(fresh("transformer", batching=batching, training={"steps": 5}))
+    monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)
+    train(fresh("transformer", batching=batching))
+    train(fresh("transformer", "other", batching=batching))
+    checkpoints = [Checkpoints(Path(run, "checkpoints"), {}, {}) for run in ("run", "other")]
+    found = [(c.path(12) / "state.json").read_text() for c in checkpoints]
+    assert '"max_tokens": 128' in found[0]
+    assert '"max_tokens": 256' in found[1]
+
+
+def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    checkpoints, state = Checkpoints(tmp_path / "kept", {}, {}), state_of(fresh("transformer"))
+    for state.step in (2, 4, 6):
+        checkpoints.save(state)
+    for step in (4, 6):
+        damage(checkpoints.path(step) / "state.json", "flipped")
+    assert checkpoints.load_last(state)
+    assert state.step == 2
+    state.step = 3
+    checkpoints.save(state)
+    checkpoints.prune(state, "loss", newest=1, best=1)
+    assert checkpoints.steps() == [3, 4, 6]
+    assert checkpoints.load_last(state)
+    assert state.step == 3
+
+
+def test_what_a_killed_process_left_of_checkpoints_is_cleared_away_when_the_run_goes_on(
+    fresh: Callable[..., Config],
+) -> None:
+    train(fresh("transformer", training={"steps": 12}))
+    checkpoints = Path("run/checkpoints")
+    index = (checkpoints / "checkpoints.json").read_bytes()
+    names = sorted(path.name for path in checkpoints.iterdir())
+    last = checkpoints / "step-00000012"
+    shutil.copytree(last, checkpoints / ".step-00000007.partial")
+    shutil.copytree(checkpoints / "step-00000010", checkpoints / "step-00000001")  # not yet pruned
+    (checkpoints / "checkpoints.json").write_text("{}")
+    shutil.rmtree("run/model")
+    train(fresh("transformer", training={"steps": 12}))
+    assert sorted(path.name for path in checkpoints.iterdir()) == names
+    assert (checkpoints / "checkpoints.json").read_bytes() == index
+
+
+def test_quiet_stays_quiet(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_quiet(True)
+    try:
+        train(fresh("transformer"))
+    finally:
+        set_quiet(False)
+    assert capsys.readouterr().err == ""

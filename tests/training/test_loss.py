@@ -1,0 +1,131 @@
+"""The fused output projection and loss against the naive formula, gradients by autograd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.models.build import build_model
+from mtkit.tokenizer.symbols import EOS, PAD
+from mtkit.training.objective.loss import CHUNK, projected_cross_entropy
+from mtkit.training.objective.objective import Objective
+from mtkit.training.optimizer.precision import autocast
+from tasks import tiny_config
+
+
+def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(rows)
+    hidden = torch.randn(2, rows, 6, dtype=dtype, requires_grad=True)
+    weight = torch.randn(11, 6, dtype=dtype, requires_grad=True)
+    target = torch.randint(1, 11, (2, rows))
+    target[1, rows // 2 :] = PAD
+    return hidden, weight, target
+
+
+def naive(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    total = hidden.new_zeros(())
+    for vector, gold in zip(hidden.flatten(0, 1), target.flatten(), strict=True):
+        if gold != PAD:
+            log_probs = torch.log_softmax(weight @ vector, dim=-1)
+            total = total - (1 - smoothing) * log_probs[gold] - smoothing * log_probs.mean()
+    return total
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("rows", [1, 5, CHUNK])
+def test_loss_and_gradients_equal_the_naive_formula(rows: int, smoothing: float) -> None:
+    hidden, weight, target = example(rows)
+    loss = projected_cross_entropy(hidden, weight, target, smoothing)
+    ours = torch.autograd.grad(loss.smoothed * 1.7, (hidden, weight))
+    expected = naive(hidden, weight, target, smoothing)
+    theirs = torch.autograd.grad(expected * 1.7, (hidden, weight))
+    torch.testing.assert_close(loss.smoothed, expected)
+    torch.testing.assert_close(loss.nll, naive(hidden, weight, target, 0.0))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_agree_with_finite_differences() -> None:
+    hidden, weight, target = example(3)
+    assert torch.autograd.gradcheck(
+        lambda h, w: projected_cross_entropy(h, w, target, 0.1).smoothed, (hidden, weight)
+    )
+
+
+def test_bfloat16_products_stay_near_float32() -> None:
+    hidden, weight, target = example(200, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = projected_cross_entropy(hidden, weight, target, 0.1)
+    expected = F.cross_entropy(
+        (hidden @ weight.T).flatten(0, 1), target.flatten(), ignore_index=PAD,
+        label_smoothing=0.1, reduction="sum",
+    )  # fmt: skip
+    assert loss.smoothed.dtype == torch.float32
+    assert loss.smoothed.item() == pytest.approx(expected.item(), rel=5e-3)
+    ours = torch.autograd.grad(loss.smoothed, (hidden, weight))
+    theirs = torch.autograd.grad(expected, (hidden, weight))
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert (got - wanted).norm() < 0.02 * wanted.norm()
+
+
+NO_LSTM_IN_BFLOAT16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN has no LSTM in bfloat16 for this processor",
+)
+
+
+@pytest.mark.parametrize(
+    "kind", ["transformer", pytest.param("seq2seq", marks=NO_LSTM_IN_BFLOAT16)]
+)
+def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) -> None:
+    def gradient(fused: bool, precision: str) -> Tensor:
+        with autocast(precision, source.device):
+            if fused:
+                loss = Objective(model, 0.1)(source, target, target).smoothed
+            else:
+                logits = model.project(model(source, source != PAD, target)).float()
+                loss = F.cross_entropy(
+                    logits.flatten(0, 1), target.flatten(), label_smoothing=0.1, reduction="sum"
+                )
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        return torch.cat([part.flatten() for part in found])
+
+    errors = torch.zeros(2)
+    for seed in range(10):
+        torch.manual_seed(seed)
+        model = build_model(tiny_config(Path(), kind).model, 200, 200).eval()
+        with torch.no_grad():  # as after some training: nearly even predictions round all alike
+            model.output_weight.mul_(4)
+        source, target = torch.randint(EOS + 1, 200, (2, 24, 9))
+        exact = gradient(fused=False, precision="float32")
+        for index, fused in enumerate((True, False)):
+            errors[index] += (gradient(fused, "bfloat16") - exact).norm()
+    assert 0 < errors[0] < 1.1 * errors[1]
+
+
+def test_certain_predictions_neither_overflow_nor_vanish() -> None:
+    hidden = torch.tensor([[[1000.0, 0.0]]], requires_grad=True)
+    weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    right = projected_cross_entropy(hidden, weight, torch.tensor([[1]]), 0.0)
+    wrong = projected_cross_entropy(hidden, weight, torch.tensor([[2]]), 0.0)
+    assert right.smoothed.item() == 0
+    assert wrong.smoothed.item() == 2000
+
+
+def test_a_batch_of_padding_alone_costs_nothing() -> None:
+    hidden, weight, target = example(4)
+    loss = projected_cross_entropy(hidden, weight, torch.zeros_like(target), 0.1)
+    loss.smoothed.backward()
+    assert loss.smoothed.item() == 0
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
+def test_without_gradients_none_are_made() -> None:
+    hidden, weight, target = example(4)
+    with torch.inference_mode():
+        loss = projected_cross_entropy(hidden, weight, target, 0.0)
+    torch.testing.assert_close(loss.smoothed, naive(hidden, weight, target, 0.0).detach())

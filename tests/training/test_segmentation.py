@@ -1,0 +1,298 @@
+"""Laws of subword sampling: other subwords, the same text, and no chance but the seed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from math import exp
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from mtkit.batching.plan import Rows, plan_epoch
+from mtkit.batching.store import Store, StoreWriter
+from mtkit.config.data import TokenizerSettings
+from mtkit.errors import UserError
+from mtkit.terms import Batch
+from mtkit.tokenizer import train as training
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import EOS, PAD, UNK
+from mtkit.training.data import segmentation
+from mtkit.training.data.loader import load_batch
+from mtkit.training.data.segmentation import Portion, as_stored, segmentation_of
+from tasks import tiny_config
+
+SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
+WORDS = ["".join(Random(seed).choices(SYLLABLES, k=1 + seed % 4)) for seed in range(200)]
+SENTENCES = [" ".join(Random(seed).choices(WORDS, k=6)) for seed in range(200)]
+TOKENIZERS: dict[str, dict[str, Any]] = {
+    "bpe": {"type": "bpe", "vocab_size": 330},
+    "unigram": {"type": "unigram", "vocab_size": 400},
+    "bpe with unk": {"type": "bpe", "vocab_size": 90, "byte_fallback": False}
+    | {"normalization": "identity", "character_coverage": 1.0},
+    "unigram, identity": {"type": "unigram", "vocab_size": 400, "normalization": "identity"},
+}
+
+line = st.text(st.characters(exclude_categories=["Cs"])) | st.text(
+    st.sampled_from([*"kmsaei ", "\u0344", "⁇", "▁", "é", "한", "\u3000"])
+)
+seeds = st.integers(-(1 << 63), 1 << 63)
+
+
+def trained(settings: dict[str, Any]) -> Tokenizer:
+    model = training._train(iter(SENTENCES), TokenizerSettings(**settings), "spm.model")
+    return Tokenizer({Path("spm.model"): model})
+
+
+def reference(tokenizer: Tokenizer) -> Any:
+    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer._models["spm.model"])
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> dict[str, Tokenizer]:
+    return {name: trained(settings) for name, settings in TOKENIZERS.items()}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(st.lists(line, max_size=5), st.sampled_from([0.1, 0.9]), seeds)
+def test_any_text_survives(
+    tokenizers: dict[str, Tokenizer], name: str, lines: list[str], alpha: float, seed: int
+) -> None:
+    tokenizer = tokenizers[name]
+    stored = tokenizer.encode_source(lines)
+    drawn = tokenizer.samplers(alpha)[0](stored, seed)
+    decode = reference(tokenizer).decode
+    assert [decode(ids) for ids in drawn] == [decode(ids) for ids in stored]
+    assert [bool(ids) for ids in drawn] == [bool(ids) for ids in stored]
+    assert [ids.count(UNK) for ids in drawn] == [ids.count(UNK) for ids in stored]
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_pieces_marked_as_unused_are_never_drawn(
+    tokenizers: dict[str, Tokenizer], name: str
+) -> None:
+    """Imported models have those of the other side's vocabulary."""
+    model = ModelProto.FromString(tokenizers[name]._models["spm.model"])
+    unused = [i for i, piece in enumerate(model.pieces) if i > EOS and len(piece.piece) in (2, 3)]
+    for i in unused:
+        model.pieces[i].type = model.SentencePiece.UNUSED
+    tokenizer = Tokenizer({Path("spm.model"): model.SerializeToString()})
+    drawn = tokenizer.samplers(0.5)[0](tokenizer.encode_source(SENTENCES), 1)
+    assert not {i for ids in drawn for i in ids} & set(unused)
+
+
+def test_words_with_unknown_characters_or_bytes_keep_their_ids(
+    tokenizers: dict[str, Tokenizer],
+) -> None:
+    for name, unknown in (("bpe with unk", lambda i: i == UNK), ("bpe", lambda i: 3 < i < 260)):
+        tokenizer = tokenizers[name]
+        (stored,) = tokenizer.encode_source(["kaжmo"])
+        assert any(map(unknown, stored))
+        assert tokenizer.samplers(0.5)[0]([stored] * 9, 1) == [stored] * 9
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_much_of_it_is_cut_otherwise_and_otherwise_for_another_seed(
+    tokenizers: dict[str, Tokenizer], name: str
+) -> None:
+    tokenizer = tokenizers[name]
+    stored = tokenizer.encode_target(SENTENCES)
+    versions = [stored, *(tokenizer.samplers(0.2)[1](stored, seed) for seed in range(3))]
+    for i, one in enumerate(versions):
+        for other in versions[:i]:
+            assert sum(a != b for a, b in zip(one, other, strict=True)) > len(stored) / 3
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_a_draw_is_a_function_of_its_seed_whatever_other_threads_draw(
+    tokenizers: dict[str, Tokenizer], name: str
+) -> None:
+    tokenizer = tokenizers[name]
+    stored = tokenizer.encode_source(SENTENCES)
+
+    def draw(seed: int) -> list[list[int]]:
+        return tokenizer.samplers(0.2)[0](stored, seed)
+
+    alone = [draw(seed) for seed in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(draw, range(20)))
+    assert together == alone
+
+
+DRAW = """
+import sys
+from pathlib import Path
+from mtkit.tokenizer import Tokenizer
+tokenizer = Tokenizer.load(Path(sys.argv[1]))
+print(tokenizer.samplers(0.3)[0](tokenizer.encode_source(sys.argv[2:]), 7))
+"""
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_another_process_draws_the_same(
+    tokenizers: dict[str, Tokenizer], name: str, tmp_path: Path
+) -> None:
+    tokenizer = tokenizers[name]
+    tokenizer.copy_to(tmp_path)
+    theirs = subprocess.run(
+        [sys.executable, "-c", DRAW, str(tmp_path), *SENTENCES], capture_output=True, check=True
+    )
+    ours = tokenizer.samplers(0.3)[0](tokenizer.encode_source(SENTENCES), 7)
+    assert theirs.stdout.decode().strip() == str(ours)
+
+
+def test_bpe_dropout_runs_from_the_stored_subwords_to_characters(
+    tokenizers: dict[str, Tokenizer],
+) -> None:
+    bpe = tokenizers["bpe"]
+    stored = bpe.encode_source(SENTENCES)
+    assert bpe.samplers(1e-9)[0](stored, 1) == stored
+    characters = bpe.samplers(1 - 1e-9)[0](stored, 1)
+    assert [len(ids) for ids in characters] == [len(f"▁{text}") for text in SENTENCES]
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+def test_unigram_segmentations_come_as_often_as_their_probability_says(
+    tokenizers: dict[str, Tokenizer], alpha: float
+) -> None:
+    unigram, word = tokenizers["unigram"], "▁kusamisi▁te"
+    processor = reference(unigram)
+    score = {processor.id_to_piece(i): processor.get_score(i) for i in range(EOS + 1 + 256, 400)}
+
+    def ways(rest: str) -> list[list[str]]:
+        starts = [rest[:end] for end in range(1, len(rest) + 1) if rest[:end] in score]
+        return [[s, *way] for s in starts for way in ways(rest[len(s) :])] if rest else [[]]
+
+    weights = {tuple(way): exp(alpha * sum(map(score.__getitem__, way))) for way in ways(word)}
+    stored = tuple(unigram.encode_source([word.replace("▁", " ").strip()])[0])
+    sampler = unigram.samplers(alpha)[0]
+    drawn = [
+        tuple(map(processor.id_to_piece, sampler.variant(stored, index))) for index in range(5000)
+    ]
+    assert len(weights) > 5 and set(drawn) <= set(weights)
+    for way, weight in weights.items():
+        expected = weight / sum(weights.values())
+        assert drawn.count(way) / len(drawn) == pytest.approx(expected, abs=0.025)
+
+
+def test_a_tokenizer_that_knows_one_segmentation_is_refused() -> None:
+    char = trained({"type": "char", "vocab_size": 300})
+    with pytest.raises(UserError, match=r"training\.subword_sampling: a char tokenizer"):
+        char.samplers(0.1)
+
+
+@pytest.fixture(scope="module")
+def store(tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("store")
+    ids = tokenizers["bpe"].encode_source(SENTENCES)
+    with StoreWriter(folder, "train", np.dtype(np.uint16)) as writer:
+        tokens = np.array([i for line in ids for i in line * 2], np.uint16)
+        lengths = np.array([[len(line)] * 2 for line in ids], np.uint16)
+        writer.append(tokens, lengths, np.zeros(len(ids), np.uint16))
+    return Store.open(folder, "train")
+
+
+def portions_of(
+    store: Store,
+    tokenizer: Tokenizer,
+    plan: list[Rows],
+    seed: int = 1,
+    longest: int = 100,
+    max_tokens: int = 10**6,
+    **sampling: Any,
+) -> list[Portion]:
+    config = tiny_config(
+        Path(),
+        "transformer",
+        batching={"max_length": longest},
+        training={"subword_sampling": sampling or None},
+    ).model_copy(update={"seed": seed})
+    portions = segmentation_of(config, tokenizer)(
+        store, plan, epoch=3, max_tokens=max_tokens, at_least=1
+    )
+    return [portion() for portion in portions]
+
+
+def batch_of(
+    store: Store, tokenizer: Tokenizer, seed: int, longest: int = 100, **sampling: Any
+) -> Batch:
+    rows = np.arange(len(store))
+    (portion,) = portions_of(store, tokenizer, [rows], seed, longest, **sampling)
+    return load_batch(portion.pairs, rows)
+
+
+@pytest.mark.parametrize("sides", ["source", "target", "both"])
+def test_the_chosen_sides_alone_are_sampled(
+    tokenizers: dict[str, Tokenizer], store: Store, sides: Literal["source", "target", "both"]
+) -> None:
+    stored = batch_of(store, tokenizers["bpe"], 1)
+    batch = batch_of(store, tokenizers["bpe"], 1, alpha=0.3, sides=sides)
+    assert (batch.source.shape == stored.source.shape) == (sides == "target")
+    assert (batch.target_output.shape == stored.target_output.shape) == (sides == "source")
+    assert batch.target_tokens == int(batch.target_output.ne(PAD).sum())
+    if sides == "both":  # equal texts, in this store
+        assert batch.source.tolist() != batch.target_output.tolist()
+
+
+def test_a_batch_is_a_function_of_its_seed(tokenizers: dict[str, Tokenizer], store: Store) -> None:
+    one, again, other = (batch_of(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
+    assert one.source.equal(again.source) and one.target_input.equal(again.target_input)
+    assert not one.source.equal(other.source)
+
+
+def test_a_side_that_would_be_too_long_stays_as_it_is(
+    tokenizers: dict[str, Tokenizer], store: Store
+) -> None:
+    longest = int(store.lengths.max()) + 3
+    stored = batch_of(store, tokenizers["bpe"], 1)
+    free = batch_of(store, tokenizers["bpe"], 1, alpha=0.3)
+    bounded = batch_of(store, tokenizers["bpe"], 1, longest, alpha=0.3)
+    too_long = free.source_mask.sum(1) > longest + 1
+    assert 0 < int(too_long.sum()) < len(store)
+    for row, is_stored in enumerate(too_long.tolist()):
+        expected = (stored if is_stored else free).source[row]
+        ids = bounded.source[row]
+        assert ids[ids != PAD].equal(expected[expected != PAD])
+
+
+def test_drawn_batches_hold_every_pair_once_and_keep_to_the_budget(
+    tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation, "PORTION", 3)
+    bpe, max_tokens = tokenizers["bpe"], 150
+    plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
+    portions = portions_of(store, bpe, plan, max_tokens=max_tokens, alpha=0.3)
+    assert len(portions) == -(-len(plan) // 3) > 2
+    assert sum(portion.share for portion in portions) == pytest.approx(1)
+    batches = [load_batch(p.pairs, rows) for p in portions for rows in p.batches]
+    assert max(max(b.source.numel(), b.target_output.numel()) for b in batches) <= max_tokens
+    assert sum(b.source.numel() for b in batches) > sum(len(ids) + 1 for ids in stored_ids(store))
+    decode = reference(bpe).decode
+    texts = [decode([i for i in row if i > EOS]) for b in batches for row in b.source.tolist()]
+    assert sorted(texts) == sorted(SENTENCES)
+
+
+def stored_ids(store: Store) -> list[list[int]]:
+    return [store.side(np.array([row]), target=False)[0].tolist() for row in range(len(store))]
+
+
+def test_a_budget_below_the_longest_length_is_kept_too(
+    tokenizers: dict[str, Tokenizer], store: Store
+) -> None:
+    budget = int(store.lengths.max()) + 1
+    plan = plan_epoch(store.lengths, max_tokens=budget, seed=1, epoch=0)
+    (portion,) = portions_of(store, tokenizers["bpe"], plan[:9], max_tokens=budget, alpha=0.9)
+    assert all(load_batch(portion.pairs, rows).source.numel() <= budget for rows in portion.batches)
+
+
+def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
+    config = tiny_config(Path(), "transformer")
+    assert segmentation_of(config, tokenizers["bpe"]) is as_stored

@@ -1,0 +1,458 @@
+"""The training step, checkpoints and the loop: exact by tokens, exact over interruptions."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mtkit.artifacts import open_artifact
+from mtkit.batching.build import build_batches
+from mtkit.config.configfile import load_config
+from mtkit.config.settings import Config
+from mtkit.config.training import Muon
+from mtkit.errors import Interrupted, UserError
+from mtkit.models.build import build_model
+from mtkit.models.weights import copied_weights
+from mtkit.terms import Batch
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.data import segmentation
+from mtkit.training.data.updates import seed_of
+from mtkit.training.optimizer.muon import MuonAndAdam
+from mtkit.training.optimizer.precision import DTYPES, autocast
+from mtkit.training.run.history import Validation, is_stalled, rank
+from mtkit.training.run.journal import Journal
+from mtkit.training.state import TrainState, new_state
+from mtkit.training.step import train_step
+from mtkit.training.train import train
+from tasks import tiny_config
+
+both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+aten = torch.ops.aten
+
+
+def state_of(config: Config, precision: str = "float32") -> TrainState:
+    torch.manual_seed(1)
+    return new_state(build_model(config.model, 20, 20).double(), config, precision)
+
+
+def pairs(count: int) -> list[tuple[list[int], list[int]]]:
+    generator = torch.Generator().manual_seed(4)
+
+    def some(length: int) -> list[int]:
+        return torch.randint(4, 20, (length,), generator=generator).tolist()
+
+    return [(some(2 + index % 3), some(1 + index % 4)) for index in range(count)]
+
+
+def batch_of(some: list[tuple[list[int], list[int]]]) -> Batch:
+    def pad(rows: list[list[int]]) -> torch.Tensor:
+        width = max(map(len, rows))
+        return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+
+    outputs = pad([[*target, EOS] for _, target in some])
+    return Batch(
+        pad([[*source, EOS] for source, _ in some]),
+        pad([[BOS, *target] for _, target in some]),
+        outputs,
+        int((outputs != PAD).sum()),
+    )
+
+
+@both
+def test_accumulated_micro_batches_give_the_update_of_the_whole_batch(
+    kind: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh(kind, model={"dropout": 0.0})
+    eight = pairs(8)
+    whole, halves = state_of(config), state_of(config)
+    one = train_step(whole, [batch_of(eight)], config, 0.1)
+    two = train_step(halves, [batch_of(eight[:3]), batch_of(eight[3:])], config, 0.1)
+    assert one.tokens == two.tokens
+    assert one.nll == pytest.approx(two.nll)
+    for a, b in zip(whole.model.parameters(), halves.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config]) -> None:
+    config = fresh(
+        "transformer",
+        model={"dropout": 0.0},
+        training={"optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.0},
+    )
+    state, batch = state_of(config), batch_of(pairs(5))
+    before = copied_weights(state.model)
+    hidden = state.model(batch.source, batch.source_mask, batch.target_input)
+    log_probs = state.model.project(hidden).log_softmax(-1)
+    gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
+    mean = -gold[batch.target_output != PAD].mean()
+    gradients = torch.autograd.grad(mean, list(state.model.parameters()))
+    train_step(state, [batch], config, 0.5)
+    for (name, after), gradient in zip(state.model.named_parameters(), gradients, strict=True):
+        torch.testing.assert_close(after, before[name] - 0.5 * gradient)
+
+
+def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
+    state = state_of(config)
+    before = copied_weights(state.model)
+    report = train_step(state, [batch_of(pairs(5))], config, 1.0)
+    moved = [p - before[n] for n, p in state.model.named_parameters()]
+    assert report.gradient_norm > 1e-3
+    assert math.sqrt(sum(m.pow(2).sum().item() for m in moved)) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", model={"dropout": 0.5})
+    first, second = state_of(config), state_of(config)
+    torch.manual_seed(123)
+    train_step(first, [batch_of(pairs(5))], config, 0.1)
+    torch.manual_seed(456)
+    train_step(second, [batch_of(pairs(5))], config, 0.1)
+    for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    seeds = {seed_of(s, t, m) for s in range(3) for t in range(3) for m in range(3)}
+    assert len(seeds) == 27
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_every_optimizer_and_precision_learns(
+    optimizer: str, precision: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
+    state = state_of(config, precision)
+    state.model.float()
+    batch, rate = batch_of(pairs(8)), 0.5 if optimizer == "sgd" else 0.01
+    losses = [train_step(state, [batch], config, rate).nll for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+class ProductFormats(TorchDispatchMode):
+    """Number formats of all matrix products that are made while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm):
+            self.seen.add(result.dtype)
+        return result
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_an_update_multiplies_in_the_precision_of_its_run_alone(
+    optimizer: str, precision: str, fresh: Callable[..., Config]
+) -> None:
+    config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
+    state = state_of(config, precision)
+    state.model.float()
+    with ProductFormats() as products:
+        train_step(state, [batch_of(pairs(8))], config, 0.01)
+    assert products.seen == {DTYPES[precision]}
+
+
+@both
+def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
+    kind: str, fresh: Callable[..., Config]
+) -> None:
+    rate, moved = 0.01, {}
+    model = {"positions": "learned"} if kind == "transformer" else {}
+    for optimizer in ("muon", "adamw"):
+        state = state_of(fresh(kind, model=model, training={"optimizer": {"kind": optimizer}}))
+        before = copied_weights(state.model)
+        train_step(state, [batch_of(pairs(8))], fresh(kind), rate)
+        moved[optimizer] = {n: p.detach() - before[n] for n, p in state.model.named_parameters()}
+    for name, ours in moved["muon"].items():
+        if ours.dim() == 1 or name in ("target_embedding.weight", "positions.table"):
+            assert torch.equal(ours, moved["adamw"][name])
+        else:  # five iterations bring all but the smallest singular values near 1, not to it
+            lengths = torch.linalg.svdvals(ours) / (rate * 0.2 * max(ours.shape) ** 0.5)
+            assert lengths[0] < 1.5
+            assert lengths[5] > 0.6
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
+    torch.manual_seed(3)  # rounding to bfloat16 alone comes near the bound with others
+    shapes = [(8, 8), (16, 8), (8, 16), (8, 8)]
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in ours]
+    settings = Muon(momentum=0.9, weight_decay=0.1)
+    optimizer = MuonAndAdam(ours, [torch.nn.Parameter(torch.zeros(2))], settings)
+    optimizer.param_groups[0]["lr"] = 0.05
+    reference = torch.optim.Muon(
+        theirs, lr=0.05, weight_decay=0.1, momentum=0.9, adjust_lr_fn="match_rms_adamw"
+    )
+    for _ in range(4):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        with autocast(precision, torch.device("cpu")):
+            optimizer.step()
+        reference.step()  # always in bfloat16
+        for a, b in zip(ours, theirs, strict=True):
+            assert torch.allclose(a, b, atol=0.002)
+
+
+def comparable(run: Path) -> dict[str, Any]:
+    """All that a run leaves, its times apart."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    times = {"seconds", "tokens_per_second"}
+    return {
+        "metrics": [{k: v for k, v in r.items() if k not in times} for r in records],
+        "checkpoints": {
+            path.parent.name: json.loads(path.read_text())["identity"]
+            for path in sorted(run.glob("checkpoints/*/manifest.json"))
+        },
+        "names": json.loads((run / "checkpoints" / "checkpoints.json").read_text()),
+        "model": open_artifact(run / "model", "model", verify=True).identity,
+    }
+
+
+RICH = {
+    "accumulate": 2,
+    "ema": 0.9,
+    "subword_sampling": {"alpha": 0.3},
+    "source_dropout": 0.1,
+    "r_drop": 2.0,
+    "optimizer": {"kind": "muon"},
+    "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
+    "validate_every": 3,
+    "patience": 3,
+    "best_by": "loss",
+}
+
+
+@both
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_equals_uninterrupted_bit_for_bit(
+    kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation, "PORTION", 3)
+    train(fresh(kind, "whole", training=RICH))
+    config = fresh(kind, "broken", training=RICH)
+    add, at = Journal.add, [5, 7]
+
+    def add_and_interrupt(self: Journal, report: Any) -> None:
+        add(self, report)
+        if at and self.state.step == at[0]:
+            signal.raise_signal(at.pop(0) and number)
+
+    monkeypatch.setattr(Journal, "add", add_and_interrupt)
+    for _ in range(2):
+        with pytest.raises(Interrupted, match="run the same command again") as caught:
+            train(config)
+        assert caught.value.exit_code == 128 + number
+    train(config)
+    whole, broken = (comparable(Path(f"{run}")) for run in ("whole", "broken"))
+    # Where it was interrupted there is one more checkpoint, unless newer ones have replaced it.
+    assert whole["metrics"] == broken["metrics"]
+    assert whole["names"] == broken["names"]
+    assert whole["model"] == broken["model"]
+    shared = whole["checkpoints"].keys() & broken["checkpoints"].keys()
+    assert f"step-{whole['names']['last']:08d}" in shared
+    assert all(whole["checkpoints"][name] == broken["checkpoints"][name] for name in shared)
+
+
+def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(fresh("transformer"))
+    before = open_artifact(Path("run/model"), "model")
+    train(fresh("transformer"))
+    assert "up to date" in capsys.readouterr().err
+    train(fresh("transformer", training={"steps": 16}))
+    assert "resuming after step 12" in capsys.readouterr().err
+    longer = open_artifact(Path("run/model"), "model")
+    assert longer.report["steps"] == 16
+    assert longer.identity != before.identity
+
+
+def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Journal.add
+
+    def add_and_interrupt(self: Journal, report: Any) -> None:
+        add(self, report)
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Journal, "add", add_and_interrupt)
+        train(fresh("transformer"))
+    assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
+
+
+def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]) -> None:
+    model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
+    assert model.report["epochs"] == 2
+
+
+def test_a_checkpoint_of_other_settings_is_refused_by_name(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer")
+    train(config)
+    with pytest.raises(UserError, match=r"training\.label_smoothing: 0\.1, now 0\.2"):
+        train(fresh("transformer", training={"label_smoothing": 0.2}))
+    with pytest.raises(UserError, match=r"model\.d_model: 32, now 16"):
+        train(fresh("transformer", model={"d_model": 16}))
+    assert load_config(Path(config.run) / "config.yaml") == config  # not those that were refused
+
+
+def test_weights_files_hold_no_time_path_or_run_name(fresh: Callable[..., Config]) -> None:
+    for run in ("one", "two"):
+        train(fresh("transformer", run))
+    one, two = (open_artifact(Path(run) / "model", "model") for run in ("one", "two"))
+    assert one.manifest["files"] == two.manifest["files"]
+    assert one.identity == two.identity
+
+
+def test_only_the_newest_and_the_best_checkpoints_are_kept(fresh: Callable[..., Config]) -> None:
+    every = {"validate_every": 1, "save_every": 1, "keep": 2, "average": 3, "best_by": "loss"}
+    train(fresh("transformer", training=every))
+    kept = {int(p.name[5:]) for p in Path("run/checkpoints").glob("step-*")}
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    losses = sorted((r["loss"], r["step"]) for r in records if r["kind"] == "valid")
+    assert kept == {11, 12} | {step for _, step in losses[:3]}
+
+
+def test_early_stopping_waits_for_patience_validations() -> None:
+    history = [Validation(step, loss, 1.0) for step, loss in enumerate([3.0, 2.0, 2.5, 2.0, 1.0])]
+    assert [is_stalled(history[:n], "loss", 2) for n in range(6)] == [
+        False, False, False, False, True, False,
+    ]  # fmt: skip
+    assert not is_stalled(history[:4], "loss", None)
+
+
+def test_bleu_ranks_upwards_and_loss_downwards() -> None:
+    history = [Validation(1, 2.0, 7.4, bleu=10.0), Validation(2, 3.0, 20.1, bleu=30.0)]
+    assert [v.step for v in rank(history, "loss")] == [1, 2]
+    assert [v.step for v in rank(history, "bleu")] == [2, 1]
+
+
+def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
+    fresh: Callable[..., Config],
+) -> None:
+    model = train(fresh("transformer", training={"best_by": "loss", "validate_every": 2}))
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    best = min(r["loss"] for r in records if r["kind"] == "valid")
+    assert model.report["validation"]["loss"] <= best
+
+
+@pytest.mark.parametrize(
+    ("peak", "kept"),
+    [(0.5, "average.safetensors"), (0.003, "model.safetensors")],
+    ids=["weights that jump about", "weights that improve steadily"],
+)
+def test_the_moving_average_is_validated_and_kept_where_it_is_better_than_the_weights(
+    fresh: Callable[..., Config], peak: float, kept: str
+) -> None:
+    settings = {"ema": 0.9, "average": 1, "best_by": "loss", "validate_every": 12}
+    schedule = {"schedule": {"kind": "inverse_sqrt", "peak": peak}}
+    model = train(fresh("transformer", training=settings | schedule))
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    (averaged,) = (record["loss"] for record in records if record["kind"] == "valid")
+    found = safetensors.torch.load_file("run/model/model.safetensors")
+    for name in ("average.safetensors", "model.safetensors"):
+        weights = safetensors.torch.load_file(Path("run/checkpoints/step-00000012") / name)
+        assert all(torch.equal(found[key], weights[key]) for key in found) == (name == kept)
+    loss = model.report["validation"]["loss"]
+    assert loss == averaged if kept == "average.safetensors" else loss < averaged
+
+
+def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", "base"))
+    frozen = {"init_from": "base", "schedule": {"kind": "inverse_sqrt", "peak": 1e-12}, "steps": 1}
+    train(fresh("transformer", "tuned", training=frozen))
+    base, tuned = (
+        safetensors.torch.load_file(f"{run}/model/model.safetensors") for run in ("base", "tuned")
+    )
+    for name in base:
+        torch.testing.assert_close(base[name], tuned[name])
+
+
+def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", "base"))
+    tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
+    tuned = tuned.model_copy(update={"run": "tuned"})
+    taken = train_tokenizer(tuned)
+    assert Tokenizer.load(taken.path).is_same_as(Tokenizer.load(Path("base/model")))
+    assert train_tokenizer(tuned).identity == taken.identity
+    build_batches(tuned)
+    first = train(tuned)
+    assert first.report["steps"] == 12
+    Path("base").rename("moved")
+    moved = tuned.training.model_copy(update={"init_from": "moved"})
+    assert train(tuned.model_copy(update={"training": moved})).identity == first.identity
+    assert "base" not in json.dumps(dict(first.manifest))
+
+
+def test_fine_tuning_with_another_tokenizer_is_refused(
+    fresh: Callable[..., Config], prepared: Path
+) -> None:
+    train(fresh("transformer", "base"))
+    other = tiny_config(prepared, "transformer", tokenizer={"vocab_size": 50})
+    other = other.model_copy(update={"run": "other"})
+    train_tokenizer(other)
+    build_batches(other)
+    changed = other.training.model_copy(update={"init_from": "base"})
+    with pytest.raises(UserError, match="another tokenizer"):
+        train(other.model_copy(update={"training": changed}))
+
+
+def test_a_missing_stage_is_named_with_its_command(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = fresh("transformer")
+    shutil.rmtree(tmp_path / "run" / "batches")
+    with pytest.raises(UserError, match="mtkit batch"):
+        train(config)
+    shutil.rmtree(tmp_path / "run" / "tokenizer")
+    with pytest.raises(UserError, match="mtkit train-spm"):
+        train(config)
+
+
+def test_batches_of_another_tokenizer_are_refused(
+    fresh: Callable[..., Config], prepared: Path
+) -> None:
+    config = fresh("transformer", tokenizer={"vocab_size": 50})
+    train_tokenizer(config)
+    with pytest.raises(UserError, match="encoded with another tokenizer"):
+        train(config)
+
+
+def test_the_last_run_is_linked_for_translate(fresh: Callable[..., Config]) -> None:
+    for run in ("one", "two"):
+        train(fresh("transformer", run))
+        assert os.path.samefile("runs/latest", run)
+
+
+def test_tensorboard_gets_what_metrics_jsonl_gets(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", training={"tensorboard": True}))
+    events = list(Path("run/tensorboard").glob("events.*"))
+    assert len(events) == 1
+    assert b"valid/bleu" in events[0].read_bytes()
+
+
+def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(UserError, match="cuda"):
+        train(fresh("transformer", training={"device": "cuda"}))
