@@ -1,0 +1,66 @@
+"""Artifacts that earlier code wrote are read as they were then.
+
+`c514bd3/` holds, as the code of that commit wrote them: the tokenizer and the batches that all its
+runs share, a finished run of each architecture with its translations of `source.txt` (PyTorch,
+float32, beam 3), and the checkpoint of a run that was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli.main import main
+
+EARLIER = Path(__file__).with_name("c514bd3")
+FINISHED = ("transformer", "seq2seq")
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the caller's own with the corpus, the configs and the runs; one stands in it."""
+    folder = tmp_path / "earlier"
+    shutil.copytree(EARLIER, folder)
+    for run in (*FINISHED, "unfinished"):
+        for artifact in ("tokenizer", "batches"):
+            shutil.copytree(folder / artifact, folder / run / artifact)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def call(*arguments: str) -> int:
+    """Exit code of a command run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def written(run: Path) -> dict[Path, int]:
+    """When each file of the run's artifacts was written, in nanoseconds."""
+    folders = (run / "tokenizer", run / "batches", run / "model")
+    return {file: file.stat().st_mtime_ns for folder in folders for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("run", FINISHED)
+def test_an_earlier_model_translates_as_it_did(earlier: Path, run: str) -> None:
+    options = ("--engine", "torch", "--device", "cpu", "--jsonl", "-q", "-o", "now.jsonl")
+    assert call("translate", "source.txt", "-m", run, *options) == 0
+    now, then = (
+        [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        for path in (earlier / "now.jsonl", earlier / run / "translations.jsonl")
+    )
+    assert [line["tokens"] for line in now] == [line["tokens"] for line in then]
+    assert [line["text"] for line in now] == [line["text"] for line in then]
+    scores = [line["score"] for line in then]
+    assert [line["score"] for line in now] == pytest.approx(scores, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("run", FINISHED)
+def test_nothing_of_an_earlier_run_is_made_anew(earlier: Path, run: str) -> None:
+    before = written(earlier / run)
+    assert call("run", "-c", f"{run}.yaml", "-q") == 0
+    assert written(earlier / run) == before
