@@ -14,10 +14,10 @@ test: $(INSTALLED)
 
 # Campaigns: what the tests sample, at full length. Some minutes each.
 crash-test: $(INSTALLED)
-	$(BIN)/python -m pytest -m campaign -rP tests/test_crashes.py
+	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_crashes.py
 
 hostile-test: $(INSTALLED)
-	$(BIN)/python -m pytest -m campaign -rP tests/test_hostile_artifacts.py tests/test_nasty_data.py
+	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_nasty_data.py
 
 check: $(INSTALLED)
 	$(BIN)/ruff check
@@ -29,7 +29,7 @@ fix: $(INSTALLED)
 	$(BIN)/ruff format
 
 schema: $(INSTALLED)
-	$(BIN)/python -c 'from mtkit.configfile import schema; print(schema())' > configs/schema.json
+	$(BIN)/python -c 'from mtkit.config.configfile import schema; print(schema())' > configs/schema.json
 
 # make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, from the hub.
 multi30k: $(INSTALLED)

@@ -166,7 +166,7 @@ def test_the_module_is_the_command() -> None:
 MODULES = """
 import atexit, sys
 atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
-from mtkit.cli import main
+from mtkit.cli.main import main
 main(sys.argv[1:])
 """
 

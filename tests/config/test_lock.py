@@ -23,7 +23,7 @@ from tasks import tiny_config, write_reversal_task
 HOLDER = """
 import sys
 from pathlib import Path
-from mtkit.lock import locked
+from mtkit.config.runs import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

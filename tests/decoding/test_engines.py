@@ -318,7 +318,7 @@ def test_int8_is_chosen_where_it_was_measured_to_be_as_good(
 def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain: Path) -> None:
     Translator.load(plain, "cpu")
     code = (
-        "import sys; from mtkit.cli import main\n"
+        "import sys; from mtkit.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )

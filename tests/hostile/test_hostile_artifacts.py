@@ -322,7 +322,7 @@ import os, random, struct, sys
 from pathlib import Path
 from sentencepiece import sentencepiece_model_pb2 as protobuf
 from mtkit.errors import UserError
-from mtkit.tokenizer import Tokenizer
+from mtkit.tokenizer.codec import Tokenizer
 
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 sound, rng = Path(sys.argv[1]).read_bytes(), random.Random(int(sys.argv[3]))

@@ -141,7 +141,7 @@ LIMITED = """
 import resource, sys
 limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from mtkit.cli import main
+from mtkit.cli.main import main
 main(sys.argv[2:])
 """
 

@@ -343,7 +343,7 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
 def test_help_does_not_wait_for_torch(command: str) -> None:
     code = (
         "import atexit, sys\n"
-        "from mtkit.cli import main\n"
+        "from mtkit.cli.main import main\n"
         "atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))\n"
         "main(sys.argv[1:])\n"
     )

@@ -34,7 +34,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 FATAL = """
 import os, signal, sys
-from mtkit.cli import main
+from mtkit.cli.main import main
 from mtkit.training import step
 
 train_step = step.train_step

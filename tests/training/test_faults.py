@@ -184,9 +184,9 @@ def test_a_batch_that_does_not_fit_in_halves_ends_the_run_with_its_state_saved(
 REFUSED = """
 import resource, sys
 from pathlib import Path
-from mtkit.configfile import load_config
-from mtkit.training import train
-from mtkit.training.journal import Journal
+from mtkit.config.configfile import load_config
+from mtkit.training.train import train
+from mtkit.training.run.journal import Journal
 
 begin = Journal.__init__
 

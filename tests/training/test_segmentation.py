@@ -130,7 +130,7 @@ def test_a_draw_is_a_function_of_its_seed_whatever_other_threads_draw(
 DRAW = """
 import sys
 from pathlib import Path
-from mtkit.tokenizer import Tokenizer
+from mtkit.tokenizer.codec import Tokenizer
 tokenizer = Tokenizer.load(Path(sys.argv[1]))
 print(tokenizer.samplers(0.3)[0](tokenizer.encode_source(sys.argv[2:]), 7))
 """
