@@ -14,7 +14,7 @@ from mtkit.config.runs import at_work
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import data, progress, say
+from mtkit.report import data, progress, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
@@ -82,11 +82,8 @@ def _scores(hypotheses: list[str], references: list[str], language: str | None) 
 
 
 def _table(test: Artifact) -> str:
-    width = max(map(len, test.report))
-    return "".join(
-        f"{name:<{width}}  {found['score']:6.2f}  {found['signature']}\n"
-        for name, found in test.report.items()
-    )
+    rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in test.report.items()]
+    return "".join(f"{line}\n" for line in table(rows, left=3))
 
 
 def _show_samples(folder: Path) -> None:

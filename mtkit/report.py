@@ -11,12 +11,13 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+from unicodedata import category
 
 if TYPE_CHECKING:
     import rich.progress
@@ -74,6 +75,16 @@ def styled(spans: Iterable[tuple[str, str]]) -> str:
     return captured.get()
 
 
+def printable(line: str) -> str:
+    """`line` with the escape (`\\x1b`) of every character that could end or steer what shows it.
+
+    Those are all that Python does not call printable, but for the spaces among them.
+    """
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() or category(c) == "Zs" else ascii(c)[1:-1] for c in line)
+
+
 def cell_width(text: str) -> int:
     """How many cells of a terminal the text takes: two for a wide character."""
     from rich.cells import cell_len
@@ -122,8 +133,7 @@ def drop_unwritable() -> None:
 
 
 def _line(text: str) -> None:
-    # What comes from data must not steer the terminal.
-    text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    text = "\n".join(map(printable, text.split("\n")))
     if _bar is None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -240,12 +250,13 @@ def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def table(rows: Iterable[list[str]]) -> Iterator[str]:
-    """A line for each row: the first column to the left, the others to the right."""
+def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
+    """A line for each row: the first `left` columns to the left, the others to the right."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *values in rows:
-        yield "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
+    for row in rows:
+        cells = [*map(str.ljust, row[:left], widths), *map(str.rjust, row[left:], widths[left:])]
+        yield "  ".join(cells).rstrip()
 
 
 class MetricsLog:

@@ -46,6 +46,24 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "first second third\n"
 
 
+def test_text_that_could_steer_a_terminal_is_shown_as_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert report.printable("한국어 e\N{COMBINING ACUTE ACCENT}\u00a0\u3000") == (
+        "한국어 e\N{COMBINING ACUTE ACCENT}\u00a0\u3000"
+    )
+    assert report.printable("\x1b[2J\r\n\u202e\u2028\x9b") == r"\x1b[2J\r\n\u202e\u2028\x9b"
+    report.warn("two\x07\nlines")
+    assert capsys.readouterr().err == "warning: two\\x07\nlines\n"
+
+
+def test_columns_line_up_to_the_left_and_to_the_right() -> None:
+    rows = [["a", "1", "x"], ["long", "23", ""]]
+    assert list(report.table(rows)) == ["a      1  x", "long  23"]
+    assert list(report.table(rows, left=2)) == ["a     1   x", "long  23"]
+    assert list(report.table([])) == []
+
+
 def test_progress_without_a_terminal_is_lines_seconds_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,9 @@ from mtkit.cli.bench import bench
 from mtkit.cli.options import (
     Alignments,
     AsConfig,
+    AttentionHeads,
     AttentionKind,
+    AttentionLayers,
     Average,
     Beam,
     ByLength,
@@ -246,6 +248,8 @@ def attend(
     target: Target = None,
     view: View = "terminal",
     kind: AttentionKind = None,
+    layers: AttentionLayers = None,
+    heads: AttentionHeads = None,
     average: Average = False,
     subwords: Subwords = False,
     explain: Explain = False,
@@ -263,13 +267,15 @@ def attend(
     """
     if explain:
         views = {"view": None if view == "terminal" else view, "kind": kind, "average": average}
-        _refuse("not with --explain", {"target": target, "subwords": subwords, **views})
+        maps = {"layer": layers, "head": heads, "subwords": subwords}
+        _refuse("not with --explain", {"target": target, **views, **maps})
         from mtkit.study.attend.explain import explain as measure_faithfulness
 
         measure_faithfulness(model, text, reference, output, as_json=json, device=device)
         return
     _refuse("only with --explain", {"reference": reference, "json": json})
     from mtkit.study.attend.show import attend
+    from mtkit.study.attend.weights import Aspect
 
     attend(
         model,
@@ -277,8 +283,7 @@ def attend(
         output,
         target=target,
         view=view,
-        kind=kind,
-        average=average,
+        aspect=Aspect(kind, layers or (), heads or (), average),
         subwords=subwords,
         device=device,
     )

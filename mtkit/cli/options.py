@@ -197,6 +197,16 @@ AttentionKind = Annotated[
     Literal["cross", "encoder", "decoder"] | None,
     typer.Option("--kind", help="Encoder-decoder or self-attention; default: cross."),
 ]
+AttentionLayers = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--layer", metavar="N", help="This layer alone, from 1; repeatable; default: all."
+    ),
+]
+AttentionHeads = Annotated[
+    list[int] | None,
+    typer.Option("--head", metavar="N", help="This head alone, from 1; repeatable; default: all."),
+]
 Average = Annotated[
     bool, typer.Option("--average", help="With png, svg: one map, the mean of layers and heads.")
 ]

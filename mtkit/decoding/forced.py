@@ -1,10 +1,11 @@
-"""The attention of given translations, as alignments are read from it.
+"""Given translations: what the model reads, predicts and attends to where it is made to write them.
 
-It is that of the decoder's last layer, the mean of its heads, at the step that predicts a symbol:
-what errs least on the validation set of the demo, whose alignments are known. Of Transformers of 2
-and 4 layers it errs in 20 and 21 %, the mean of all layers in 20 and 26, the layer before the last
-in 34 and 36. The step that reads the symbol, which Chen et al. 2020 found better in deeper models,
-errs in over 60 % of every model (`tests/benchmarks/alignment_error.py`).
+Alignments are read from the attention of the decoder's last layer, the mean of its heads, at the
+step that predicts a symbol: what errs least on the validation set of the demo, whose alignments are
+known. Of Transformers of 2 and 4 layers it errs in 20 and 21 %, the mean of all layers in 20 and
+26, the layer before the last in 34 and 36. The step that reads the symbol, which Chen et al. 2020
+found better in deeper models, errs in over 60 % of every model
+(`tests/benchmarks/alignment_error.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,27 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models.base import TranslationModel
+from mtkit.models.base import Decoded, Memory, TranslationModel
 from mtkit.terms import SourceIds, TargetIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
+
+
+def force(
+    model: TranslationModel, source: SourceIds, target: TargetIds, *, encoder: bool = False
+) -> tuple[Memory, Decoded]:
+    """The model as it reads `source` and predicts `target`, with the decoder's attention weights.
+
+    `source` ends in EOS, `target` is without BOS; both are padded, and `target` has N = B·K rows
+    for the B of `source`. With `encoder`, the memory holds the encoder's own attention, too.
+    """
+    memory = model.encode(source, source != PAD, attention=encoder)
+    state = model.start(memory, len(target) // len(source))
+    return memory, model.decode(memory, state, shifted(target), attention=True)
+
+
+def shifted(target: TargetIds) -> TargetIds:
+    """What the decoder reads as it predicts `target`: each symbol one step later, BOS first."""
+    return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
 @torch.no_grad()
@@ -26,16 +45,13 @@ def attention_to_source(
 ) -> Float[Tensor, "N T S"]:
     """How much of its attention each target symbol gives to each source symbol as it is predicted.
 
-    `source` ends in EOS, `target` is without BOS; both are padded. Each row sums to 1, EOS
-    included. Raises UserError for a model without attention.
+    The arguments are those of `force`. Each row sums to 1, EOS included. Raises UserError for a
+    model without attention.
     """
-    memory = model.encode(source, source != PAD)
-    state = model.start(memory, len(target) // len(source))
-    read = F.pad(target[:, :-1], (1, 0), value=BOS)
-    weights = model.decode(memory, state, read, attention=True).attention
-    if weights is None:
+    _, decoded = force(model, source, target)
+    if decoded.attention is None:
         raise UserError("the model has no attention (model.attention: none): nothing to align by")
-    return weights[:, -1].mean(dim=1).float()  # (N, T, S)
+    return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 
 def check_attention(model: TranslationModel) -> None:

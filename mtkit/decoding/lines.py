@@ -80,6 +80,13 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
         yield texts
 
 
+def read_lines(path: Path | None) -> Iterator[str]:
+    """Every line of the file, or of standard input; UserError where it cannot be read."""
+    with open_input(path) as stream:
+        for window in decode_lines(read_windows(stream)):
+            yield from window
+
+
 def without_first(count: int, windows: Iterable[list[str]]) -> Iterator[list[str]]:
     """The same windows after the first `count` lines of all."""
     for window in windows:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.configfile import load_config
-from mtkit.decoding.lines import decode_lines, open_input, read_windows
+from mtkit.decoding.lines import read_lines
 from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
 
@@ -28,9 +28,7 @@ class Text:
 
 def read_text(path: Path) -> Text:
     """A file; UserError where it cannot be read."""
-    with open_input(path) as file:
-        lines = [line for window in decode_lines(read_windows(file)) for line in window]
-    return Text(str(path), lines)
+    return Text(str(path), list(read_lines(path)))
 
 
 def text_of_test(opened: OpenedModel) -> Text | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mtkit.report import table
+from mtkit.report import printable, table
 from mtkit.scoring.comet import COMET
 from mtkit.scoring.lengths import COUNTED, BucketScores
 from mtkit.scoring.metrics import METRICS, Score
@@ -98,14 +98,9 @@ def _worst(system: Scored) -> Iterator[str]:
     for sentence in system.worst:
         yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
         if sentence.source is not None:
-            yield f"  source      {_one_line(sentence.source)}"
-        yield f"  reference   {_one_line(sentence.reference)}"
-        yield f"  hypothesis  {_one_line(sentence.hypothesis)}"
-
-
-def _one_line(text: str) -> str:
-    """Without what would steer a terminal, or break the line."""
-    return "".join(character if character.isprintable() else " " for character in text)
+            yield f"  source      {printable(sentence.source)}"
+        yield f"  reference   {printable(sentence.reference)}"
+        yield f"  hypothesis  {printable(sentence.hypothesis)}"
 
 
 def _record(system: Scored) -> dict[str, Any]:

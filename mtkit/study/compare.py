@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mtkit.artifacts import kind_at, open_artifact
+from mtkit.config.complaints import flattened
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -84,22 +85,17 @@ def _open(path: Path) -> Run:
 
 def _settings(runs: Sequence[Run]) -> Iterator[str]:
     """A row for each setting that is not the same everywhere, but for the run's own folder."""
-    settings = [dict(_flat(run.config.model_dump(exclude={"run"}))) for run in runs]
+    settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
     keys = dict.fromkeys(key for of_run in settings for key in of_run)
-    rows = [[key, *(of_run.get(key, UNSET) for of_run in settings)] for key in keys]
+    rows = [[key, *(_shown(of_run.get(key, UNSET)) for of_run in settings)] for key in keys]
     differing = [row for row in rows if len(set(row[1:])) > 1]
     yield from table([["settings", *(run.name for run in runs)], *differing])
     if not differing:
         yield "all the same"
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested data as dotted names and texts."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flat(inner, f"{name}.{key}".removeprefix("."))
-    else:
-        yield name, "null" if value is None else str(value)
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value)
 
 
 def _learning(runs: Sequence[Run]) -> Iterator[str]:

@@ -339,7 +339,7 @@ def test_the_worst_sentences_cannot_steer_a_terminal(
     reference = write(tmp_path / "ref", ["a"])
     source = write(tmp_path / "src", ["\x1b[31m\u2028x"])
     score(reference, [reference], source=source, worst=1)
-    assert capsys.readouterr().out.splitlines()[-3] == "  source       [31m x"
+    assert capsys.readouterr().out.splitlines()[-3] == r"  source      \x1b[31m\u2028x"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from mtkit.study.attend.page import TEMPLATE, page
 from mtkit.study.attend.reader import Reader, Reading
 from mtkit.study.attend.show import attend
 from mtkit.study.attend.terminal import draw
-from mtkit.study.attend.weights import HeatMap, all_weights
+from mtkit.study.attend.weights import Aspect, HeatMap, all_weights
 from mtkit.study.attend.words import as_subwords, as_words, is_unknown
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import PAD
@@ -150,7 +151,7 @@ def test_weights_that_nobody_asked_for_are_not_computed(monkeypatch: pytest.Monk
         ("▁私 は ▁Linux が ▁好き", "私|は|Linux|が|好き"),
         ("▁na <0xC3> <0xAF> ve ▁<unk> !", "naïve|<unk>!"),
         ("▁ <0xFF>", "\N{REPLACEMENT CHARACTER}"),
-        ("▁a\x1b[2J\u202e", "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"),
+        ("▁a\x1b[2J\u202e", r"a\x1b[2J\u202e"),
         ("", ""),
     ],
 )
@@ -177,7 +178,7 @@ def test_text_is_unknown_if_none_of_its_letters_is_a_subword() -> None:
 def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
     torch.manual_seed(0)
     weights = (3 * torch.randn(layers, heads, len(queries), len(keys))).softmax(dim=-1)
-    return HeatMap(queries, keys, weights)
+    return HeatMap("cross", queries, keys, weights, range(1, layers + 1), range(1, heads + 1))
 
 
 def text_of(translation: str, shown: HeatMap, width: int) -> str:
@@ -206,7 +207,7 @@ def test_the_terminals_map_lines_up_in_every_script(
     queries: list[str], keys: list[str], width: int
 ) -> None:
     shown = heat_map(queries, keys)
-    lines = text_of("…", shown, width).split("\n")[2:-4]
+    lines = text_of("…", shown, width).split("\n")[2:-5]
     assert max(map(cell_len, lines)) <= width
     cells: dict[str, list[int]] = {query: [] for query in queries}
     for block in "\n".join(lines).split("\n\n"):
@@ -229,19 +230,36 @@ def test_a_long_sentence_stays_within_the_terminal_and_loses_no_word() -> None:
     assert sum(len(row.split()) - 1 for row in rows) == 60
 
 
-def test_the_terminal_shows_the_mean_and_says_so() -> None:
+def test_layers_and_heads_are_chosen_by_their_numbers() -> None:
+    shown = heat_map(["a", "b"], ["c", "d"], layers=3, heads=4)
+    chosen = shown.only([3, 1], [2])
+    assert chosen.titles == ["layer 3, head 2", "layer 1, head 2"]
+    torch.testing.assert_close(chosen.weights, shown.weights[[2, 0], 1:2])
+    assert chosen.only([], [2]).titles == chosen.titles
+    torch.testing.assert_close(shown.only([], []).weights, shown.weights)
+    mean = shown.only([1, 3], []).averaged()
+    assert mean.titles == ["mean of layers 1, 3 and heads 1-4"]
+    torch.testing.assert_close(mean.weights[0, 0], shown.weights[::2].mean(dim=(0, 1)))
+    for layers, heads, complaint in (
+        ([4], [1], "--layer 4: this attention has layers 1-3"),
+        ([1], [0], "--head 0: this attention has heads 1-4"),
+    ):
+        with pytest.raises(UserError, match=f"^{complaint}$"):
+            shown.only(layers, heads)
+
+
+def test_the_terminal_says_who_looks_at_whom_and_what_is_shown() -> None:
     shown = heat_map(["a", "b"], ["c", "d"], layers=2, heads=4)
-    assert "the mean of 2 × 4 heads" in text_of("x", shown, 80)
-    torch.testing.assert_close(shown.averaged().weights[0, 0], shown.weights.mean(dim=(0, 1)))
+    text = text_of("x", shown, 80)
+    assert "rows, the words that are written, look at columns, the words of the source\n" in text
+    assert "per cent, mean of layers 1-2 and heads 1-4\n" in text
+    assert "per cent, layer 2, head 3\n" in text_of("x", shown.only([2], [3]), 80)
 
 
 def test_more_attention_is_more_light() -> None:
-    row = torch.linspace(0, 1, 9)
-    styles = [
-        style
-        for _, style in draw("", HeatMap(["q"], list("abcdefghi"), row.view(1, 1, 1, 9)), 80)
-        if "rgb" in style
-    ]
+    row = torch.linspace(0, 1, 9).view(1, 1, 1, 9)
+    shown = replace(heat_map(["q"], list("abcdefghi")), weights=row)
+    styles = [style for _, style in draw("", shown, 80) if "rgb" in style]
     light = [sum(map(int, re.findall(r"\d+", style.partition("rgb")[2]))) for style in styles]
     assert light == sorted(set(light))
 
@@ -351,7 +369,38 @@ def test_each_line_gives_its_translation_and_a_map(
     for line, translation in zip(lines, translated(run, lines), strict=True):
         assert f"{translation}\n\n" in shown
         assert " ".join([*line.split(), "</s>"]) in shown
-    assert shown.count("rows look at columns") == 3
+    assert shown.count("rows, the words that are written, look at columns") == 3
+
+
+def test_a_blank_line_gives_an_empty_line_and_the_next_one_its_map(
+    run: str, stdin: Callable[[str], None], capsys: Capture
+) -> None:
+    attend(run, "ant bee")
+    first = capsys.readouterr().out
+    stdin("\nant bee\n \t\nant bee")
+    attend(run)
+    assert capsys.readouterr().out == f"\n{first}\n{first}"
+
+
+def test_a_picture_is_of_the_one_line_that_is_not_blank(
+    run: str, stdin: Callable[[str], None], capsys: Capture
+) -> None:
+    stdin("\nant bee\n\n")
+    attend(run, view="html")
+    assert capsys.readouterr().out == translated(run, ["ant bee"])[0] + "\n"
+    assert '"ant"' in Path("attention.html").read_text(encoding="utf-8")
+
+
+def test_a_picture_is_of_the_layers_and_heads_asked_for_and_names_both_sides(run: str) -> None:
+    attend(run, "ant bee", view="svg", aspect=Aspect("decoder", heads=[2]))
+    picture = Path("attention.svg").read_text(encoding="utf-8")
+    assert picture.count("<image") == 2  # the head's map, and the bar
+    for text in (
+        "layer 1, head 2",
+        "queries: words that are written",
+        "keys: words written before",
+    ):
+        assert f"<!-- {text} -->" in picture
 
 
 def test_subwords_stay_if_they_are_asked_for(run: str, capsys: Capture) -> None:
@@ -366,9 +415,9 @@ def test_subwords_stay_if_they_are_asked_for(run: str, capsys: Capture) -> None:
 def test_pictures_have_a_map_for_each_layer_and_head_or_one(
     view: Any, magic: bytes, kind: Any, run: str, capsys: Capture
 ) -> None:
-    attend(run, "ant bee", view=view, kind=kind)
+    attend(run, "ant bee", view=view, aspect=Aspect(kind))
     whole = Path(f"attention.{view}").read_bytes()
-    attend(run, "ant bee", Path(f"one.{view}"), view=view, kind=kind, average=True)
+    attend(run, "ant bee", Path(f"one.{view}"), view=view, aspect=Aspect(kind, average=True))
     one = Path(f"one.{view}").read_bytes()
     assert whole.startswith(magic)
     assert one.startswith(magic)
@@ -382,9 +431,11 @@ def test_pictures_have_a_map_for_each_layer_and_head_or_one(
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"average": True}, "--average: only with --view png or svg"),
-        ({"average": True, "view": "html"}, "--average: only with --view png or svg"),
-        ({"kind": "cross", "view": "html"}, "--kind: not with --view html"),
+        ({"aspect": Aspect(average=True)}, "--average: only with --view png or svg"),
+        ({"aspect": Aspect(average=True), "view": "html"}, "--average: only with --view png or"),
+        ({"aspect": Aspect("cross"), "view": "html"}, "--kind, --layer, --head: not with --view"),
+        ({"aspect": Aspect(layers=[3])}, "--layer 3: this attention has layer 1"),
+        ({"aspect": Aspect(heads=[3]), "view": "png"}, "--head 3: this attention has heads 1-2"),
         ({"output": Path("x.txt")}, "--output x.txt: only with --view png, svg or html"),
         ({"output": Path("x.svg"), "view": "png"}, "x.svg: not a name for --view png: name a .png"),
         ({"output": Path("x.pdf"), "view": "png"}, "x.pdf: a picture is a .png or an .svg"),
@@ -403,7 +454,7 @@ def test_options_that_do_not_go_together_are_refused(
     ("text", "options", "line"),
     [
         ("", {}, "stdin: no text"),
-        ("ant\n\nbee\n", {}, "input line 2: blank"),
+        ("\n \n", {"view": "html"}, "blank: give it a sentence"),
         ("ant\nbee\n", {"target": "ANT"}, "stdin: more than one line"),
         ("ant\nbee\n", {"view": "html"}, "stdin: more than one line"),
     ],

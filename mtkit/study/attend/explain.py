@@ -11,11 +11,11 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from mtkit.decoding.alignment.words import Words
+from mtkit.decoding.aligning import source_words, target_words
 from mtkit.decoding.engines.base import Key, Search
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import check_attention
-from mtkit.decoding.lines import decode_lines, open_input, read_windows
+from mtkit.decoding.lines import read_lines
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.errors import UserError
 from mtkit.report import data, progress, table, warn
@@ -23,7 +23,6 @@ from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Faith
 from mtkit.study.attend.importance import Pair
 from mtkit.study.attend.show import sentences_of
 from mtkit.study.plots.picture import check_picture, figure, save
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
 PAIR_NAMES = [" and ".join(pair) for pair in COMPARED]
@@ -52,7 +51,7 @@ def explain(
     engine = PyTorchEngine.load(opened, device)
     check_attention(engine.model)
     sources = [sentence for _, sentence in sentences_of(text)]
-    targets = None if references is None else _lines(references)
+    targets = None if references is None else list(read_lines(references))
     if targets is not None and len(targets) != len(sources):
         counted = f"{len(targets)} lines for {len(sources)} sentences"
         raise UserError(f"{references}: {counted}: they must be parallel")
@@ -68,11 +67,6 @@ def explain(
     data(_json(found) if as_json else "".join(f"{line}\n" for line in _table(found)))
     if output is not None:
         _draw(found, output)
-
-
-def _lines(path: Path) -> list[str]:
-    with open_input(path) as stream:
-        return [line for window in decode_lines(read_windows(stream)) for line in window]
 
 
 def _pairs(
@@ -93,20 +87,17 @@ def _pairs(
         written = tokenizer.encode_target([targets[line] for line in read])
     device = engine.model.output_weight.device
     pairs = [
-        Pair.of(ids, target, *_words(tokenizer, sources[line], target), device)
+        Pair.of(
+            ids,
+            target,
+            source_words(tokenizer, sources[line], [sources[line]]),
+            target_words(tokenizer, target, tokenizer.decode([target])[0]),
+            device,
+        )
         for (line, ids), target in zip(read.items(), written, strict=True)
         if ids and target and len(target) <= settings.max_length
     ]
     return [pair for pair in pairs if pair.size[0] >= FEWEST]
-
-
-def _words(tokenizer: Tokenizer, source: str, target: list[int]) -> tuple[list[int], list[int]]:
-    """The number of the word of each subword, on either side."""
-    heard, said = Words(source), Words(tokenizer.decode([target])[0])
-    return (
-        [heard.at(place) for place in tokenizer.source_offsets(source)],
-        [said.at(place) for place in tokenizer.target_offsets(target)],
-    )
 
 
 def _table(found: Faithfulness) -> Iterator[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.alignment.words import merge
@@ -29,7 +28,7 @@ class Reading:
     source: str
     translation: str
     maps: dict[Kind, HeatMap]
-    """Of every kind of attention that the model has."""
+    """Heat maps by the kind of attention, of every kind that the model has."""
 
 
 class Reader:
@@ -53,6 +52,10 @@ class Reader:
         opened = open_model(path)
         model = PyTorchEngine.load(opened, device).model
         return cls(model, opened.tokenizer, opened.config.decoding, segments)
+
+    def is_blank(self, text: str) -> bool:
+        """Whether there is nothing for the model to read."""
+        return self.tokenizer.encode_source([text]) == [[]]
 
     def read(self, text: str, target: str | None = None, *, name: str = "TEXT") -> Reading:
         """The model's own translation of `text`, or `target` as if it were.
@@ -79,13 +82,25 @@ class Reader:
         return best
 
     def _maps(self, source: list[int], written: list[int]) -> dict[Kind, HeatMap]:
-        weights = all_weights(self.model, self._row([*source, EOS]), self._row([BOS, *written]))
         begin, end = self.tokenizer.target_pieces([BOS, EOS])
-        heard = self.segments(self.tokenizer.source_pieces(source)).between([], [end])
+        read = self.segments(self.tokenizer.source_pieces(source)).between([], [end])
         words = self.segments(self.tokenizer.target_pieces(written))
-        said, writing = words.between([begin], []), words.between([], [end])
-        sides = {"cross": (writing, heard), "encoder": (heard, heard), "decoder": (writing, said)}
-        return {kind: _heat_map(weights[kind], *sides[kind]) for kind in weights}
+        before, now = words.between([begin], []), words.between([], [end])
+        sides: dict[Kind, tuple[Segments, Segments]] = {
+            "cross": (now, read),
+            "encoder": (read, read),
+            "decoder": (now, before),
+        }
+        found = all_weights(self.model, self._row([*source, EOS]), self._row([*written, EOS]))
+        maps = {}
+        for kind, of_subwords in found.items():
+            queries, keys = sides[kind]
+            weights = merge(of_subwords.numpy(), queries.of_subword, keys.of_subword)
+            layers, heads = (range(1, count + 1) for count in weights.shape[:2])
+            maps[kind] = HeatMap(
+                kind, queries.texts, keys.texts, torch.from_numpy(weights), layers, heads
+            )
+        return maps
 
     def _check(self, name: str, ids: list[int], pieces: list[str]) -> None:
         longest = self.settings.max_length
@@ -101,10 +116,3 @@ class Reader:
 
     def _row(self, ids: list[int]) -> torch.Tensor:
         return torch.tensor([ids], device=self.model.output_weight.device)
-
-
-def _heat_map(
-    weights: Float[torch.Tensor, "L H Q K"], queries: Segments, keys: Segments
-) -> HeatMap:
-    between = merge(weights.numpy(), queries.of_subword, keys.of_subword)
-    return HeatMap(queries.texts, keys.texts, torch.from_numpy(between))

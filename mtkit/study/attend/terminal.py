@@ -8,43 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mtkit.report import cell_width
-from mtkit.study.attend.weights import HeatMap
-from mtkit.study.attend.words import printable
+from mtkit.report import cell_width, printable
+from mtkit.study.attend.weights import SIDES, HeatMap
 
 Span = tuple[str, str]
 """Text, and the style that it is shown in where there are colours."""
 
-NARROWEST = 3
-"""Cells of a column: "100"."""
-LONGEST_LABEL, TALLEST_LABEL = 18, 12
-"""Cells of a row's word; characters of a column's that stands upright."""
+LEAST_CELLS = 3
+"""Width of a column, in cells of the terminal: "100"."""
+MOST_LABEL_CELLS, MOST_LABEL_LINES = 18, 12
+"""Width of a row's word, and height of a column's that stands upright."""
 RAMP = ((24, 24, 44), (70, 36, 112), (176, 52, 110), (242, 122, 66), (252, 226, 150))
 """Dark to bright, for weights from 0 to 1: the more light, the more attention."""
 FAINT = 0.005
-"""Weights below it are 0 per cent, shown as a dot."""
+"""Weight below which a cell holds a dot, because it would be 0 per cent."""
 
 
 def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
-    """The translation, and below it the mean of all layers and heads, `width` cells wide."""
-    layers, heads = heat_map.weights.shape[:2]
+    """The translation, and below it the mean of the map's layers and heads, `width` cells wide."""
+    mean = heat_map.averaged()
+    looking, looked_at = SIDES[mean.kind]
     yield f"{printable(translation)}\n\n", "bold"
-    yield from _parts(heat_map.averaged(), width)
-    mean = f", the mean of {layers} × {heads} heads" if layers * heads > 1 else ""
-    yield f"rows look at columns: per cent{mean}\n\n", "dim"
+    yield from _parts(mean, width)
+    yield f"rows, the {looking}, look at columns, the {looked_at}\n", "dim"
+    yield f"per cent, {mean.titles[0]}\n\n", "dim"
 
 
 def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
-    rows = _fitted(heat_map.queries, LONGEST_LABEL)
+    rows = _fitted(heat_map.queries, MOST_LABEL_CELLS)
     label_width = max(map(cell_width, rows))
     room = width - label_width - 1
     words = _fitted(heat_map.keys, room)
-    widths = [max(NARROWEST, cell_width(word) + 1) for word in words]
+    widths = [max(LEAST_CELLS, cell_width(word) + 1) for word in words]
     if sum(widths) <= room:
         header = [[word] for word in words]
     else:
         header = [_upright(word) for word in heat_map.keys]
-        widths = [NARROWEST] * len(words)
+        widths = [LEAST_CELLS] * len(words)
     each = max(1, room // max(widths)) if sum(widths) > room else len(words)
     weights = heat_map.weights[0, 0].tolist()
     for first in range(0, len(words), each):
@@ -99,7 +99,7 @@ def _upright(word: str) -> list[str]:
             stack[-1] += character
         else:
             stack.append(character)
-    return stack if len(stack) <= TALLEST_LABEL else [*stack[: TALLEST_LABEL - 1], "…"]
+    return stack if len(stack) <= MOST_LABEL_LINES else [*stack[: MOST_LABEL_LINES - 1], "…"]
 
 
 def _centred(text: str, width: int) -> str:

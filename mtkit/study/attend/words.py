@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtkit.decoding.splitting import UNSPACED
+from mtkit.report import printable
 
 MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 """SentencePiece's space."""
@@ -23,9 +24,9 @@ class Segments:
     """What stands at a side of a heat map: words, or the subwords themselves."""
 
     texts: list[str]
-    """Printable."""
+    """The words as they can be shown anywhere, without control characters."""
     of_subword: list[int]
-    """Which of them each subword belongs to."""
+    """The number of the text that each subword belongs to."""
 
     def between(self, before: Sequence[str], after: Sequence[str]) -> Segments:
         """With symbols that are no part of the text at either end."""
@@ -71,8 +72,3 @@ def _text(pieces: Sequence[str]) -> str:
         for piece in pieces
     )
     return raw.decode(errors="replace").removeprefix(MARK) or MARK
-
-
-def printable(text: str) -> str:
-    """Without characters that would steer a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
-from unicodedata import category
 
 import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
+from mtkit.config.complaints import flattened
 from mtkit.config.runs import default_place
 from mtkit.errors import UserError
+from mtkit.report import printable, table
 from mtkit.study.info.records import records_of
 
 HASH_SHOWN = 12
@@ -23,12 +24,12 @@ def describe(path: Path | None, *, verify: bool) -> str:
 
     Raises UserError where there is nothing of the kind, or damage is found.
     """
-    return _harmless("\n".join(_describe(path, verify)))
+    return "\n".join(map(printable, _describe(path, verify)))
 
 
 def settings_of(path: Path | None) -> str:
     """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
-    return _harmless(_settings(path))
+    return "\n".join(map(printable, _settings(path).split("\n")))
 
 
 def _settings(path: Path | None) -> str:
@@ -52,7 +53,8 @@ def _describe(path: Path | None, verify: bool) -> Iterator[str]:
     progress = list(_progress(folder / "metrics.jsonl"))
     if not parts and not progress:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
-    yield f"run  {folder}\n"
+    yield f"run  {folder}"
+    yield ""
     for part in parts:
         yield from _artifact(_open(part, verify=verify), with_settings=False, verified=verify)
     yield from progress
@@ -70,9 +72,9 @@ def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Ite
     rows = {"identity": artifact.identity[:HASH_SHOWN]}
     rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}
     rows["made by"] = f"mtkit {manifest['mtkit']}, format {manifest['format']}"
-    rows |= _flat(artifact.report)
+    rows |= _rows(artifact.report)
     if with_settings:
-        rows |= _flat(manifest["settings"])
+        rows |= _rows(manifest["settings"])
     for name, facts in manifest["files"].items():
         rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
     if verified:
@@ -88,26 +90,19 @@ def _progress(metrics: Path) -> Iterator[str]:
     rows = {"last step": _shown(records[-1]["step"])}
     validations = [record for record in records if record.get("kind") == "valid"]
     if validations:
-        rows |= _flat({**validations[-1], "kind": None}, "last validation.")
+        rows |= _rows({"last validation": {**validations[-1], "kind": None}})
     yield from _block(f"training  {metrics}", rows)
 
 
 def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:
-    width = max(map(len, rows), default=0)
     yield title
-    for name, value in rows.items():
-        yield f"  {name:<{width}}  {value}"
+    yield from (f"  {line}" for line in table(rows.items(), left=2))
     yield ""
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+def _rows(values: Mapping[str, Any]) -> dict[str, str]:
     """Nested data as dotted names and values to show, what is None left out."""
-    if not isinstance(value, Mapping):
-        return {} if value is None else {prefix.removesuffix("."): _shown(value)}
-    rows: dict[str, str] = {}
-    for name, inner in value.items():
-        rows |= _flat(inner, f"{prefix}{name}.")
-    return rows
+    return {n: _shown(value) for n, value in flattened(values).items() if value is not None}
 
 
 def _shown(value: Any) -> str:
@@ -121,12 +116,3 @@ def _shown(value: Any) -> str:
         case list():
             return ", ".join(_shown(item) for item in value)
     return str(value)
-
-
-def _harmless(text: str) -> str:
-    """Without the characters by which a manifest could command the terminal that shows it."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _commands(c) else c for c in text)
-
-
-def _commands(character: str) -> bool:
-    return category(character) in ("Cc", "Cf", "Cs") and character != "\n"

@@ -20,6 +20,7 @@ from mtkit.artifacts import (
     request_of,
     write_json,
 )
+from mtkit.config.complaints import flattened
 from mtkit.config.training import Metric
 from mtkit.errors import UserError
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
@@ -198,19 +199,9 @@ def _difference(
     found: Mapping[str, Any], settings: Mapping[str, Any], inputs: Mapping[str, str]
 ) -> str:
     """The first thing in which a checkpoint differs from what is asked."""
-    before = _flatten({**found["settings"], "inputs": found["inputs"]})
-    now = _flatten({**settings, "inputs": inputs})
+    before = flattened({**found["settings"], "inputs": found["inputs"]})
+    now = flattened({**settings, "inputs": inputs})
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key):
             return f"{key}: {before.get(key)}, now {now.get(key)}"
     return "another mtkit format"
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
