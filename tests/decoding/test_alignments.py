@@ -39,7 +39,7 @@ from mtkit.decoding.forced import attention_to_source
 from mtkit.decoding.translate import translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, TranslationModel
+from mtkit.models.base import Decoded, Memory, TranslationModel
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS
 from mtkit.training.train import train
@@ -58,7 +58,7 @@ weights = st.builds(
 
 
 @dataclass(frozen=True)
-class Copied:
+class Copied(Memory):
     """Both memory and state: the source, or how much of it is copied."""
 
     tensor: Tensor
@@ -71,10 +71,10 @@ class Copier(TranslationModel):
         super().__init__(vocab, vocab, 1, "all")
 
     def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
-        return Copied(source)
+        return Copied(tensor=source)
 
     def start(self, memory: Copied, beam: int = 1) -> Copied:
-        return Copied(memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
+        return Copied(tensor=memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
 
     def decode(
         self, memory: Copied, state: Copied, target: Tensor, *, attention: bool = False
@@ -84,7 +84,7 @@ class Copier(TranslationModel):
         place = after[:, :-1].clamp(max=source.shape[1] - 1)
         hidden = 30.0 * F.one_hot(source.gather(1, place), len(self.output_weight))
         looks = F.one_hot(place, source.shape[1]).float()[:, None, None]
-        return Decoded(hidden, Copied(after[:, -1:]), looks if attention else None)
+        return Decoded(hidden, Copied(tensor=after[:, -1:]), looks if attention else None)
 
     def project(self, hidden: Tensor, *, out: Tensor | None = None) -> Tensor:
         return hidden
