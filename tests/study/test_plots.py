@@ -19,11 +19,11 @@ from mtkit.config.training import Cosine, InverseSqrt, Plateau
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.report import MetricsLog
+from mtkit.study.info.curves import schedule_of
 from mtkit.study.info.info import info
 from mtkit.study.info.lengths import CorpusLengths, lengths_of
 from mtkit.study.info.positions import positions_of
 from mtkit.study.info.records import points_of, records_of
-from mtkit.study.info.schedule import schedule_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
 from mtkit.training.optimizer.schedule import learning_rate
@@ -147,13 +147,27 @@ def test_positions_are_those_of_the_model(run: Path) -> None:
         positions_of(run, tiny_config(run, "transformer", model={"positions": "learned"}))
 
 
+def test_positions_say_which_half_is_sine(run: Path, capsys: Capture) -> None:
+    info(run, plot="positions")
+    _, halves, first, *_ = capsys.readouterr().out.splitlines()
+    assert halves.split() == ["sine", "cosine"]
+    # At position 0 every sine is 0 and every cosine 1.
+    middle, darkest = SHADES[len(SHADES) // 2], SHADES[-1]
+    assert first == middle * 16 + darkest * 16
+    assert halves.index("cosine") > first.index(darkest) > halves.index("sine")
+    info(run, plot="positions", output=run / "view.svg")
+    picture = (run / "view.svg").read_text(encoding="utf-8")
+    assert "<!-- sine -->" in picture and "<!-- cosine -->" in picture
+
+
 @pytest.mark.parametrize(
     "schedule", [InverseSqrt(peak=0.01), Cosine(peak=1.0), Plateau(peak=1.0, patience=1)]
 )
 def test_the_schedule_drawn_is_the_one_trained_with(
     schedule: InverseSqrt | Cosine | Plateau, run: Path
 ) -> None:
-    drawn = schedule_of(run, config_of(run, schedule=schedule, warmup=3, steps=3000)).points
+    view = schedule_of(run, config_of(run, schedule=schedule, warmup=3, steps=3000))
+    (drawn,) = view.points.values()
     assert [step for step, _ in drawn[:3]] == [1, 3, 4] and drawn[-1][0] == 3000
     for step, rate in drawn:
         assert rate == learning_rate(
@@ -171,7 +185,8 @@ def test_the_schedule_drawn_is_the_one_trained_with(
 def test_epochs_are_counted_by_the_batches(run: Path) -> None:
     config = config_of(run, steps=None, epochs=3, accumulate=2)
     batches = len(lengths_of(run, config).plan)
-    assert schedule_of(run, config).points[-1][0] == 3 * math.ceil(batches / 2)
+    (drawn,) = schedule_of(run, config).points.values()
+    assert drawn[-1][0] == 3 * math.ceil(batches / 2)
 
 
 def test_every_sentence_is_in_one_range_of_lengths() -> None:

@@ -1,23 +1,17 @@
-"""How training went: loss, learning rate, and the scores of the validations."""
+"""What a run is over its updates: how training went, and the learning rate as it is configured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
+from mtkit.study.info.lengths import lengths_of
 from mtkit.study.info.records import points_of, records_of
-from mtkit.study.info.view import View
-from mtkit.study.plots.picture import figure
-from mtkit.study.plots.terminal import curve
+from mtkit.study.info.view import Curves
+from mtkit.training.optimizer.schedule import learning_rate
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-CURVES = {
+LOGGED = {
     "training loss": ("train", "loss"),
     "validation loss": ("valid", "loss"),
     "validation BLEU": ("valid", "bleu"),
@@ -25,37 +19,49 @@ CURVES = {
     "learning rate": ("train", "learning_rate"),
     "tokens per second": ("train", "tokens_per_second"),
 }
+"""The kind of record in metrics.jsonl and its field, by the name of the curve."""
+MOST_POINTS = 1000
+"""Updates that the curve of the learning rate goes through, besides the end of the warmup."""
 
 
-@dataclass(frozen=True)
-class TrainingCurves(View):
-    curves: Mapping[str, Sequence[tuple[float, float]]]
-    """(update, value) by name."""
-
-    def text(self) -> Iterator[str]:
-        for name, points in self.curves.items():
-            yield f"{name} by update"
-            yield from curve(points)
-            yield ""
-
-    def figure(self) -> Figure:
-        rows = -(-len(self.curves) // 2)
-        drawn, panels = figure(width=9, height=2.5 * rows, rows=rows, columns=2)
-        for panel, (name, points) in zip(panels, self.curves.items(), strict=False):
-            panel.plot(*zip(*points, strict=True), "." if len(points) == 1 else "-")
-            panel.set_title(name, fontsize="medium")
-            panel.set_xlabel("update")
-        for panel in panels[len(self.curves) :]:
-            panel.remove()
-        return drawn
-
-
-def curves_of(run: Path, config: Config) -> TrainingCurves:
+def curves_of(run: Path, config: Config) -> Curves:
     """What metrics.jsonl holds; UserError where it holds nothing yet."""
     metrics = run / "metrics.jsonl"
     records = records_of(metrics)
-    curves = {name: points_of(records, *of) for name, of in CURVES.items()}
+    curves = {name: points_of(records, *of) for name, of in LOGGED.items()}
     found = {name: points for name, points in curves.items() if points}
     if not found:
         raise UserError(f"{metrics}: nothing logged there yet: train with `mtkit train`")
-    return TrainingCurves(found)
+    return Curves(found)
+
+
+def schedule_of(run: Path, config: Config) -> Curves:
+    """The learning rate; that of `plateau` falls where the validations of the run so far let it.
+
+    Raises UserError where epochs are to be counted, and there are no batches.
+    """
+    training, validations = config.training, records_of(run / "metrics.jsonl")
+    losses = [(int(step), loss) for step, loss in points_of(validations, "valid", "loss")]
+    total = training.steps or _updates(run, config)
+    spaced = range(1, total, -(-total // MOST_POINTS))
+    rates = [
+        (
+            step,
+            learning_rate(
+                step,
+                schedule=training.schedule,
+                warmup=training.warmup,
+                d_model=config.model.d_model,
+                total_steps=total,
+                losses=losses,
+            ),
+        )
+        for step in sorted({*spaced, min(training.warmup, total), total})
+    ]
+    return Curves({f"learning rate ({training.schedule.kind})": rates})
+
+
+def _updates(run: Path, config: Config) -> int:
+    """Updates of all epochs on one processor."""
+    batches = len(lengths_of(run, config).plan)
+    return (config.training.epochs or 0) * -(-batches // config.training.accumulate)

@@ -22,10 +22,10 @@ from mtkit.study.plots.terminal import bars
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BARS = 20
-"""Ranges of length that are told apart."""
-TAIL = 0.5
-"""Percent of all sentences: the longest, which share the last range."""
+MOST_RANGES = 20
+"""Number of ranges of length that are told apart, besides that of the longest sentences."""
+LONGEST_PERCENT = 0.5
+"""Per cent of all sentences: the longest, which share the last range."""
 SIDES = ("source", "target")
 
 
@@ -40,8 +40,8 @@ class CorpusLengths(View):
     @cached_property
     def edges(self) -> list[int]:
         """Bounds of the ranges: from each up to, but without, the next."""
-        usual = int(np.percentile(self.lengths, 100 - TAIL)) + 1
-        return [*range(0, usual, -(-usual // BARS)), int(self.lengths.max()) + 1]
+        usual = int(np.percentile(self.lengths, 100 - LONGEST_PERCENT)) + 1
+        return [*range(0, usual, -(-usual // MOST_RANGES)), int(self.lengths.max()) + 1]
 
     @cached_property
     def names(self) -> list[str]:

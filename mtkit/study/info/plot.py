@@ -8,10 +8,9 @@ from mtkit.config.configfile import load_config
 from mtkit.config.runs import default_place
 from mtkit.errors import UserError
 from mtkit.report import data
-from mtkit.study.info.curves import curves_of
+from mtkit.study.info.curves import curves_of, schedule_of
 from mtkit.study.info.lengths import lengths_of
 from mtkit.study.info.positions import positions_of
-from mtkit.study.info.schedule import schedule_of
 from mtkit.study.plots.picture import check_picture, save
 
 VIEWS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -25,33 +25,45 @@ from mtkit.study.plots.terminal import WIDTH, shades
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LENGTH = 128
-"""Positions that are drawn."""
-ROWS = 32
-"""Those of them in a terminal."""
+DRAWN, DRAWN_IN_TERMINAL = 128, 32
+"""Number of positions that are drawn."""
 
 
 @dataclass(frozen=True)
 class Positions(View):
     table: Float[Tensor, "T D"]
+    """The encoding of every position."""
+    parts: Sequence[str] = ()
+    """Names of the equal parts that the dimensions come in, where they do."""
+
+    @property
+    def reach(self) -> float:
+        """The largest magnitude of a value: colours go as far on either side of 0."""
+        return float(self.table.abs().max())
 
     def text(self) -> Iterator[str]:
-        rows, dimensions = self.table[:ROWS], self.table.shape[1]
+        rows, dimensions = self.table[:DRAWN_IN_TERMINAL], self.table.shape[1]
         shown = torch.linspace(0, dimensions - 1, min(WIDTH, dimensions)).round().long()
-        reach = float(self.table.abs().max())
         yield f"positions 0 to {len(rows) - 1} downwards, {len(shown)} of {dimensions} dimensions"
-        yield from shades(rows[:, shown].tolist(), -reach, reach)
+        if self.parts:
+            width = len(shown) // len(self.parts)
+            yield "".join(part.center(width) for part in self.parts).rstrip()
+        yield from shades(rows[:, shown].tolist(), -self.reach, self.reach)
 
     def figure(self) -> Figure:
         drawn, (panel,) = figure(width=8)
-        reach = float(self.table.abs().max())
         image = panel.imshow(
-            self.table.numpy(), cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto"
+            self.table.numpy(), cmap="RdBu_r", vmin=-self.reach, vmax=self.reach, aspect="auto"
         )
         panel.grid(visible=False)
         panel.set_xlabel("dimension")
         panel.set_ylabel("position")
-        drawn.colorbar(image)
+        if self.parts:
+            width = self.table.shape[1] / len(self.parts)
+            names = panel.secondary_xaxis("top")
+            names.set_xticks([width * (i + 0.5) for i in range(len(self.parts))], self.parts)
+            names.tick_params(length=0)
+        drawn.colorbar(image, label="value")
         return drawn
 
 
@@ -62,9 +74,9 @@ def positions_of(run: Path, config: Config) -> Positions:
     """
     match config.model:
         case TransformerSettings(positions="sinusoidal", d_model=d_model):
-            return Positions(sinusoids(LENGTH, d_model))
+            return Positions(sinusoids(DRAWN, d_model), ("sine", "cosine"))
         case TransformerSettings(max_positions=longest):
             model = cast(Transformer, load_weights_of(open_model(run)))
-            return Positions(model.positions(0, min(LENGTH, longest)).detach())
+            return Positions(model.positions(0, min(DRAWN, longest)).detach())
         case Seq2SeqSettings():
             raise UserError("--plot positions: an LSTM has none: it reads one word after the other")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from mtkit.study.plots.picture import figure
+from mtkit.study.plots.terminal import Points, curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,3 +22,29 @@ class View(ABC):
     @abstractmethod
     def figure(self) -> Figure:
         """The same as a picture."""
+
+
+@dataclass(frozen=True)
+class Curves(View):
+    """One or more curves over the updates of training, each in a panel of its own."""
+
+    points: Mapping[str, Points]
+    """(update, value) by what the value is."""
+
+    def text(self) -> Iterator[str]:
+        for name, points in self.points.items():
+            yield f"{name} by update"
+            yield from curve(points)
+            yield ""
+
+    def figure(self) -> Figure:
+        columns = min(2, len(self.points))
+        rows = -(-len(self.points) // columns)
+        drawn, panels = figure(width=5 * columns, height=2.5 * rows, rows=rows, columns=columns)
+        for panel, (name, points) in zip(panels, self.points.items(), strict=False):
+            panel.plot(*zip(*points, strict=True), "." if len(points) == 1 else "-")
+            panel.set_title(name, fontsize="medium")
+            panel.set_xlabel("update")
+        for panel in panels[len(self.points) :]:
+            panel.remove()
+        return drawn
