@@ -264,7 +264,7 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     out_of_memory_above(300, monkeypatch)
     assert memory.largest_batch(state, lengths, ALONE) == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
-    monkeypatch.setattr(memory, "_limit_bytes", lambda: 0.0)
+    monkeypatch.setattr(memory, "limit_bytes", lambda: 0.0)
     assert memory.largest_batch(state, lengths, ALONE) == memory.SMALLEST
 
 

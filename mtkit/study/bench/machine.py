@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-import resource
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtkit.artifacts import VERSION
+from mtkit.training.run.system_memory import peak_bytes
 from mtkit.training.state import TrainState
 
 
@@ -31,8 +30,7 @@ def describe(state: TrainState) -> dict[str, Any]:
 
 def peak_memory(device: torch.device) -> dict[str, int]:
     """MiB that this process held at most so far: resident, and allocated on a GPU."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = {"resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20}
+    peak = {"resident": peak_bytes() >> 20}
     if device.type == "cuda":
         peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
     return peak

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mtkit.decoding.lines import WINDOW
 from mtkit.decoding.translator import Translator
+from mtkit.training.run.system_memory import peak_bytes
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""
@@ -60,13 +59,12 @@ def measure_rate(way: Way, lines: Sequence[str], seconds: float) -> Rate:
     _translate(translator, lines[:WARM_UP])
     passes = list(_passes(translator, lines, seconds))
     latencies = list(_latencies(translator, lines, seconds / 2))
-    unit = 1 if sys.platform == "darwin" else 1024
     return Rate(
         statistics.median(len(lines) / taken for _, taken in passes),
         statistics.median(tokens / taken for tokens, taken in passes),
         len(passes),
         latencies,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20,
+        peak_bytes() >> 20,
     )
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import resource
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from mtkit.errors import is_out_of_memory
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.run.distributed import Ranks
+from mtkit.training.run.system_memory import limit_bytes, peak_bytes
 from mtkit.training.state import TrainState
 
 SMALLEST, LARGEST = 512, 1 << 16
@@ -87,27 +86,4 @@ def _has_room_for_twice(device: torch.device) -> bool:
     if device.type != "cpu":
         return True  # the allocator of a GPU refuses in time
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
-    return 2 * processes * _peak_bytes() < SHARE * _limit_bytes()
-
-
-def _peak_bytes() -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _limit_bytes() -> float:
-    """What this process may hold: all that is free now, and what it has, unless bounded lower."""
-    bound = resource.getrlimit(resource.RLIMIT_AS)[0]
-    limits = [float("inf") if bound == resource.RLIM_INFINITY else float(bound)]
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        text = Path(path).read_text() if Path(path).exists() else "max"
-        limits.append(float("inf") if text.strip() == "max" else float(text))
-    return min(_free_bytes() + _peak_bytes(), *limits)
-
-
-def _free_bytes() -> float:
-    meminfo = Path("/proc/meminfo")
-    if not meminfo.exists():
-        return float("inf")
-    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-    return float(fields["MemAvailable"].split()[0]) * 1024
+    return 2 * processes * peak_bytes() < SHARE * limit_bytes()
