@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
+from mtkit.config.model import (
+    EncoderDecoderSettings,
+    ModelSettings,
+    Seq2SeqSettings,
+    TransformerSettings,
+)
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.tokenizer.symbols import EOS, PAD
@@ -23,6 +28,13 @@ def seq2seq(**settings: object) -> Seq2SeqSettings:
     return Seq2SeqSettings.model_validate({"layers": 2, "d_model": 16} | settings)
 
 
+def pair(**settings: object) -> EncoderDecoderSettings:
+    return EncoderDecoderSettings.model_validate({"d_model": 16} | settings)
+
+
+LAYERS = {"kind": "transformer", "layers": 2, "ffn": 24, "heads": 4}
+LSTM = {"kind": "lstm", "layers": 2}
+
 ARCHITECTURES: dict[str, ModelSettings] = {
     "transformer": transformer(),
     "transformer-prenorm": transformer(norm="pre", activation="gelu"),
@@ -35,6 +47,25 @@ ARCHITECTURES: dict[str, ModelSettings] = {
     "seq2seq-general-feeding": seq2seq(attention="general", residual=True),
     "seq2seq-additive": seq2seq(attention="additive", bidirectional=False, layers=1),
     "seq2seq-none": seq2seq(attention="none", input_feeding=False, tie="target"),
+    "transformer-lstm": pair(encoder=LAYERS, decoder=LSTM | {"layers": 1}),
+    "transformer-lstm-learned": pair(
+        encoder=LAYERS | {"norm": "pre"},
+        decoder=LSTM | {"attention": "additive", "input_feeding": False},
+        positions="learned",
+    ),
+    "lstm-transformer": pair(encoder=LSTM, decoder=LAYERS | {"layers": 1}),
+    "lstm-transformer-prenorm": pair(
+        encoder=LSTM | {"bidirectional": False, "residual": True},
+        decoder=LAYERS | {"norm": "pre"},
+        tie="none",
+        output_bias=True,
+    ),
+    "lstm-lstm-unlike": pair(
+        encoder=LSTM | {"layers": 1}, decoder=LSTM | {"layers": 3, "attention": "dot"}
+    ),
+    "transformer-transformer-unlike": pair(
+        encoder=LAYERS | {"neighbourhood": 2}, decoder=LAYERS | {"heads": 2, "norm": "pre"}
+    ),
 }
 
 

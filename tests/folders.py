@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import sentencepiece
 import torch
+from torch.nn import Identity
 
 from mtkit.artifacts import create, write_json
 from mtkit.config.decoding import DecodingSettings
@@ -16,7 +17,8 @@ from mtkit.config.model import ModelSettings
 from mtkit.config.settings import ModelConfig
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
-from mtkit.models.transformer import DecoderLayer, Transformer
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
@@ -72,9 +74,10 @@ def as_if_trained(model: TranslationModel) -> None:
 
     The first dimension of the last norm is made 1, whatever the input, and thus adds a bias.
     """
-    assert isinstance(model, Transformer)
-    residual = cast(DecoderLayer, model.decoder[-1]).feed_forward_residual
-    norm = model.decoder_norm if model.settings.norm == "pre" else residual.norm
+    assert isinstance(model, EncoderDecoder)
+    assert isinstance(model.decoder, TransformerDecoder)
+    residual = cast(DecoderLayer, model.decoder.layers[-1]).feed_forward_residual
+    norm = residual.norm if isinstance(model.decoder_norm, Identity) else model.decoder_norm
     with torch.no_grad():
         cast(torch.nn.LayerNorm, norm).weight[0] = 0.0
         cast(torch.nn.LayerNorm, norm).bias[0] = 1.0

@@ -133,19 +133,24 @@ class Name(NamedTuple):
 
 def names(settings: type[Settings] = Config, parent: Key = ()) -> Iterator[Name]:
     """Every setting there is, whatever its section's kind."""
-    fields = settings.model_fields
-    kinds = get_args(fields["kind"].annotation) if "kind" in fields else ()
-    for name, info in fields.items():
-        yield Name((*parent, name), kinds)
-        for section in _sections(info.annotation):
+    for name, info in settings.model_fields.items():
+        yield Name((*parent, name), kinds_of(settings))
+        for section in sections(info.annotation):
             yield from names(section, (*parent, name))
 
 
-def _sections(annotation: Any) -> Iterator[type[Settings]]:
+def kinds_of(section: type[Settings]) -> tuple[str, ...]:
+    """What `kind` may be in such a section; empty where it comes in one kind."""
+    field = section.model_fields.get("kind")
+    return get_args(field.annotation) if field else ()
+
+
+def sections(annotation: Any) -> Iterator[type[Settings]]:
+    """Every class of settings that a setting of this type may hold."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         yield annotation
     for member in get_args(annotation):
-        yield from _sections(member)
+        yield from sections(member)
 
 
 def _suggestion(key: Key, data: Any) -> str:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from mtkit import report
 from mtkit.artifacts import write_text
 from mtkit.config.base import Settings
-from mtkit.config.complaints import Key, Origin, dotted, explain, names
+from mtkit.config.complaints import Key, Origin, dotted, explain, kinds_of, names, sections
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 
@@ -39,7 +39,8 @@ def load_config(
     origin = Origin(name, lines)
     _name_kinds(data, Config)
     pairs = [_split(override) for override in overrides]
-    for parts, value, option in sorted(pairs, key=lambda pair: pair[0][-1] != "kind"):
+    # Kinds first, and those of whole sections before those of their parts: they clear what was set.
+    for parts, value, option in sorted(pairs, key=lambda it: (it[0][-1] != "kind", len(it[0]))):
         origin.overrides[_assign(data, parts, value, option)] = option
     if run is not None:
         data["run"] = run
@@ -145,9 +146,15 @@ def _name_kinds(data: dict[str, Any], settings: type[Settings]) -> None:
         if not isinstance(section, dict):
             continue
         if hasattr(info.default, "kind"):
-            section.setdefault("kind", info.default.kind)
-        elif isinstance(info.annotation, type) and issubclass(info.annotation, Settings):
-            _name_kinds(section, info.annotation)
+            section.setdefault("kind", _default_kind(section, info.default.kind))
+        for member in sections(info.annotation):
+            if section.get("kind") in (None, *kinds_of(member)):
+                _name_kinds(section, member)
+
+
+def _default_kind(section: dict[str, Any], kind: str) -> str:
+    """Halves say what they are themselves: a pair of them needs no name of its own."""
+    return "encoder-decoder" if section.keys() & {"encoder", "decoder"} else kind
 
 
 def _truth_values_as_numbers(data: Any, settings: Any, key: Key) -> Iterator[Key]:

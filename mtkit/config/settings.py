@@ -60,7 +60,6 @@ class Config(Settings):
 
 def _check_positions(model: ModelSettings, setting: str, length: int) -> None:
     """Sinusoids go on for ever; learned positions end, and EOS or BOS takes one more."""
-    if isinstance(model, TransformerSettings) and model.positions == "learned":
-        limit = model.max_positions
-        if length >= limit:
-            raise ValueError(f"{setting}: {length} needs model.max_positions above it, not {limit}")
+    longest = model.halves().longest
+    if longest is not None and length >= longest:
+        raise ValueError(f"{setting}: {length} needs model.max_positions above it, not {longest}")

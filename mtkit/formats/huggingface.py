@@ -47,21 +47,17 @@ def to_huggingface(model: str | None, output: Path) -> None:
 
 
 def _suitable(settings: ModelSettings) -> TransformerSettings:
-    obstacle = None
-    match settings:
-        case TransformerSettings(norm="pre"):
-            obstacle = "norm: pre"
-        case TransformerSettings(activation="gated"):
-            obstacle = "activation: gated"
-        case TransformerSettings(positions="learned"):
-            obstacle = "positions: learned"
-        case TransformerSettings(neighbourhood=int(radius)):
-            obstacle = f"neighbourhood: {radius}"
-        case TransformerSettings():
-            return settings
-        case _:
-            obstacle = f"kind: {settings.kind}"
-    raise UserError(f"model.{obstacle}: MarianMT has none, so that Hugging Face cannot run it")
+    try:
+        transformer = settings.as_transformer()
+    except ValueError as error:
+        raise UserError(f"{error}: MarianMT is a Transformer with halves alike") from None
+    needed = {"norm": "post", "positions": "sinusoidal", "neighbourhood": None}
+    for name, value in needed.items():
+        if (found := getattr(transformer, name)) != value:
+            raise UserError(f"model.{name}: {found}: MarianMT has none")
+    if transformer.activation == "gated":
+        raise UserError("model.activation: gated: MarianMT has none")
+    return transformer
 
 
 def _weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Array]:

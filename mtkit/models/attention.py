@@ -102,7 +102,8 @@ class MultiHeadAttention(nn.Module):
             return self._merge(context, x), None
         scores = query @ seen.key.transpose(-2, -1)  # (B, H, K·T, S)
         # The sum is float32 (the bias is), and so is the softmax, whatever the products are in.
-        scores = scores.float() if bias is None else scores + bias
+        exact = torch.promote_types(scores.dtype, torch.float32)
+        scores = scores.to(exact) if bias is None else scores + bias
         shares = scores.softmax(dim=-1)
         context = self.dropout(shares.to(seen.value.dtype)) @ seen.value  # (B, H, K·T, D/H)
         return self._merge(context, x), shares if weights else None

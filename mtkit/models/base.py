@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -34,12 +34,17 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class State:
+    """What a hypothesis carries from one step to the next; every tensor leads with N."""
+
+
+@dataclass(frozen=True)
 class Decoded:
     """What `decode` returns."""
 
     hidden: Hidden
     """Last decoder layer, ready for `project`."""
-    state: Any
+    state: State
     """The state after the target that was read."""
     attention: Float[Tensor, "N L H T S"] | None
     """Encoder-decoder weights, where asked for and the model has any."""
@@ -79,12 +84,12 @@ class TranslationModel(nn.Module, ABC):
         """Reads the sentences; `attention`: with the weights by which it did."""
 
     @abstractmethod
-    def start(self, memory: Any, beam: int = 1) -> Any:
+    def start(self, memory: Memory, beam: int = 1) -> State:
         """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""
 
     @abstractmethod
     def decode(
-        self, memory: Any, state: Any, target: TargetIds, *, attention: bool = False
+        self, memory: Memory, state: State, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
         """Reads T ≥ 1 further target symbols (the first of all is BOS).
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mtkit.config.model import LstmLayers, TransformerLayers
 from mtkit.terms import Hidden
 
 
@@ -49,6 +50,12 @@ class _ByteDropout(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors
         return (grads[0] * keep).mul_(ctx.scale), None
+
+
+def embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
+    """On what a half reads: as on its layers, unless the settings say otherwise."""
+    p = settings.embedding_dropout
+    return Dropout(settings.dropout if p is None else p)
 
 
 class PostNorm(nn.Module):

@@ -1,12 +1,12 @@
-"""LSTM sequence to sequence (Sutskever et al. 2014), with or without attention (Luong et al. 2015).
+"""The halves of LSTM sequence to sequence (Sutskever et al. 2014; attention of Luong et al. 2015).
 
 Without input feeding the decoder's LSTM does not depend on attention, so teacher forcing runs it
 over the whole target at once, and attends from all target positions together. With input feeding
 the attentional hidden state of a step is part of the next step's input, and steps are a loop.
 Padding follows the real tokens: the forward direction never sees it before them, and the backward
 direction reads each sentence reversed within its own length, so that it never sees it either. A
-decoder layer starts from its encoder layer's last outputs through an affine bridge: the state as
-tanh(W h), as in Bahdanau et al. 2015 (appendix A.2.2), the cell as W' h.
+decoder layer starts from the encoder's summary of the sentence through an affine bridge: the state
+as tanh(W h), as in Bahdanau et al. 2015 (appendix A.2.2), the cell as W' h.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.model import Seq2SeqSettings
+from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import (
     AdditiveAttention,
     DotAttention,
     GeneralAttention,
     RecurrentAttention,
 )
-from mtkit.models.base import Decoded, Memory, TranslationModel
-from mtkit.models.layers import Dropout, linear
-from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
+from mtkit.models.base import Decoded, Memory, State
+from mtkit.models.halves import Decoder, Encoded, Encoder
+from mtkit.models.layers import Dropout, embedding_dropout, linear
+from mtkit.terms import Hidden, SourceMask
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class RecurrentMemory(Memory):
 
 
 @dataclass(frozen=True)
-class RecurrentState:
+class RecurrentState(State):
     """What each layer carries on, and the last attentional hidden state (for input feeding)."""
 
     hidden: Float[Tensor, "N L D"]
@@ -53,72 +54,82 @@ class RecurrentState:
 class EncoderLayer(nn.Module):
     """One LSTM layer over the source, forwards or in both directions (half the width each)."""
 
-    def __init__(self, settings: Seq2SeqSettings) -> None:
+    def __init__(self, settings: LstmEncoderSettings, d_model: int) -> None:
         super().__init__()
         directions = 2 if settings.bidirectional else 1
         self.directions = nn.ModuleList(
-            _lstm(settings.d_model, settings.d_model // directions) for _ in range(directions)
+            _lstm(d_model, d_model // directions) for _ in range(directions)
         )
 
     def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
         """Outputs at every position, and those of each direction at the last token it reads."""
         # Whole rectangles run twice as fast as packed sequences, and padding comes last anyway.
-        last = (mask.sum(dim=1) - 1)[:, None, None]
+        last = (mask.sum(dim=1) - 1)[:, None, None]  # (B, 1, 1)
         outputs, finals = [], []
         for index, lstm in enumerate(self.directions):
             order = _reversal(mask) if index else None
-            output, _ = lstm(_reorder(x, order))
+            output, _ = lstm(_reorder(x, order))  # (B, S, D / directions)
             finals.append(output.gather(1, last.expand(-1, 1, output.shape[-1])).squeeze(1))
             outputs.append(_reorder(output, order))
-        return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)
+        return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)  # (B, S, D), (B, D)
 
 
-class Seq2Seq(TranslationModel):
-    """LSTM encoder and decoder behind the contract of `TranslationModel`."""
+class LstmEncoder(Encoder):
+    """Layers of LSTMs, each reading the outputs of the one below."""
 
-    def __init__(self, settings: Seq2SeqSettings, source_vocab: int, target_vocab: int) -> None:
-        super().__init__(source_vocab, target_vocab, settings.d_model, settings.tie)
-        self.settings = settings
-        d_model = settings.d_model
-        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.layers))
+    def __init__(self, settings: LstmEncoderSettings, d_model: int) -> None:
+        super().__init__()
+        self.residual = settings.residual
+        self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
+        self.dropout = Dropout(settings.dropout)
+        self.embedding_dropout = embedding_dropout(settings)
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: SourceMask, *, attention: bool = False
+    ) -> Encoded:
+        x = self.embedding_dropout(x)
+        finals = []
+        for index, layer in enumerate(self.layers):
+            output, final = layer(self.dropout(x) if index else x, mask)
+            x = x + output if self.residual and index else output
+            finals.append(final)
+        return Encoded(x, mask, tuple(finals))
+
+
+class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
+    """Layers of LSTMs and, over the topmost, attention."""
+
+    def __init__(self, settings: LstmDecoderSettings, d_model: int) -> None:
+        super().__init__()
+        self.input_feeding, self.residual = settings.input_feeding, settings.residual
         self.bridge = nn.ModuleList(linear(d_model, 2 * d_model) for _ in range(settings.layers))
         inputs = 2 * d_model if settings.input_feeding else d_model
-        self.decoder = nn.ModuleList(
+        self.layers = nn.ModuleList(
             _lstm(d_model if index else inputs, d_model) for index in range(settings.layers)
         )
-        self.attention = _attention(settings)
+        self.attention = _attention(settings, d_model)
         self.dropout = Dropout(settings.dropout)
-        dropout = settings.embedding_dropout
-        self.embedding_dropout = Dropout(settings.dropout if dropout is None else dropout)
+        self.embedding_dropout = embedding_dropout(settings)
 
-    def encode(
-        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
-    ) -> RecurrentMemory:
-        x = self._embed(self.source_embedding, source)
-        starts = []
-        for index, (layer, bridge) in enumerate(zip(self.encoder, self.bridge, strict=True)):
-            output, final = layer(self.dropout(x) if index else x, source_mask)
-            x = x + output if self.settings.residual and index else output
-            starts.append(bridge(final))
+    def remember(self, encoded: Encoded) -> RecurrentMemory:
+        starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
-        keys = x if self.attention is None else self.attention.keys(x)
-        return RecurrentMemory(x, keys, source_mask, torch.tanh(hidden), cell)
+        states = encoded.states
+        keys = states if self.attention is None else self.attention.keys(states)
+        return RecurrentMemory(
+            states, keys, encoded.mask, torch.tanh(hidden), cell, attention=encoded.attention
+        )
 
-    def start(self, memory: RecurrentMemory, beam: int = 1) -> RecurrentState:
-        hidden = memory.hidden.repeat_interleave(beam, dim=0)
+    def start(self, memory: RecurrentMemory, beam: int) -> RecurrentState:
+        hidden = memory.hidden.repeat_interleave(beam, dim=0)  # (N, L, D)
         cell = memory.cell.repeat_interleave(beam, dim=0)
         return RecurrentState(hidden, cell, torch.zeros_like(hidden[:, -1]))
 
     def decode(
-        self,
-        memory: RecurrentMemory,
-        state: RecurrentState,
-        target: TargetIds,
-        *,
-        attention: bool = False,
+        self, memory: RecurrentMemory, state: RecurrentState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        x = self._embed(self.target_embedding, target)
-        pieces = torch.split(x, 1, dim=1) if self.settings.input_feeding else (x,)
+        x = self.embedding_dropout(x)
+        pieces = torch.split(x, 1, dim=1) if self.input_feeding else (x,)
         outputs, weights = [], []
         for piece in pieces:
             output, state, weight = self._advance(memory, state, piece)
@@ -130,13 +141,13 @@ class Seq2Seq(TranslationModel):
         self, memory: RecurrentMemory, state: RecurrentState, x: Hidden
     ) -> tuple[Hidden, RecurrentState, Tensor | None]:
         """Reads embedded target symbols: any number, or a single one with input feeding."""
-        if self.settings.input_feeding:
-            x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)
+        if self.input_feeding:  # [x_t; s̃_(t-1)]: what attention chose is known to the next step
+            x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)  # (N, 1, 2D)
         hiddens, cells = [], []
-        for index, lstm in enumerate(self.decoder):
+        for index, lstm in enumerate(self.layers):
             before = (_layer(state.hidden, index, x), _layer(state.cell, index, x))
             output, (hidden, cell) = lstm(self.dropout(x) if index else x, before)
-            x = x + output if self.settings.residual and index else output
+            x = x + output if self.residual and index else output  # (N, T, D)
             hiddens.append(hidden[0])
             cells.append(cell[0])
         weight = None
@@ -146,19 +157,15 @@ class Seq2Seq(TranslationModel):
         carried = RecurrentState(torch.stack(hiddens, 1), torch.stack(cells, 1), x[:, -1])
         return x, carried, weight
 
-    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Hidden:
-        # Scaled as in the Transformer: embeddings are initialised for their role in the output.
-        return cast(Tensor, self.embedding_dropout(embedding(ids) * self.settings.d_model**0.5))
 
-
-def _attention(settings: Seq2SeqSettings) -> RecurrentAttention | None:
+def _attention(settings: LstmDecoderSettings, d_model: int) -> RecurrentAttention | None:
     match settings.attention:
         case "dot":
-            return DotAttention(settings.d_model)
+            return DotAttention(d_model)
         case "general":
-            return GeneralAttention(settings.d_model)
+            return GeneralAttention(d_model)
         case "additive":
-            return AdditiveAttention(settings.d_model)
+            return AdditiveAttention(d_model)
         case "none":
             return None
 

@@ -1,4 +1,9 @@
-"""The Transformer, Vaswani et al. 2017: post-norm as published, pre-norm as an option."""
+"""The halves of the Transformer, Vaswani et al. 2017: post-norm as published, or pre-norm.
+
+Every layer is a chain of sublayers, each inside a residual sum: x ← LayerNorm(x + Sublayer(x)), or
+x ← x + Sublayer(LayerNorm(x)) as pre-norm (see `layers`). No sublayer but attention lets one
+position know of another; hence the positional encodings that are added to the embedded words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.model import TransformerSettings
+from mtkit.config.model import (
+    TransformerDecoderSettings,
+    TransformerEncoderSettings,
+    TransformerLayers,
+)
 from mtkit.models.attention import (
     KeyValue,
     MultiHeadAttention,
@@ -17,17 +26,10 @@ from mtkit.models.attention import (
     bias_of,
     causal_bias,
 )
-from mtkit.models.base import Decoded, Memory, TranslationModel
-from mtkit.models.layers import (
-    Dropout,
-    FeedForward,
-    LearnedPositions,
-    PostNorm,
-    PreNorm,
-    SinusoidalPositions,
-    for_products,
-)
-from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
+from mtkit.models.base import Decoded, Memory, State
+from mtkit.models.halves import Decoder, Encoded, Encoder
+from mtkit.models.layers import FeedForward, PostNorm, PreNorm, embedding_dropout, for_products
+from mtkit.terms import Hidden, SourceMask
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ class TransformerMemory(Memory):
 
 
 @dataclass(frozen=True)
-class TransformerState:
-    """Keys and values of the target read so far, per decoder layer; leads with N."""
+class TransformerState(State):
+    """Keys and values of the target read so far, per decoder layer; leads with N.
+
+    So a step computes its own position alone, and attends to those before it as they were.
+    """
 
     layers: tuple[KeyValue, ...]
 
@@ -48,17 +53,18 @@ class TransformerState:
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each inside a residual sum with a norm."""
 
-    def __init__(self, settings: TransformerSettings) -> None:
+    def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        self.self_attention = _self_attention(settings)
-        self.self_residual = _residual(settings)
-        self.feed_forward = _feed_forward(settings)
-        self.feed_forward_residual = _residual(settings)
+        self.self_attention = _self_attention(settings, d_model)
+        self.self_residual = _residual(settings, d_model)
+        self.feed_forward = _feed_forward(settings, d_model)
+        self.feed_forward_residual = _residual(settings, d_model)
 
     def forward(
         self, x: Hidden, bias: Tensor, *, weights: bool
     ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
         """The new hidden states and, if asked, the weights."""
+        # Query, key and value all read the same words: converted once for their three products.
         inner = for_products(self.self_residual.enter(x))
         attended, shares = self.self_attention(
             inner, self.self_attention.look_at(inner), bias, weights=weights
@@ -71,14 +77,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, encoder-decoder attention, feed-forward."""
 
-    def __init__(self, settings: TransformerSettings) -> None:
+    def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
         super().__init__()
-        self.self_attention = _attention(settings)
-        self.self_residual = _residual(settings)
-        self.cross_attention = _attention(settings)
-        self.cross_residual = _residual(settings)
-        self.feed_forward = _feed_forward(settings)
-        self.feed_forward_residual = _residual(settings)
+        self.self_attention = _attention(settings, d_model)
+        self.self_residual = _residual(settings, d_model)
+        self.cross_attention = _attention(settings, d_model)
+        self.cross_residual = _residual(settings, d_model)
+        self.feed_forward = _feed_forward(settings, d_model)
+        self.feed_forward_residual = _residual(settings, d_model)
 
     def forward(
         self,
@@ -92,9 +98,10 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"] | None, Float[Tensor, "N H T P"] | None]:
         """The new hidden states, the grown cache; if asked, encoder-decoder and own weights."""
         inner = for_products(self.self_residual.enter(x))
-        cache = past.followed_by(self.self_attention.look_at(inner))
+        cache = past.followed_by(self.self_attention.look_at(inner))  # P = past + T positions
         attended, own = self.self_attention(inner, cache, causal, weights=weights)
         x = self.self_residual.leave(x, attended)
+        # Queries are of the target, keys and values of the source: softmax(Q_dec K_enc^T) V_enc.
         attended, shares = self.cross_attention(
             self.cross_residual.enter(x), memory, bias, weights=weights
         )
@@ -103,105 +110,99 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares, own
 
 
-class Transformer(TranslationModel):
-    """Encoder and decoder stacks behind the contract of `TranslationModel`."""
+class TransformerEncoder(Encoder):
+    """Every position sees every other, at once."""
 
-    def __init__(self, settings: TransformerSettings, source_vocab: int, target_vocab: int) -> None:
-        super().__init__(
-            source_vocab,
-            target_vocab,
-            settings.d_model,
-            settings.tie,
-            output_bias=settings.output_bias,
-        )
-        self.settings = settings
-        if settings.positions == "sinusoidal":
-            self.positions: nn.Module = SinusoidalPositions(settings.d_model)
-        else:
-            self.positions = LearnedPositions(settings.d_model, settings.max_positions)
-        dropout = settings.embedding_dropout
-        self.embedding_dropout = Dropout(settings.dropout if dropout is None else dropout)
-        encoder_depth = settings.encoder_layers or settings.layers
-        decoder_depth = settings.decoder_layers or settings.layers
-        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(encoder_depth))
-        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(decoder_depth))
-        final = nn.LayerNorm if settings.norm == "pre" else nn.Identity
-        self.encoder_norm = final(settings.d_model)
-        self.decoder_norm = final(settings.d_model)
+    def __init__(
+        self, settings: TransformerEncoderSettings, d_model: int, positions: nn.Module
+    ) -> None:
+        super().__init__()
+        self.positions = positions
+        self.embedding_dropout = embedding_dropout(settings)
+        self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
-    def encode(
-        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
-    ) -> TransformerMemory:
-        bias = bias_of(source_mask)[:, None, None, :]
-        x = self._embed(self.source_embedding, source, 0)
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: SourceMask, *, attention: bool = False
+    ) -> Encoded:
+        bias = bias_of(mask)[:, None, None, :]  # (B, 1, 1, S): for all heads and queries alike
+        x = self.embedding_dropout(x + self.positions(0, x.shape[1]))
         weights = []
-        for layer in self.encoder:
+        for layer in self.layers:
             x, shares = layer(x, bias, weights=attention)
             weights.append(shares)
-        memory = for_products(self.encoder_norm(x))
-        layers = [cast(DecoderLayer, layer).cross_attention for layer in self.decoder]
-        seen = tuple(layer.look_at(memory) for layer in layers)
-        return TransformerMemory(seen, bias, attention=tuple(weights) if attention else ())
+        return Encoded(x, mask, attention=tuple(weights) if attention else ())
 
-    def start(self, memory: TransformerMemory, beam: int = 1) -> TransformerState:
-        keys = memory.layers[0].key
+
+class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
+    """Position t sees the target up to t, and all of the source."""
+
+    def __init__(
+        self, settings: TransformerDecoderSettings, d_model: int, positions: nn.Module
+    ) -> None:
+        super().__init__()
+        self.positions = positions
+        self.embedding_dropout = embedding_dropout(settings)
+        self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
+
+    def remember(self, encoded: Encoded) -> TransformerMemory:
+        # Keys and values of the source are the same at every step: they are made here, once.
+        states = for_products(encoded.states)
+        layers = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
+        seen = tuple(layer.look_at(states) for layer in layers)
+        bias = bias_of(encoded.mask)[:, None, None, :]  # (B, 1, 1, S)
+        return TransformerMemory(seen, bias, attention=encoded.attention)
+
+    def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
+        keys = memory.layers[0].key  # (B, H, S, D/H)
         empty = keys.new_zeros(keys.shape[0] * beam, keys.shape[1], 0, keys.shape[3])
-        return TransformerState(tuple(KeyValue(empty, empty) for _ in self.decoder))
+        return TransformerState(tuple(KeyValue(empty, empty) for _ in self.layers))
 
     def decode(
         self,
         memory: TransformerMemory,
         state: TransformerState,
-        target: TargetIds,
+        x: Hidden,
         *,
         attention: bool = False,
     ) -> Decoded:
-        past = state.layers[0].length
-        causal = causal_bias(target.shape[1], past, target.device)
-        x = self._embed(self.target_embedding, target, past)
+        past, length = state.layers[0].length, x.shape[1]
+        causal = causal_bias(length, past, x.device)  # (T, P)
+        x = self.embedding_dropout(x + self.positions(past, length))
         caches, weights, own_weights = [], [], []
-        for layer, cache, seen in zip(self.decoder, state.layers, memory.layers, strict=True):
+        for layer, cache, seen in zip(self.layers, state.layers, memory.layers, strict=True):
             x, grown, shares, own = layer(x, cache, causal, seen, memory.bias, weights=attention)
             caches.append(grown)
             weights.append(shares)
             own_weights.append(own)
         return Decoded(
-            self.decoder_norm(x),
+            x,
             TransformerState(tuple(caches)),
-            _unfold(weights, target) if attention else None,
+            _unfold(weights, length) if attention else None,
             torch.stack(own_weights, dim=1) if attention else None,
         )
 
-    def _embed(self, embedding: nn.Embedding, ids: Tensor, start: int) -> Hidden:
-        scaled = embedding(ids) * self.settings.d_model**0.5
-        return cast(Tensor, self.embedding_dropout(scaled + self.positions(start, ids.shape[1])))
 
-
-def _unfold(
-    layers: list[Float[Tensor, "B H Q S"]], target: TargetIds
-) -> Float[Tensor, "N L H T S"]:
-    split = [weights.unflatten(2, (-1, target.shape[1])) for weights in layers]  # (B, H, K, T, S)
+def _unfold(layers: list[Float[Tensor, "B H Q S"]], length: int) -> Float[Tensor, "N L H T S"]:
+    split = [weights.unflatten(2, (-1, length)) for weights in layers]  # (B, H, K, T, S)
     return torch.stack([weights.transpose(1, 2).flatten(0, 1) for weights in split], dim=1)
 
 
-def _residual(settings: TransformerSettings) -> PostNorm:
+def _residual(settings: TransformerLayers, d_model: int) -> PostNorm:
     kind = PostNorm if settings.norm == "post" else PreNorm
-    return kind(settings.d_model, settings.dropout)
+    return kind(d_model, settings.dropout)
 
 
-def _feed_forward(settings: TransformerSettings) -> FeedForward:
-    return FeedForward(
-        settings.d_model, settings.ffn, settings.activation, settings.activation_dropout
-    )
+def _feed_forward(settings: TransformerLayers, d_model: int) -> FeedForward:
+    return FeedForward(d_model, settings.ffn, settings.activation, settings.activation_dropout)
 
 
-def _attention(settings: TransformerSettings) -> MultiHeadAttention:
-    return MultiHeadAttention(settings.d_model, settings.heads, settings.attention_dropout)
+def _attention(settings: TransformerLayers, d_model: int) -> MultiHeadAttention:
+    return MultiHeadAttention(d_model, settings.heads, settings.attention_dropout)
 
 
-def _self_attention(settings: TransformerSettings) -> MultiHeadAttention:
+def _self_attention(settings: TransformerEncoderSettings, d_model: int) -> MultiHeadAttention:
     if settings.neighbourhood is None:
-        return _attention(settings)
+        return _attention(settings, d_model)
     return NeighbourhoodAttention(
-        settings.d_model, settings.heads, settings.attention_dropout, settings.neighbourhood
+        d_model, settings.heads, settings.attention_dropout, settings.neighbourhood
     )

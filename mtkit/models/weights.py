@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,11 @@ from mtkit.errors import MtkitError, UserError
 
 FLOATS = frozenset({"BF16", "F16", "F32", "F64"})
 """What safetensors calls the types that weights may have."""
+OLDER_NAMES = (
+    (re.compile(r"^(encoder|decoder)\.(\d)"), r"\1.layers.\2"),
+    (re.compile(r"^(bridge|attention)\."), r"decoder.\1."),
+)
+"""What parameters were called before layers belonged to a half, and what they are called now."""
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -58,9 +64,9 @@ def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
     """
     weights: dict[str, Tensor] = {}
     with _opened(path) as file:
-        _check_shapes(model, file, path)
+        names = _checked_names(model, file, path)
         for name, parameter in model.named_parameters():
-            weights[name] = file.get_tensor(name).to(parameter.dtype)
+            weights[name] = file.get_tensor(names[name]).to(parameter.dtype)
             if not all(bound.isfinite() for bound in weights[name].aminmax()):
                 raise UserError(f"{path}: {name} has values that are not finite: a broken model")
     return weights
@@ -75,26 +81,37 @@ def load_model_of(build: Callable[[], Model], path: Path) -> Model:
     with _WithoutMemory():
         shapes = build()
     with _opened(path) as file:
-        _check_shapes(shapes, file, path)
+        _checked_names(shapes, file, path)
     model = build()
     load_weights(model, path)
     return model
 
 
-def _check_shapes(model: nn.Module, file: Any, path: Path) -> None:
+def _checked_names(model: nn.Module, file: Any, path: Path) -> dict[str, str]:
+    """What the file calls each parameter of `model`; UserError where it does not hold just those.
+
+    Shapes and types are compared as well, and nothing is read.
+    """
     parameters = dict(model.named_parameters())
-    names = set(file.keys())
-    if names != set(parameters):
-        odd = min(names ^ set(parameters))
+    names = {_name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
+    if names.keys() != parameters.keys():
+        odd = min(names.keys() ^ parameters.keys())
         raise UserError(f"{path}: weights of another model (parameter {odd})")
     for name, parameter in parameters.items():
-        weight, wanted = file.get_slice(name), list(parameter.shape)
+        weight, wanted = file.get_slice(names[name]), list(parameter.shape)
         if weight.get_shape() != wanted:
             raise UserError(
                 f"{path}: {name} has shape {weight.get_shape()}, the model wants {wanted}"
             )
         if weight.get_dtype() not in FLOATS:
             raise UserError(f"{path}: {name} has values of type {weight.get_dtype()}: no weights")
+    return names
+
+
+def _name_today(name: str) -> str:
+    for older, today in OLDER_NAMES:
+        name = older.sub(today, name)
+    return name
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def new_state(
     """
     training, max_tokens = config.training, config.batching.max_tokens
     device = model.output_weight.device
-    if config.model.kind == "seq2seq":
+    if any(isinstance(module, nn.LSTM) for module in model.modules()):
         check_lstm(precision, device)
     return TrainState(
         model.train(),

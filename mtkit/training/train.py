@@ -242,7 +242,7 @@ def _announce(config: Config, state: TrainState, ranks: Ranks, *, resumed: bool)
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     device = state.model.output_weight.device
     on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
-    say(f"train: {config.model.kind}, {parameters:,} parameters, {state.precision} on {on}")
+    say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
     if config.batching.max_tokens == "auto":
         say(f"train: batches of {state.max_tokens:,} tokens")
     if resumed:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.configfile import dump_config, load_config, save_config, schema
-from mtkit.config.model import Seq2SeqSettings, TransformerSettings
+from mtkit.config.model import (
+    EncoderDecoderSettings,
+    LstmDecoderSettings,
+    LstmEncoderSettings,
+    Seq2SeqSettings,
+    TransformerEncoderSettings,
+    TransformerSettings,
+)
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 
@@ -150,13 +157,75 @@ def test_complaints_name_line_setting_and_remedy(text: str, line: str) -> None:
     assert line in complaint(text)
 
 
+PAIR = GOOD.replace(
+    "  kind: transformer\n  layers: 3\n  heads: 4\n",
+    "  encoder: {layers: 3, heads: 4}\n  decoder: {kind: lstm}\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("model.encoder.haeds=3", "model.encoder.haeds: unknown setting; did you mean 'heads'?"),
+        (
+            "model.decoder.heads=3",
+            "model.decoder.heads: unknown setting; kind transformer has it, lstm has not",
+        ),
+        (
+            "model.layers=3",
+            "model.layers: unknown setting; kind transformer or seq2seq has it, "
+            "encoder-decoder has not",
+        ),
+        (
+            "model.decoder.kind=gru",
+            "model.decoder.kind: expected 'transformer', 'lstm', found 'gru'",
+        ),
+        ("model.encoder.heads=5", "model: d_model 512 is no multiple of heads 5"),
+        (
+            "model.decoder.attention=none",
+            "model.decoder: without attention there is nothing to feed: set input_feeding: false",
+        ),
+    ],
+)
+def test_complaints_reach_into_halves(override: str, line: str) -> None:
+    assert complaint(PAIR, override) == f"--set {override}: {line}"
+
+
+def test_halves_are_paired_without_a_name_for_the_pair(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load(PAIR).model == EncoderDecoderSettings(
+        encoder=TransformerEncoderSettings(layers=3, heads=4), decoder=LstmDecoderSettings()
+    )
+    without = GOOD.replace("model:\n  kind: transformer\n  layers: 3\n  heads: 4\n", "")
+    other = load(without, "model.decoder.layers=1", "model.decoder.kind=lstm").model
+    assert other == EncoderDecoderSettings(decoder=LstmDecoderSettings(layers=1))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_half_of_another_kind_starts_from_its_own_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert load(PAIR, "model.encoder.kind=lstm").model.halves().encoder == LstmEncoderSettings()
+    assert capsys.readouterr().err == (
+        "--set model.encoder.kind=lstm: starts from the defaults of lstm; dropped: layers, heads\n"
+    )
+    changed = load(GOOD, "model.decoder.kind=lstm", "model.kind=encoder-decoder").model
+    assert changed == EncoderDecoderSettings(decoder=LstmDecoderSettings())
+
+
 @pytest.mark.parametrize(
     ("override", "line"),
     [
         ("model.haeds=3", "model.haeds: unknown setting; did you mean 'heads'?"),
         ("training.steps=x", "training.steps: expected a whole number, found x"),
         ("training.epochs=3", "training: steps and epochs are both set: set one of them to null"),
-        ("model.kind=lstm", "model.kind: expected 'transformer', 'seq2seq', found 'lstm'"),
+        (
+            "model.kind=lstm",
+            "model.kind: expected 'transformer', 'seq2seq', 'encoder-decoder', found 'lstm'",
+        ),
+        (
+            "model.decoder.kind=lstm",
+            "model.decoder: unknown setting; kind encoder-decoder has it, transformer has not",
+        ),
         ("model=null", "model: expected settings (key: value), found null"),
         ("run.x=1", "nothing there to set: run holds 'runs/x'"),
         ("seed", "expected key.path=value, such as training.steps=500"),

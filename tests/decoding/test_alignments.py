@@ -39,7 +39,7 @@ from mtkit.decoding.forced import attention_to_source
 from mtkit.decoding.translate import translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, Memory, TranslationModel
+from mtkit.models.base import Decoded, Memory, State, TranslationModel
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS
 from mtkit.training.train import train
@@ -58,7 +58,7 @@ weights = st.builds(
 
 
 @dataclass(frozen=True)
-class Copied(Memory):
+class Copied(Memory, State):
     """Both memory and state: the source, or how much of it is copied."""
 
     tensor: Tensor
@@ -73,11 +73,11 @@ class Copier(TranslationModel):
     def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
         return Copied(tensor=source)
 
-    def start(self, memory: Copied, beam: int = 1) -> Copied:
+    def start(self, memory: Any, beam: int = 1) -> Copied:
         return Copied(tensor=memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
 
     def decode(
-        self, memory: Copied, state: Copied, target: Tensor, *, attention: bool = False
+        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
     ) -> Decoded:
         source = memory.tensor.repeat_interleave(len(target) // len(memory.tensor), dim=0)
         after = state.tensor + torch.arange(target.shape[1] + 1)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -210,7 +211,7 @@ def test_finished_sentences_leave_the_batch(name: str, monkeypatch: pytest.Monke
     sizes: list[int] = []
     decode = model.decode
 
-    def counting(memory: object, state: object, target: Tensor) -> object:
+    def counting(memory: Any, state: Any, target: Tensor) -> object:
         sizes.append(target.shape[0])
         return decode(memory, state, target)
 

@@ -42,7 +42,7 @@ class CopyModel(TranslationModel):
     def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
         return (source,)
 
-    def start(self, memory: tuple[Tensor], beam: int = 1) -> tuple[Tensor]:
+    def start(self, memory: Any, beam: int = 1) -> Any:
         return (torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long),)
 
     def decode(
@@ -52,7 +52,8 @@ class CopyModel(TranslationModel):
         source = source.repeat_interleave(len(target) // len(source), dim=0)
         position = position.clamp(max=source.shape[1] - 1)
         wanted = nn.functional.one_hot(source.gather(1, position), len(self.output_weight))
-        return Decoded(30.0 * wanted, (position + 1,), None)
+        after: Any = (position + 1,)
+        return Decoded(30.0 * wanted, after, None)
 
     def project(self, hidden: Tensor) -> Tensor:
         return hidden

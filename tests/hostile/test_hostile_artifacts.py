@@ -477,7 +477,7 @@ def test_every_architecture_has_its_shapes_before_it_has_memory(name: str) -> No
 def test_weights_that_are_not_finite_are_refused(stranger: Path, value: float) -> None:
     file = stranger / "model" / "model.safetensors"
     weights = load_file(file)
-    weights["encoder.0.feed_forward.expand.bias"][3] = value
+    weights["encoder.layers.0.feed_forward.expand.bias"][3] = value
     save_file(weights, file)
     rehash(stranger / "model")
     with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that are not fin"):

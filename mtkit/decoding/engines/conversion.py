@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from mtkit.config.model import TransformerSettings
 from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import FeedForward
-from mtkit.models.transformer import DecoderLayer, EncoderLayer, Transformer
+from mtkit.models.transformer import DecoderLayer, EncoderLayer
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
@@ -37,14 +38,14 @@ def convert(
     """Writes the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
 
     The vocabularies are SentencePiece's, whose models come with it; the library adds EOS to
-    sources. Raises TypeError for what is no Transformer.
+    sources. Raises ValueError for what is no Transformer with halves alike.
     """
-    if not isinstance(model, Transformer):
-        raise TypeError(f"CTranslate2 runs Transformers, not a {type(model).__name__}")
-    spec = _empty_spec(model.settings)
+    assert isinstance(model, EncoderDecoder)
+    settings = model.settings.as_transformer()
+    spec = _empty_spec(settings)
     _fill_stack(spec.encoder, model, model.encoder, model.source_embedding, positions)
     _fill_stack(spec.decoder, model, model.decoder, model.target_embedding, positions)
-    if model.settings.norm == "pre":
+    if settings.norm == "pre":
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
         _fill_norm(spec.decoder.layer_norm, model.decoder_norm)
     spec.decoder.projection.weight = _array(model.output_weight)
@@ -82,11 +83,12 @@ def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
 
 
 def _fill_stack(
-    spec: Any, model: Transformer, layers: nn.ModuleList, embedding: nn.Embedding, positions: int
+    spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
 ) -> None:
     first = spec.embeddings  # an encoder may have several, for factors of words
     (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)
     spec.position_encodings.encodings = _array(model.positions(0, positions))
+    layers = cast(nn.ModuleList, half.layers)
     for into, module in zip(spec.layer, layers, strict=True):
         layer = cast(EncoderLayer | DecoderLayer, module)
         _fill_self_attention(into.self_attention, layer)

@@ -23,7 +23,7 @@ from pathlib import Path
 import ctranslate2
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.model import ModelSettings
 from mtkit.config.settings import ModelConfig
 from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
 from mtkit.errors import UserError
@@ -145,9 +145,11 @@ def _rescaled(score: float, length: int, settings: DecodingSettings) -> float:
 
 def obstacle(model: ModelSettings) -> str | None:
     """The setting of a model that CTranslate2 cannot honour, or None."""
-    if not isinstance(model, TransformerSettings):
-        return f"model.kind: {model.kind}: CTranslate2 runs Transformers"
-    if model.neighbourhood is not None:
+    try:
+        transformer = model.as_transformer()
+    except ValueError as error:
+        return f"{error}: CTranslate2 runs Transformers with halves alike"
+    if transformer.neighbourhood is not None:
         return "model.neighbourhood: CTranslate2 has no restricted attention"
     return None
 
@@ -192,8 +194,7 @@ def outdated() -> str | None:
 
 def positions(config: ModelConfig) -> int:
     """How many positions a converted model needs: all that are learned, or as many as a search."""
-    model = config.model
-    if isinstance(model, TransformerSettings) and model.positions == "learned":
-        return model.max_positions
+    if (learned := config.model.halves().longest) is not None:
+        return learned
     longest = config.decoding.max_length
     return next((length for length in POSITIONS if length > longest), POSITIONS[-1])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.benchmark import Timer
 
-from mtkit.config.model import Seq2SeqSettings
+from mtkit.config.model import LstmEncoderSettings
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.models.recurrent import EncoderLayer
@@ -75,7 +75,7 @@ class _Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = EncoderLayer(Seq2SeqSettings(d_model=WIDTH, bidirectional=False))
+        self.layer = EncoderLayer(LstmEncoderSettings(bidirectional=False), WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
         output: Tensor = self.layer(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))[

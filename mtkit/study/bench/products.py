@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
+from mtkit.errors import UserError
 from mtkit.study.bench.parts import ATTENTION, FEED_FORWARD, OUTPUT, RECURRENT
 
 
@@ -47,6 +48,8 @@ def products_of(settings: ModelSettings, shape: Shape, target_vocab: int) -> lis
             inside = _transformer(settings, shape)
         case Seq2SeqSettings():
             inside = _seq2seq(settings, shape)
+        case _:
+            raise UserError(f"bench: the products of a {settings.name} are not known")
     has_bias = isinstance(settings, TransformerSettings) and settings.output_bias
     inputs = settings.d_model + has_bias  # as in `TranslationModel.output_factors`
     output = _affine(OUTPUT, shape.target_tokens, inputs, target_vocab)

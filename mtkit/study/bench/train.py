@@ -40,7 +40,7 @@ def bench_train(
         if compiled:
             state.model.compile(dynamic=True)
         updates = measure_updates(workload, state, seconds)
-        record: dict[str, Any] = {"workload": workload.name, "model": workload.config.model.kind}
+        record: dict[str, Any] = {"workload": workload.name, "model": workload.config.model.name}
         record |= describe(state) | {"compiled": compiled} | _speed(updates)
         record |= {"padding": round(_padding(workload, state), 4), "peak_mib": peak_memory(device)}
         limit = measure_limit(workload, state, state.precision)

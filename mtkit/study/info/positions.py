@@ -11,13 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mtkit.config.model import Seq2SeqSettings, TransformerSettings
 from mtkit.config.settings import Config
 from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import sinusoids
-from mtkit.models.transformer import Transformer
 from mtkit.study.info.view import View
 from mtkit.study.plots.picture import figure
 from mtkit.study.plots.terminal import WIDTH, shades
@@ -72,11 +71,10 @@ def positions_of(run: Path, config: Config) -> Positions:
 
     Raises UserError for a model without, or that is not trained yet.
     """
-    match config.model:
-        case TransformerSettings(positions="sinusoidal", d_model=d_model):
-            return Positions(sinusoids(DRAWN, d_model), ("sine", "cosine"))
-        case TransformerSettings(max_positions=longest):
-            model = cast(Transformer, load_weights_of(open_model(run)))
-            return Positions(model.positions(0, min(DRAWN, longest)).detach())
-        case Seq2SeqSettings():
-            raise UserError("--plot positions: an LSTM has none: it reads one word after the other")
+    pair = config.model.halves()
+    if not pair.has_positions:
+        raise UserError("--plot positions: an LSTM has none: it reads one word after the other")
+    if pair.longest is None:
+        return Positions(sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
+    model = cast(EncoderDecoder, load_weights_of(open_model(run)))
+    return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
