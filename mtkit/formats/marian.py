@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from mtkit.artifacts import read_json
 from mtkit.config.model import TransformerSettings
 from mtkit.errors import UserError
+from mtkit.models.names import name_today
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -38,8 +38,7 @@ _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 Array = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A weight, by our name and by theirs."""
 
     ours: str
@@ -51,12 +50,10 @@ def layer_parameters(settings: TransformerSettings) -> list[Parameter]:
     """Every weight of the encoder's and the decoder's layers."""
     depths = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
     return [
-        Parameter(
-            f"{side}.{i}.{weight.ours}", f"model.{side}.layers.{i}.{weight.theirs}", weight.shape
-        )
+        Parameter(f"{side}.layers.{i}.{ours}", f"model.{side}.layers.{i}.{theirs}", shape)
         for side, depth in depths.items()
         for i in range(depth or settings.layers)
-        for weight in _layer(side, settings.d_model, settings.ffn)
+        for ours, theirs, shape in _layer(side, settings.d_model, settings.ffn)
     ]
 
 
@@ -128,10 +125,11 @@ def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            names = set(file.keys())
+            there = {name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
             for name, shape in shapes.items():
-                _check(path, file.get_slice(name) if name in names else None, name, shape)
-            arrays = {name: file.get_tensor(name).astype(np.float32) for name in shapes}
+                found = file.get_slice(there[name]) if name in there else None
+                _check(path, found, name, shape)
+            arrays = {name: file.get_tensor(there[name]).astype(np.float32) for name in shapes}
     except SafetensorError as error:
         raise UserError(f"{path}: not a safetensors file ({error})") from None
     for name, array in arrays.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,14 +14,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mtkit.errors import MtkitError, UserError
+from mtkit.models.names import name_today
 
 FLOATS = frozenset({"BF16", "F16", "F32", "F64"})
 """What safetensors calls the types that weights may have."""
-OLDER_NAMES = (
-    (re.compile(r"^(encoder|decoder)\.(\d)"), r"\1.layers.\2"),
-    (re.compile(r"^(bridge|attention)\."), r"decoder.\1."),
-)
-"""What parameters were called before layers belonged to a half, and what they are called now."""
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -93,7 +88,7 @@ def _checked_names(model: nn.Module, file: Any, path: Path) -> dict[str, str]:
     Shapes and types are compared as well, and nothing is read.
     """
     parameters = dict(model.named_parameters())
-    names = {_name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
+    names = {name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
     if names.keys() != parameters.keys():
         odd = min(names.keys() ^ parameters.keys())
         raise UserError(f"{path}: weights of another model (parameter {odd})")
@@ -106,12 +101,6 @@ def _checked_names(model: nn.Module, file: Any, path: Path) -> dict[str, str]:
         if weight.get_dtype() not in FLOATS:
             raise UserError(f"{path}: {name} has values of type {weight.get_dtype()}: no weights")
     return names
-
-
-def _name_today(name: str) -> str:
-    for older, today in OLDER_NAMES:
-        name = older.sub(today, name)
-    return name
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,19 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translate import translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, TranslationModel
+from mtkit.models.base import Decoded, State, TranslationModel
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
+@dataclass(frozen=True)
+class Copied(State):
+    position: Tensor
+    """Number of symbols that each hypothesis has."""
+
+
 class CopyModel(TranslationModel):
-    """Translates by copying, with certainty; State is how many symbols each hypothesis has."""
+    """Translates by copying, with certainty."""
 
     def __init__(self, vocab: int) -> None:
         super().__init__(vocab, vocab, 1, "all")
@@ -43,17 +50,16 @@ class CopyModel(TranslationModel):
         return (source,)
 
     def start(self, memory: Any, beam: int = 1) -> Any:
-        return (torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long),)
+        return Copied(torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long))
 
     def decode(
         self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
     ) -> Decoded:
-        (source,), (position,) = memory, state
+        (source,), position = memory, state.position
         source = source.repeat_interleave(len(target) // len(source), dim=0)
         position = position.clamp(max=source.shape[1] - 1)
         wanted = nn.functional.one_hot(source.gather(1, position), len(self.output_weight))
-        after: Any = (position + 1,)
-        return Decoded(30.0 * wanted, after, None)
+        return Decoded(30.0 * wanted, Copied(position + 1), None)
 
     def project(self, hidden: Tensor) -> Tensor:
         return hidden
