@@ -27,8 +27,16 @@ from mtkit.errors import UserError
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
 """Of mtkit, as manifests name it."""
-FORMAT = 1
 MANIFEST = "manifest.json"
+FORMATS: Mapping[Kind, int] = {
+    "tokenizer": 1,
+    "batches": 1,
+    "checkpoint": 2,  # 1 knew runs by every setting, and places in the data as three numbers
+    "model": 1,
+    "test": 1,
+    "export": 1,
+}
+"""What this mtkit writes, and reads."""
 COMMANDS: Mapping[Kind, str] = {
     "tokenizer": "mtkit train-spm",
     "batches": "mtkit batch",
@@ -41,6 +49,10 @@ LARGEST_JSON = 1 << 24
 """Bytes; a manifest has some thousands."""
 DEEPEST_JSON = 32
 """Levels; settings have five."""
+
+
+class OtherFormat(UserError):  # noqa: N818 - it says what was found
+    """An artifact as another version of mtkit writes it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,12 @@ def hash_file(path: Path) -> str:
 def request_of(kind: Kind, settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     """What is asked for, equal on any machine."""
     return sha256_of(
-        {"kind": kind, "format": FORMAT, "settings": dict(settings), "inputs": dict(inputs)}
+        {
+            "kind": kind,
+            "format": FORMATS[kind],
+            "settings": dict(settings),
+            "inputs": dict(inputs),
+        }
     )
 
 
@@ -133,14 +150,15 @@ def clear_leftovers(folder: Path) -> None:
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """The complete artifact at `path`; sizes are always checked, hashes of files with `verify`.
 
-    Raises UserError where there is none, or one of another kind or format, or a damaged one.
+    Raises UserError where there is none, or one of another kind, or a damaged one; OtherFormat
+    where there is one that this mtkit cannot read.
     """
     manifest = _read_manifest(path, kind)
     if manifest["kind"] != kind:
         raise UserError(f"{path}: holds a {manifest['kind']}, not a {kind}")
-    if manifest["format"] != FORMAT:
-        raise UserError(
-            f"{path}: format {manifest['format']}; this mtkit reads {FORMAT}: "
+    if manifest["format"] != FORMATS[kind]:
+        raise OtherFormat(
+            f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
             f"remake it with `{COMMANDS[kind]}`"
         )
     request = request_of(kind, manifest["settings"], manifest["inputs"])
@@ -171,18 +189,6 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def find_current(
-    path: Path, kind: Kind, settings: Mapping[str, Any], inputs: Mapping[str, str]
-) -> Artifact | None:
-    """The artifact at `path` if it answers this very request and is undamaged, else None."""
-    try:
-        artifact = open_artifact(path, kind, verify=True)
-    except UserError:
-        return None
-    wanted = request_of(kind, settings, inputs)
-    return artifact if artifact.manifest["request"] == wanted else None
-
-
 def _write_manifest(
     folder: Path,
     kind: Kind,
@@ -194,7 +200,7 @@ def _write_manifest(
     request = request_of(kind, settings, inputs)
     manifest = {
         "kind": kind,
-        "format": FORMAT,
+        "format": FORMATS[kind],
         "mtkit": VERSION,
         "settings": settings,
         "inputs": inputs,

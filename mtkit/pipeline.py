@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.data import Corpus
+from mtkit.config.recipes import TestRecipe, find_current
 from mtkit.config.runs import at_work
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
@@ -46,18 +47,16 @@ def run(config: Config) -> None:
 def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     """The test set translated and scored, into RUN/test."""
     path = Path(config.run) / "test"
-    settings = {
-        "decoding": config.decoding.model_dump(),
-        "target_language": config.data.target_language,
-    }
+    recipe = TestRecipe.of(config)
     inputs = {"model": model.identity, "test": corpus_identity(corpus)}
-    if find_current(path, "test", settings, inputs):
+    if find_current(path, "test", recipe, inputs):
         say("test: up to date")
         return open_artifact(path, "test")
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
     report: dict[str, Any] = {}
+    settings = recipe.without_defaults()
     with at_work(config), create(path, "test", settings, inputs, report) as folder:
         hypotheses = list(_translate(translator, sources))
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):

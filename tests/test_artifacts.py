@@ -16,16 +16,22 @@ from mtkit.artifacts import (
     MANIFEST,
     Artifact,
     create,
-    find_current,
     hash_file,
     kind_at,
     open_artifact,
     request_of,
 )
+from mtkit.config.base import Settings
+from mtkit.config.recipes import find_current
 from mtkit.errors import UserError
 
 SETTINGS = {"vocab_size": 8, "type": "bpe"}
 INPUTS = {"corpus": "c0ffee"}
+
+
+class Asked(Settings):
+    vocab_size: int
+    type: str
 
 
 def make(path: Path, content: bytes = b"content") -> Artifact:
@@ -111,11 +117,11 @@ def test_other_settings_are_another_request(settings: dict[str, object]) -> None
 
 
 def test_only_the_very_request_is_current(tmp_path: Path) -> None:
-    path = make(tmp_path / "tokenizer").path
-    assert find_current(path, "tokenizer", SETTINGS, INPUTS) is not None
-    assert find_current(path, "tokenizer", SETTINGS | {"vocab_size": 9}, INPUTS) is None
-    assert find_current(path, "tokenizer", SETTINGS, {"corpus": "other"}) is None
-    assert find_current(path, "batches", SETTINGS, INPUTS) is None
+    path, asked = make(tmp_path / "tokenizer").path, Asked(**SETTINGS)
+    assert find_current(path, "tokenizer", asked, INPUTS) is not None
+    assert find_current(path, "tokenizer", Asked(**SETTINGS | {"vocab_size": 9}), INPUTS) is None
+    assert find_current(path, "tokenizer", asked, {"corpus": "other"}) is None
+    assert find_current(path, "batches", asked, INPUTS) is None
 
 
 def test_a_flipped_byte_is_found_when_verifying(tmp_path: Path) -> None:

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.artifacts import Artifact, create, find_current, open_artifact, write_json
+from mtkit.artifacts import Artifact, create, open_artifact, write_json
 from mtkit.batching.corpus.pair import Pair
-from mtkit.batching.corpus.read import corpus_identity, listed, read_pairs
+from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import WINDOW, Rows, Weights, check_fit, padding, plan_epoch
 from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
 from mtkit.config.data import BatchingSettings
+from mtkit.config.recipes import BatchesRecipe, find_current
 from mtkit.config.runs import at_work
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -52,19 +53,17 @@ def build_batches(config: Config) -> Artifact:
     """
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
-    settings = {
-        **config.batching.model_dump(include={"max_length", "max_ratio", "deduplicate"}),
-        "weights": [corpus.weight for corpus in listed(config.data.train)],
-    }
+    recipe = BatchesRecipe.of(config)
     inputs = {
         "train": corpus_identity(config.data.train),
         "valid": corpus_identity(config.data.valid),
         "tokenizer": tokenizer.identity,
     }
-    if find_current(path, "batches", settings, inputs):
+    if find_current(path, "batches", recipe, inputs):
         say("batches: up to date")
     else:
         report: dict[str, Any] = {}
+        settings = recipe.without_defaults()
         with at_work(config), create(path, "batches", settings, inputs, report) as folder:
             _fill(folder, config, Tokenizer.load(tokenizer.path), report)
     artifact = open_artifact(path, "batches")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,7 +10,29 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 Paths = str | list[str]
 
 
+Group = TypeVar("Group", bound="Settings")
+
+
 class Settings(BaseModel):
     """Frozen; an unknown key is an error; no infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def part(self, group: type[Group]) -> Group:
+        """The settings of `group` alone, which are among those of this class."""
+        return group.model_validate({name: getattr(self, name) for name in group.model_fields})
+
+    def without_defaults(self) -> dict[str, Any]:
+        """What differs from the defaults, as plain data, and the kind of every section left.
+
+        Requests are hashed in this form, so that a setting that is added later changes no hash.
+        """
+        values = {
+            name: getattr(self, name)
+            for name, field in type(self).model_fields.items()
+            if name == "kind" or getattr(self, name) != field.get_default()
+        }
+        return {
+            name: value.without_defaults() if isinstance(value, Settings) else value
+            for name, value in values.items()
+        }

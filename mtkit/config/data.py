@@ -52,6 +52,10 @@ Corpus = Annotated[
 ]
 
 
+def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
+    return corpora if isinstance(corpora, list) else [corpora]
+
+
 class DataSettings(Settings):
     train: Corpus | list[Corpus]
     valid: Corpus
@@ -71,11 +75,16 @@ class TokenizerSettings(Settings):
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side it is trained on")
 
 
-class BatchingSettings(Settings):
-    max_tokens: PositiveInt | Literal["auto"] = Field(
-        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
-    )
+class Filtering(Settings):
+    """Which pairs are kept: what the stored batches are known by."""
+
     max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
     max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
     deduplicate: bool = Field(False, description="keep the first of equal pairs")
+
+
+class BatchingSettings(Filtering):
+    max_tokens: PositiveInt | Literal["auto"] = Field(
+        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+    )
     workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")

@@ -98,11 +98,9 @@ class SubwordSampling(Settings):
     sides: Literal["source", "target", "both"] = "both"
 
 
-class TrainingSettings(Settings):
-    """Counted in updates (`steps`) or, instead, in `epochs`."""
+class Learning(Settings):
+    """What is learnt, update by update: what checkpoints are known by."""
 
-    steps: PositiveInt | None = None
-    epochs: PositiveInt | None = None
     warmup: PositiveInt = 4000
     schedule: Schedule = Noam()
     optimizer: Optimizer = Adam()
@@ -110,10 +108,6 @@ class TrainingSettings(Settings):
     clip_norm: PositiveFloat | None = 1.0
     accumulate: PositiveInt = Field(1, description="batches per update")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    compile: bool | Literal["auto"] = Field(
-        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
-    )
     ema: Probability | None = Field(None, description="decay of an average of the weights")
     subword_sampling: SubwordSampling | None = None
     source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
@@ -126,20 +120,50 @@ class TrainingSettings(Settings):
     on_divergence: Literal["rollback", "stop"] = Field(
         "rollback", description="then: back to the last checkpoint with half the rate, or end"
     )
+    validate_every: PositiveInt = 500
+    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
+    best_by: Metric = "bleu"
+
+
+class Extent(Settings):
+    """How far to go, and what the end is made of: may change whenever a run goes on."""
+
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
+    average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
+
+
+class Course(Learning, Extent):
+    """All that decides which weights a run ends in."""
+
+
+class Machine(Settings):
+    """What this machine is to do it with: the weights are meant to be the same."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
+    )
     rank_timeout: PositiveFloat = Field(
         600.0, description="seconds that ranks wait for each other before the run ends"
     )
+
+
+class Reporting(Settings):
+    """What is shown on the way, and what is kept of it."""
+
     log_every: PositiveInt = 50
-    validate_every: PositiveInt = 500
     save_every: PositiveInt = 500
-    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
-    sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
-    best_by: Metric = "bleu"
-    patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
     keep: PositiveInt = Field(3, description="newest checkpoints kept")
-    average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
-    init_from: str | None = Field(None, description="model or run whose weights to start from")
+    sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
     tensorboard: bool = False
+
+
+class TrainingSettings(Reporting, Machine, Course):
+    """Counted in updates (`steps`) or, instead, in `epochs`."""
+
+    init_from: str | None = Field(None, description="model or run whose weights to start from")
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingSettings:

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.config.base import Settings
 from mtkit.config.data import Corpus, TokenizerSettings
+from mtkit.config.recipes import TokenizerRecipe, find_current
 from mtkit.config.runs import at_work, find_model
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
@@ -35,6 +37,12 @@ STRIDE = 10_000
 """Pairs between two signs of progress."""
 
 
+class TakenOver(Settings):
+    """A tokenizer that depends on the model alone that it came from."""
+
+    of: Literal["model"]
+
+
 def train_tokenizer(config: Config) -> Artifact:
     """The artifact `RUN/tokenizer`, made unless it is up to date.
 
@@ -44,12 +52,13 @@ def train_tokenizer(config: Config) -> Artifact:
     path = Path(config.run) / "tokenizer"
     if config.training.init_from is not None:
         return _take_over(path, config, config.training.init_from)
-    settings = {**config.tokenizer.model_dump(), "seed": config.seed}
+    recipe = TokenizerRecipe.of(config)
     inputs = {"train": corpus_identity(config.data.train)}
-    if current := find_current(path, "tokenizer", settings, inputs):
+    if current := find_current(path, "tokenizer", recipe, inputs):
         say("tokenizer: up to date")
         return current
     report: dict[str, Any] = {}
+    settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
         sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
         report["lines_per_side"] = len(sample)
@@ -65,10 +74,11 @@ def train_tokenizer(config: Config) -> Artifact:
 def _take_over(path: Path, config: Config, model: str) -> Artifact:
     """The tokenizer of a model to fine-tune, whose ids its weights know."""
     artifact = find_model(model)
-    settings, inputs = {"of": "model"}, {"model": artifact.identity}
-    if current := find_current(path, "tokenizer", settings, inputs):
+    recipe, inputs = TakenOver(of="model"), {"model": artifact.identity}
+    if current := find_current(path, "tokenizer", recipe, inputs):
         say("tokenizer: up to date")
         return current
+    settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs) as folder:
         Tokenizer.load(artifact.path).copy_to(folder)
     say(f"tokenizer: that of {artifact.path}")

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from mtkit.artifacts import Artifact, clear_leftovers, find_current, open_artifact
+from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
 from mtkit.batching.build import Batches, open_batches
 from mtkit.config.configfile import save_config
+from mtkit.config.recipes import ModelRecipe, find_current
 from mtkit.config.runs import LATEST, find_model, locked
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
@@ -36,13 +36,6 @@ from mtkit.training.run.validate import Validator
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, StepReport, settle, train_steps
 
-NOT_IN_THE_MODEL = frozenset(
-    {"device", "log_every", "save_every", "keep", "tensorboard", "sample_translations", "init_from"}
-    | {"compile", "rank_timeout"}
-)
-"""Training settings that change nothing in what is trained, and a path: its model is an input."""
-HOW_FAR = frozenset({"steps", "epochs", "patience", "average"})
-"""Those that only say how far to go: a run is resumed with other values, too."""
 LOWEST_SCALE = 1 / 64
 """Of the learning rate, below which going back once more is of no use."""
 
@@ -77,16 +70,15 @@ def train(config: Config) -> Artifact:
         inputs["init_from"] = find_model(config.training.init_from).identity
     device = pick_device(config.training.device)
     with connected_ranks(device, config.training.rank_timeout) as ranks:
-        settings = _settings(config, NOT_IN_THE_MODEL, ranks)
-        settings |= {"decoding": config.decoding.model_dump()}
-        model = find_current(run / "model", "model", settings, inputs)
+        recipe = ModelRecipe.of(config, ranks.count)
+        model = find_current(run / "model", "model", recipe, inputs)
         if model is not None:
             say(f"train: {run / 'model'} is up to date")
         else:
             if not ranks.is_first:
                 set_quiet(True)
             with locked(run) if ranks.is_first else nullcontext():
-                _train(config, data, Tokenizer.load(tokenizer.path), ranks, settings, inputs)
+                _train(config, data, Tokenizer.load(tokenizer.path), ranks, recipe, inputs)
             model = open_artifact(run / "model", "model")
         if ranks.is_first:
             _link_latest(run)
@@ -98,15 +90,12 @@ def _train(
     data: Batches,
     tokenizer: Tokenizer,
     ranks: Ranks,
-    settings: Mapping[str, Any],
+    recipe: ModelRecipe,
     inputs: Mapping[str, str],
 ) -> None:
     run, training = Path(config.run), config.training
     state = fresh_state(config, tokenizer, ranks)
-    far = frozenset() if training.schedule.kind == "cosine" else HOW_FAR
-    checkpoints = Checkpoints(
-        run / "checkpoints", _settings(config, NOT_IN_THE_MODEL | far, ranks), inputs
-    )
+    checkpoints = Checkpoints(run / "checkpoints", recipe.of_checkpoints(), inputs)
     if ranks.is_first:
         clear_leftovers(checkpoints.folder)
     ranks.wait()
@@ -133,7 +122,7 @@ def _train(
         except Diverged as divergence:
             _roll_back(job, state, divergence)
     if ranks.is_first:
-        write_model(run / "model", state, checkpoints, validator, settings, inputs)
+        write_model(run / "model", state, checkpoints, validator, recipe.without_defaults(), inputs)
     ranks.wait()
 
 
@@ -256,20 +245,6 @@ def _is_finished(config: Config, state: TrainState) -> bool:
     if training.steps is not None and state.step >= training.steps:
         return True
     return is_stalled(state.validations, training.best_by, training.patience)
-
-
-def _settings(config: Config, left_out: frozenset[str], ranks: Ranks) -> dict[str, Any]:
-    """What a model or checkpoint of this config depends on, but for its inputs.
-
-    2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
-    """
-    training = config.training.model_dump(exclude=set(left_out))
-    return {
-        "seed": config.seed,
-        "max_tokens": config.batching.max_tokens,
-        "model": config.model.model_dump(),
-        "training": training | {"accumulate": training["accumulate"] * ranks.count},
-    }
 
 
 def _link_latest(run: Path) -> None:

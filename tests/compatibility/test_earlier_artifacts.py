@@ -64,3 +64,14 @@ def test_nothing_of_an_earlier_run_is_made_anew(earlier: Path, run: str) -> None
     before = written(earlier / run)
     assert call("run", "-c", f"{run}.yaml", "-q") == 0
     assert written(earlier / run) == before
+
+
+def test_an_earlier_run_that_is_unfinished_is_refused_with_what_to_do(
+    earlier: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", "-c", "unfinished.yaml") == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]
+    assert "a checkpoint of another version of mtkit" in refusal
+    assert f"delete {Path('unfinished', 'checkpoints')} to train anew" in refusal
+    shutil.rmtree(earlier / "unfinished" / "checkpoints")
+    assert call("train", "-c", "unfinished.yaml", "--set", "training.steps=2") == 0

@@ -29,6 +29,7 @@ from safetensors.torch import load_file, save_file
 from architectures import ARCHITECTURES
 from mtkit.artifacts import MANIFEST, hash_file, open_artifact, request_of, sha256_of
 from mtkit.batching.build import open_batches
+from mtkit.config.recipes import ModelRecipe
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
@@ -90,7 +91,8 @@ def use_checkpoint(folder: Path, config: Config) -> None:
     tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
     state = fresh_state(config, tokenizer, ALONE)
     manifest = json.loads((Path(config.run) / "checkpoints" / folder.name / MANIFEST).read_text())
-    Checkpoints(folder.parent, manifest["settings"], manifest["inputs"]).load_last(state)
+    recipe = ModelRecipe.of(config).of_checkpoints()
+    Checkpoints(folder.parent, recipe, manifest["inputs"]).load_last(state)
 
 
 USES: dict[str, tuple[str, Callable[[Path, Config], None]]] = {

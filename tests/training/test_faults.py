@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from mtkit.artifacts import open_artifact
+from mtkit.config.base import Settings
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.build import build_model
@@ -278,7 +279,9 @@ def test_the_automatic_batch_is_decided_once(
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)
     train(fresh("transformer", batching=batching))
     train(fresh("transformer", "other", batching=batching))
-    checkpoints = [Checkpoints(Path(run, "checkpoints"), {}, {}) for run in ("run", "other")]
+    checkpoints = [
+        Checkpoints(Path(run, "checkpoints"), Settings(), {}) for run in ("run", "other")
+    ]
     found = [(c.path(12) / "state.json").read_text() for c in checkpoints]
     assert '"max_tokens": 128' in found[0]
     assert '"max_tokens": 256' in found[1]
@@ -287,7 +290,10 @@ def test_the_automatic_batch_is_decided_once(
 def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
-    checkpoints, state = Checkpoints(tmp_path / "kept", {}, {}), state_of(fresh("transformer"))
+    checkpoints, state = (
+        Checkpoints(tmp_path / "kept", Settings(), {}),
+        state_of(fresh("transformer")),
+    )
     for state.step in (2, 4, 6):
         checkpoints.save(state)
     for step in (4, 6):

@@ -8,7 +8,7 @@ from typing import Any
 from mtkit.artifacts import hash_file, sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, table_pairs, text_pairs
 from mtkit.batching.corpus.pair import Pair
-from mtkit.config.data import Corpus, TableCorpus, TextCorpus
+from mtkit.config.data import Corpus, TableCorpus, TextCorpus, listed
 from mtkit.errors import UserError
 
 
@@ -25,10 +25,6 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
 def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
     """Hash of the content and of the columns taken; paths and weights do not enter."""
     return sha256_of([_content(corpus) for corpus in listed(corpora)])
-
-
-def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
-    return corpora if isinstance(corpora, list) else [corpora]
 
 
 def _pairs(corpus: Corpus, index: int) -> Iterator[Pair]:

@@ -10,17 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ctranslate2
 
-from mtkit.artifacts import Artifact, create, find_current, open_artifact
+from mtkit.artifacts import Artifact, create, open_artifact
+from mtkit.config.base import Settings
+from mtkit.config.recipes import find_current
 from mtkit.decoding.engines.ctranslate2 import positions
 from mtkit.decoding.model import OpenedModel
 from mtkit.report import say
 
 LOSS = 0.3
 """BLEU that int8 may cost against float32 on the validation text to be chosen by itself."""
+
+
+class Recipe(Settings):
+    """All that a converted model depends on, but for the model."""
+
+    format: Literal["ctranslate2"]
+    version: str
+    compute_type: str
+    positions: int
+
 
 Measure = Callable[[Path], Mapping[str, Any]]
 """Figures of a model in its folder, which is not yet complete."""
@@ -64,8 +76,8 @@ def convert_to(
     from mtkit.decoding.engines.pytorch import load_weights_of
 
     report: dict[str, Any] = {}
-    settings, inputs = _request(opened, compute_type)
-    with create(path, "export", settings, inputs, report) as folder:
+    recipe, inputs = _asked(opened, compute_type)
+    with create(path, "export", recipe.without_defaults(), inputs, report) as folder:
         model = load_weights_of(opened)
         convert(model, opened.tokenizer, folder, positions(opened.config), compute_type)
         if measure is not None:
@@ -91,17 +103,17 @@ def _make(opened: OpenedModel, compute_type: str, measure: Measure | None) -> Ar
 
 def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:
     path = _place(opened, compute_type)
-    return find_current(path, "export", *_request(opened, compute_type))
+    return find_current(path, "export", *_asked(opened, compute_type))
 
 
-def _request(opened: OpenedModel, compute_type: str) -> tuple[dict[str, Any], dict[str, str]]:
-    settings = {
-        "format": "ctranslate2",
-        "version": ctranslate2.__version__,
-        "compute_type": compute_type,
-        "positions": positions(opened.config),
-    }
-    return settings, {"model": opened.artifact.identity}
+def _asked(opened: OpenedModel, compute_type: str) -> tuple[Recipe, dict[str, str]]:
+    recipe = Recipe(
+        format="ctranslate2",
+        version=ctranslate2.__version__,
+        compute_type=compute_type,
+        positions=positions(opened.config),
+    )
+    return recipe, {"model": opened.artifact.identity}
 
 
 def _place(opened: OpenedModel, compute_type: str) -> Path:

@@ -10,6 +10,7 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.config.complaints import flattened
+from mtkit.config.recipes import resolved
 from mtkit.config.runs import default_place
 from mtkit.errors import UserError
 from mtkit.report import printable, table
@@ -35,7 +36,8 @@ def settings_of(path: Path | None) -> str:
 def _settings(path: Path | None) -> str:
     folder = path or default_place()
     if kind_at(folder) is not None:
-        return yaml.safe_dump(_open(folder, verify=False).manifest["settings"], sort_keys=False)
+        artifact = _open(folder, verify=False)
+        return yaml.safe_dump(_settings_in(artifact), sort_keys=False)
     from mtkit.config.configfile import dump_config, load_config
 
     resolved = folder / "config.yaml"
@@ -67,6 +69,10 @@ def _open(path: Path, *, verify: bool) -> Artifact:
     return open_artifact(path, kind, verify=verify)
 
 
+def _settings_in(artifact: Artifact) -> Mapping[str, Any]:
+    return resolved(artifact.manifest["kind"], artifact.manifest["settings"])
+
+
 def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
     manifest = artifact.manifest
     rows = {"identity": artifact.identity[:HASH_SHOWN]}
@@ -74,7 +80,7 @@ def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Ite
     rows["made by"] = f"mtkit {manifest['mtkit']}, format {manifest['format']}"
     rows |= _rows(artifact.report)
     if with_settings:
-        rows |= _rows(manifest["settings"])
+        rows |= _rows(_settings_in(artifact))
     for name, facts in manifest["files"].items():
         rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
     if verified:

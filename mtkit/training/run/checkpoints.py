@@ -8,18 +8,20 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
 from mtkit.artifacts import (
     Artifact,
+    OtherFormat,
     create,
     open_artifact,
     read_json,
     remove,
-    request_of,
     write_json,
 )
+from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
 from mtkit.config.training import Metric
 from mtkit.errors import UserError
@@ -47,12 +49,10 @@ FAULTS = ("skipped", "skipped_in_a_row", "rate_scale")
 class Checkpoints:
     """The folder of checkpoints of one run, all of one request."""
 
-    def __init__(
-        self, folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, str]
-    ) -> None:
+    def __init__(self, folder: Path, recipe: Settings, inputs: Mapping[str, str]) -> None:
         self.folder = folder
-        self.settings = settings
-        self.inputs = inputs
+        self.recipe = recipe
+        self.inputs = dict(inputs)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
@@ -65,8 +65,8 @@ class Checkpoints:
     def save(self, state: TrainState) -> None:
         """Writes the state as it is, complete or not at all."""
         report = {"seconds": state.seconds}
-        path = self.path(state.step)
-        with create(path, "checkpoint", self.settings, self.inputs, report) as folder:
+        path, settings = self.path(state.step), self.recipe.without_defaults()
+        with create(path, "checkpoint", settings, self.inputs, report) as folder:
             save_weights(weights_of(state.model), folder / "model.safetensors")
             if state.average is not None:
                 save_weights(state.average, folder / "average.safetensors")
@@ -108,18 +108,29 @@ class Checkpoints:
     def open(self, step: int) -> Artifact:
         """The checkpoint of `step`, its hashes verified.
 
-        Raises DamagedCheckpoint, or UserError where it is one of other settings.
+        Raises DamagedCheckpoint, or UserError where it is one of other settings, or of another
+        version of mtkit.
         """
         path = self.path(step)
         try:
             found = open_artifact(path, "checkpoint", verify=True)
+        except OtherFormat as error:
+            raise UserError(
+                f"{path}: a checkpoint of another version of mtkit, which alone can go on exactly: "
+                f"end the run with that one, or delete {self.folder} to train anew"
+            ) from error
         except UserError as error:
             raise DamagedCheckpoint(str(error)) from error
-        if found.manifest["request"] != request_of("checkpoint", self.settings, self.inputs):
+        try:
+            recipe = type(self.recipe).model_validate(found.manifest["settings"])
+        except ValidationError as error:
+            raise DamagedCheckpoint(f"{path}: its settings are not mtkit's") from error
+        before = recipe.model_dump() | {"inputs": found.manifest["inputs"]}
+        now = self.recipe.model_dump() | {"inputs": self.inputs}
+        if before != now:
             raise UserError(
-                f"{path}: a checkpoint of other settings "
-                f"({_difference(found.manifest, self.settings, self.inputs)}): go back to them, "
-                f"choose another run, or delete {self.folder}"
+                f"{path}: a checkpoint of other settings ({_difference(before, now)}): "
+                f"go back to them, choose another run, or delete {self.folder}"
             )
         return found
 
@@ -195,13 +206,8 @@ def _restore(state: TrainState, folder: Path) -> None:
     state.optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
-def _difference(
-    found: Mapping[str, Any], settings: Mapping[str, Any], inputs: Mapping[str, str]
-) -> str:
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The first thing in which a checkpoint differs from what is asked."""
-    before = flattened({**found["settings"], "inputs": found["inputs"]})
-    now = flattened({**settings, "inputs": inputs})
-    for key in sorted(before.keys() | now.keys()):
-        if before.get(key) != now.get(key):
-            return f"{key}: {before.get(key)}, now {now.get(key)}"
-    return "another mtkit format"
+    old, new = flattened(before), flattened(now)
+    key = next(key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
+    return f"{key}: {old.get(key)}, now {new.get(key)}"

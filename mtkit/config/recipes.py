@@ -1,0 +1,121 @@
+"""What each stage's artifact is known by: the settings that it depends on, and no others.
+
+Identities of the inputs stand beside the recipe in a manifest. Both are hashed, without the
+settings that have their defaults: what a later mtkit adds, with a default, changes no hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+
+from mtkit.artifacts import Artifact, Kind, open_artifact
+from mtkit.config.base import Settings
+from mtkit.config.data import Filtering, TokenizerSettings, listed
+from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings
+from mtkit.config.settings import Config
+from mtkit.config.training import Course, Extent
+from mtkit.errors import UserError
+
+
+class TokenizerRecipe(TokenizerSettings):
+    """All that a tokenizer depends on, but for the corpus."""
+
+    seed: NonNegativeInt
+
+    @classmethod
+    def of(cls, config: Config) -> TokenizerRecipe:
+        return cls(**dict(config.tokenizer), seed=config.seed)
+
+
+class BatchesRecipe(Filtering):
+    """All that stored batches depend on, but for the corpora and the tokenizer."""
+
+    weights: list[PositiveFloat]
+
+    @classmethod
+    def of(cls, config: Config) -> BatchesRecipe:
+        weights = [corpus.weight for corpus in listed(config.data.train)]
+        return cls(**dict(config.batching.part(Filtering)), weights=weights)
+
+
+class ModelRecipe(Settings):
+    """All that a trained model depends on, but for the tokenizer and the batches."""
+
+    seed: NonNegativeInt
+    max_tokens: PositiveInt | Literal["auto"]
+    model: ModelSettings
+    training: Course
+    decoding: DecodingSettings = DecodingSettings()
+
+    @classmethod
+    def of(cls, config: Config, ranks: int = 1) -> ModelRecipe:
+        """Of a run on so many ranks.
+
+        2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
+        """
+        course = config.training.part(Course)
+        return cls(
+            seed=config.seed,
+            max_tokens=config.batching.max_tokens,
+            model=config.model,
+            training=course.model_copy(update={"accumulate": course.accumulate * ranks}),
+            decoding=config.decoding,
+        )
+
+    def of_checkpoints(self) -> ModelRecipe:
+        """Of the run until it ends: it may go on for longer, and decode otherwise then.
+
+        Along a cosine the learning rate depends on the end from the start.
+        """
+        training = self.training
+        if training.schedule.kind != "cosine":
+            training = training.model_copy(update=dict(Extent()))
+        return self.model_copy(update={"training": training, "decoding": DecodingSettings()})
+
+
+class TestRecipe(Settings):
+    """All that a translated and scored test set depends on, but for the model and the corpus."""
+
+    decoding: DecodingSettings
+    target_language: str | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> TestRecipe:
+        return cls(decoding=config.decoding, target_language=config.data.target_language)
+
+
+def find_current(
+    path: Path, kind: Kind, recipe: Settings, inputs: Mapping[str, str]
+) -> Artifact | None:
+    """The artifact at `path` if it is what is asked for, and undamaged; else None.
+
+    A setting that its manifest does not name, perhaps because there was none, has its default.
+    """
+    try:
+        artifact = open_artifact(path, kind, verify=True)
+        recorded = type(recipe).model_validate(artifact.manifest["settings"])
+    except (UserError, ValidationError):
+        return None
+    return artifact if (recorded, artifact.manifest["inputs"]) == (recipe, dict(inputs)) else None
+
+
+RECIPES: Mapping[Kind, type[Settings]] = {
+    "tokenizer": TokenizerRecipe,
+    "batches": BatchesRecipe,
+    "checkpoint": ModelRecipe,
+    "model": ModelRecipe,
+    "test": TestRecipe,
+}
+
+
+def resolved(kind: Kind, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of a manifest with their defaults; unchanged where no stage of mtkit wrote them."""
+    try:
+        return RECIPES[kind].model_validate(settings).model_dump()
+    except (KeyError, ValidationError):
+        return settings
