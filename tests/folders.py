@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from mtkit.artifacts import create, write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import ModelConfig
+from mtkit.decoding.translator import Translator
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -84,3 +86,9 @@ def as_if_trained(model: TranslationModel) -> None:
         model.output_weight.mul_(10.0)[:, 0] = 0.0
         model.output_weight[[PAD, BOS], 0] = -60.0
         model.output_weight[EOS, 0] = 8.0
+
+
+def asking(translator: Translator, settings: Mapping[str, Any] = {}, **wanted: Any) -> Translator:
+    """The same translator with another request."""
+    changed = translator.request.settings.model_copy(update=settings)
+    return replace(translator, request=replace(translator.request, settings=changed, **wanted))

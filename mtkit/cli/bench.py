@@ -1,28 +1,34 @@
-"""The commands of `mtkit bench`: a docstring and a call each, as those of `commands`."""
+"""The commands of `mtkit bench`."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Literal
+
 import typer
+from typer import Option
 
 from mtkit.cli.options import (
-    BenchBeam,
-    BenchConfig,
-    BenchInput,
-    BenchModel,
-    Breakdown,
+    Command,
     Debug,
     Device,
     Engine,
     Json,
     Overrides,
     Plot,
-    Precision,
     Quiet,
-    Seconds,
-    Size,
 )
 
 bench = typer.Typer(rich_markup_mode=None)
+
+BatchesOf = Annotated[
+    Path | None, Option("-c", "--config", help="YAML file: measure the batches of its run.")
+]
+Size = Annotated[
+    Literal["tiny", "base"] | None,
+    Option(help="Drawn sentences instead of one's own; default: tiny."),
+]
+Seconds = Annotated[float, Option(min=0.1, help="How long to measure.")]
 
 
 @bench.callback()
@@ -30,14 +36,18 @@ def measure() -> None:
     """Measure how fast this machine is."""
 
 
-@bench.command("train")
-def bench_train(
-    config: BenchConfig = None,
+@bench.command(cls=Command)
+def train(
+    config: BatchesOf = None,
     size: Size = None,
     overrides: Overrides = None,
-    precision: Precision = None,
+    precision: Literal["auto", "float32", "bfloat16", "float16"] | None = Option(
+        None, help="As --set training.precision."
+    ),
     seconds: Seconds = 30.0,
-    breakdown: Breakdown = False,
+    breakdown: bool = Option(
+        False, "--breakdown", help="Also divide an update's time among its parts."
+    ),
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -59,9 +69,9 @@ def bench_train(
     )
 
 
-@bench.command("ceiling")
-def bench_ceiling(
-    config: BenchConfig = None,
+@bench.command(cls=Command)
+def ceiling(
+    config: BatchesOf = None,
     size: Size = None,
     overrides: Overrides = None,
     json: Json = False,
@@ -77,13 +87,15 @@ def bench_ceiling(
     bench_ceiling(config, overrides or [], size=size, as_json=json)
 
 
-@bench.command("translate")
-def bench_translate(
-    model: BenchModel = None,
-    input: BenchInput = None,
+@bench.command(cls=Command)
+def translate(
+    model: str | None = Option(None, "-m", "--model", help="Run or model; default: one of --size."),
+    input: Path | None = Option(
+        None, "--input", metavar="FILE", help="Text; default: what the run was tested on."
+    ),
     size: Size = None,
     engine: Engine = "auto",
-    beam: BenchBeam = 5,
+    beam: int = Option(5, min=1, help="Hypotheses; also measured with one."),
     device: Device = "auto",
     seconds: Seconds = 10.0,
     json: Json = False,
@@ -109,8 +121,8 @@ def bench_translate(
     )
 
 
-@bench.command("layers")
-def bench_layers(
+@bench.command(cls=Command)
+def layers(
     plot: Plot = None,
     device: Device = "auto",
     json: Json = False,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mtkit.decoding.alignment.alignment import Alignment
 from mtkit.decoding.alignment.words import Words
-from mtkit.decoding.engines.base import Hypothesis
+from mtkit.decoding.contract import Hypothesis
 from mtkit.tokenizer.codec import Tokenizer
 
 

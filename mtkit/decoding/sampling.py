@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.beam import NEVER, Hypotheses, allowed_log_probs, in_order
-from mtkit.decoding.engines.base import Key
+from mtkit.decoding.contract import Key
 from mtkit.models.base import TranslationModel, select
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD

@@ -14,13 +14,12 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.ahead import Ahead
-from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search
-from mtkit.decoding.engines.load import EngineOptions, load_engine
-from mtkit.decoding.model import open_model
+from mtkit.decoding.contract import Engine, EngineOptions, Hypothesis, Key, Pending, Request
+from mtkit.decoding.engines.load import load_engine
+from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
-from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
@@ -72,19 +71,21 @@ def _cancelling(begun: Iterable[_Window]) -> Iterator[None]:
             window.pending.cancel()
 
 
+@dataclass
 class Translator:
-    """Translates lines; any number of translators may share an engine."""
+    """Translates lines as they are requested; any number of translators may share an engine."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        tokenizer: Tokenizer,
-        settings: DecodingSettings,
-        identity: str = "",
-    ) -> None:
-        """`identity`: of the model, where it has one."""
-        self.engine, self.tokenizer, self.settings = engine, tokenizer, settings
-        self.identity = identity
+    engine: Engine
+    tokenizer: Tokenizer
+    request: Request
+    identity: str = ""
+    """The identity of the model, where it has one."""
+
+    @classmethod
+    def of(cls, opened: OpenedModel, request: Request, options: EngineOptions) -> Translator:
+        """With an engine for the request; UserError as `load_engine`."""
+        engine = load_engine(opened, options, request)
+        return cls(engine, opened.tokenizer, request, opened.artifact.identity)
 
     @classmethod
     def load(
@@ -106,54 +107,47 @@ class Translator:
         """
         opened = open_model(path, changes)
         options = EngineOptions(engine, compute_type, device, workers, threads)
-        chosen = load_engine(opened, options)
-        return cls(chosen, opened.tokenizer, opened.config.decoding, opened.artifact.identity)
+        return cls.of(opened, Request(opened.config.decoding), options)
+
+    @property
+    def settings(self) -> DecodingSettings:
+        return self.request.settings
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """The best translation of each line."""
         return [translation.text for window in self.stream([lines]) for translation in window]
 
     def stream(
-        self,
-        windows: Iterable[Sequence[str]],
-        *,
-        n_best: int = 1,
-        sampling: SamplingSettings | None = None,
-        alignments: bool = False,
-        first: int = 0,
+        self, windows: Iterable[Sequence[str]], *, first: int = 0
     ) -> Iterator[list[Translation]]:
         """For each window of lines its translations; while they are made, one more is read.
 
-        `n_best` counts samples where there is `sampling`; otherwise UserError if it is above the
-        beam. UserError, too, for `alignments` by a model without attention. `first` is the number
-        of the first line, from 0, which samples depend on.
+        `first` is the number of the first line, from 0, which samples depend on. Raises UserError
+        where the engine cannot do what is requested.
         """
-        if sampling is None and n_best > self.settings.beam:
-            raise UserError(f"n_best: {n_best} of a beam of {self.settings.beam}: raise the beam")
-        search = Search(self.settings, n_best, sampling, alignments)
         begun: deque[_Window] = deque()
         with closing(Ahead(windows)) as coming, _cancelling(begun):
             for lines in coming:
                 parts = self._parts(lines, first)
-                begun.append(_Window(lines, first, parts, self.engine.submit(parts, search)))
+                begun.append(_Window(lines, first, parts, self.engine.submit(parts, self.request)))
                 first += len(lines)
                 if len(begun) > 1:
-                    yield self._first_of(begun, search)
+                    yield self._first_of(begun)
                 while begun and not coming.is_soon():  # nobody waits for lines that may never come
-                    yield self._first_of(begun, search)
+                    yield self._first_of(begun)
             while begun:
-                yield self._first_of(begun, search)
+                yield self._first_of(begun)
 
-    def _first_of(self, begun: deque[_Window], search: Search) -> list[Translation]:
+    def _first_of(self, begun: deque[_Window]) -> list[Translation]:
         """The translations of the first window, which is done with then."""
         window = begun[0]
-        words = self._words(window) if search.attention else {}
+        words = self._words(window) if self.request.attention else {}
         of_line: list[list[list[Translation]]] = [[] for _ in window.lines]
         for key, hypotheses in zip(window.parts, window.pending.wait(), strict=True):
             of_line[key[0] - window.first].append(self._texts(hypotheses, words.get(key, [])))
         begun.popleft()
         return [
-            self._whole(of_parts, search.count, is_cut=len(line) > LONGEST)
+            self._whole(of_parts, self.request.count, is_cut=len(line) > LONGEST)
             for line, of_parts in zip(window.lines, of_line, strict=True)
         ]
 

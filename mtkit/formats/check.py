@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from mtkit.artifacts import Artifact
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.cache import type_of
 from mtkit.decoding.engines.load import run_converted
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -40,7 +41,8 @@ def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> 
         PyTorchEngine.load(opened, "cpu"),
         run_converted(exported.path, opened, type_of(exported)),
     )
-    compare(text, *(Translator(it, opened.tokenizer, opened.config.decoding) for it in engines))
+    request = Request(opened.config.decoding)
+    compare(text, *(Translator(it, opened.tokenizer, request) for it in engines))
 
 
 def compare(text: Text, ours: Translator, exported: Translator) -> None:

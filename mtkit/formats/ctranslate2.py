@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import Artifact
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.cache import LOSS, cached, convert_to, is_close, type_of
-from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
+from mtkit.decoding.engines.ctranslate2 import obstacle_in_model, outdated
 from mtkit.decoding.engines.load import run_converted
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.decoding.translator import Translator
@@ -28,7 +29,7 @@ def to_ctranslate2(
     `translate` goes by it from then on. Raises UserError for a model that CTranslate2 cannot run.
     """
     opened = open_model(model)
-    if reason := outdated() or obstacle(opened.config.model):
+    if reason := outdated() or obstacle_in_model(opened.config.model):
         raise UserError(reason)
     if output is not None and output.exists():
         raise UserError(f"{output}: is there already: name a new folder with -o")
@@ -67,5 +68,6 @@ def _measured(opened: OpenedModel) -> Artifact:
 def _bleu(opened: OpenedModel, text: Text, compute_type: str, folder: Path) -> float:
     assert text.reference is not None
     engine = run_converted(folder, opened, compute_type)
-    hypotheses = Translator(engine, opened.tokenizer, opened.config.decoding).translate(text.source)
+    request = Request(opened.config.decoding)
+    hypotheses = Translator(engine, opened.tokenizer, request).translate(text.source)
     return round(corpus_bleu(hypotheses, text.reference, text.language), 4)

@@ -34,9 +34,11 @@ from mtkit.decoding.alignment.links import (
     to_pharaoh,
 )
 from mtkit.decoding.alignment.words import Words, merge
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import attention_to_source
-from mtkit.decoding.translate import translate
+from mtkit.decoding.format import Format
+from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.base import Decoded, Memory, State, TranslationModel
@@ -98,7 +100,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
     engine = PyTorchEngine(Copier(tokenizer.source_vocab))
-    return Translator(engine, tokenizer, DecodingSettings(beam=2, max_length=40))
+    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
 
 
 def identity(line: str) -> Links:
@@ -247,7 +249,7 @@ def test_attention_is_that_of_the_step_that_predicts_and_hangs_on_no_padding(nam
 
 def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
     lines = [*SENTENCES, "", " \t ", ODD, "A dog\truns.", "   Why?"]
-    (found,) = copier.stream([lines], alignments=True)
+    (found,) = folders.asking(copier, attention=True).stream([lines])
     for line, translation in zip(lines[:6] + lines[7:], found[:6] + found[7:], strict=True):
         assert translation.alignment.links == identity(line)
         by_target = dict.fromkeys(range(len(translation.text.split())), 0.0)
@@ -263,10 +265,10 @@ def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
 
 @pytest.mark.parametrize("max_length", [2, 3, 7, 12, 40])
 def test_parts_of_a_long_line_keep_their_places(copier: Translator, max_length: int) -> None:
-    copier.settings = copier.settings.model_copy(update={"max_length": max_length})
+    copier = folders.asking(copier, {"max_length": max_length}, attention=True)
     line = "  Two men, one boat. It rains \t on the plain in Spain. Why? A dog runs.  " * 3
     whole = copier.tokenizer.decode(copier.tokenizer.encode_source([line]))[0]
-    (found,) = copier.stream([["Why?", line]], alignments=True)
+    (found,) = copier.stream([["Why?", line]])
     is_cut_in_words = len(found[1].text.split()) != len(whole.split())
     assert is_cut_in_words == (max_length < 7)
     if not is_cut_in_words:
@@ -276,16 +278,17 @@ def test_parts_of_a_long_line_keep_their_places(copier: Translator, max_length: 
 
 
 def test_parts_of_a_line_without_spaces_are_of_one_word(copier: Translator) -> None:
-    copier.settings = copier.settings.model_copy(update={"max_length": 12})
+    copier = folders.asking(copier, {"max_length": 12}, attention=True)
     line = "犬が走る。犬が走る。 猫。"
-    (found,) = copier.stream([[line]], alignments=True)
+    (found,) = copier.stream([[line]])
     assert found[0].text == line.replace(" ", "")  # parts are joined without a space
     assert found[0].alignment.links == {(0, 0), (1, 0)}
 
 
 def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) -> None:
     for sampling in (None, SamplingSettings(temperature=0.1)):
-        (found,) = copier.stream([SENTENCES], n_best=2, sampling=sampling, alignments=True)
+        asked = folders.asking(copier, count=2, sampling=sampling, attention=True)
+        (found,) = asked.stream([SENTENCES])
         for line, translation in zip(SENTENCES, found, strict=True):
             assert len(translation.n_best) == 2
             assert translation.n_best[0].alignment.links == identity(line)
@@ -295,13 +298,13 @@ def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) ->
 
 
 def test_lines_stay_lines_and_the_alignment_is_the_last_field(
-    copier: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copier: Translator, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Translator, "load", lambda *given, **more: copier)
+    files = Files(tmp_path / "in", tmp_path / "out")
     (tmp_path / "in").write_text("A dog runs.\n\nWhy?\n")
 
-    def written(**options: Any) -> list[str]:
-        translate(None, tmp_path / "in", tmp_path / "out", alignments=True, **options)
+    def written(**form: Any) -> list[str]:
+        translate(folders.asking(copier, attention=True), files, Format(alignments=True, **form))
         return (tmp_path / "out").read_text().splitlines()
 
     assert written() == ["A dog runs.\t0-0 1-1 2-2", "\t", "Why?\t0-0"]
@@ -317,16 +320,18 @@ def test_lines_stay_lines_and_the_alignment_is_the_last_field(
 
 
 def test_alignments_change_no_translation(copier: Translator) -> None:
-    (plain,), (aligned,) = (copier.stream([SENTENCES], alignments=asked) for asked in (False, True))
+    (plain,), (aligned,) = (
+        folders.asking(copier, attention=asked).stream([SENTENCES]) for asked in (False, True)
+    )
     assert [t.text for t in plain] == [t.text for t in aligned]
     assert all(t.alignment == Alignment() for t in plain)
 
 
 def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> None:
     engine = PyTorchEngine(make("seq2seq-none", vocab=tokenizer.source_vocab).float())
-    translator = Translator(engine, tokenizer, DecodingSettings(beam=1, max_length=8))
+    request = Request(DecodingSettings(beam=1, max_length=8), attention=True)
     with pytest.raises(UserError, match="no attention"):
-        list(translator.stream([["Why?"]], alignments=True))
+        Translator(engine, tokenizer, request).translate(["Why?"])
 
 
 # Trained models
@@ -342,7 +347,8 @@ def test_what_a_model_has_learnt_to_reverse_is_aligned_backwards(
     train(config)
     assert isinstance(config.data.valid, TextCorpus)
     lines = Path(str(config.data.valid.source)).read_text().splitlines()
-    (found,) = Translator.load(config.run, engine="torch").stream([lines], alignments=True)
+    translator = Translator.load(config.run, engine="torch")
+    (found,) = folders.asking(translator, attention=True).stream([lines])
     sure = [{(i, len(line.split()) - 1 - i) for i in range(len(line.split()))} for line in lines]
     rate = alignment_error_rate([translation.alignment.links for translation in found], sure)
     assert rate < 0.2

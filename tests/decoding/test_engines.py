@@ -22,12 +22,13 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding import lines
 from mtkit.decoding.ahead import Ahead
+from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request
 from mtkit.decoding.engines import conversion
-from mtkit.decoding.engines.base import Hypothesis, Key, Search
 from mtkit.decoding.engines.cache import cached, type_of
-from mtkit.decoding.engines.load import EngineOptions, load_engine
+from mtkit.decoding.engines.load import load_engine
+from mtkit.decoding.format import Format
 from mtkit.decoding.model import open_model
-from mtkit.decoding.translate import translate
+from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
@@ -64,12 +65,9 @@ def plain(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return write_model(path, tokenizer, transformer(), as_if_trained)
 
 
-def found_by(folder: Path, engine: str, search: Search, sources: Any) -> list[list[Hypothesis]]:
-    return (
-        load_engine(open_model(folder), EngineOptions(engine, device="cpu"))
-        .submit(sources, search)
-        .wait()
-    )
+def found_by(folder: Path, engine: str, request: Request, sources: Any) -> list[list[Hypothesis]]:
+    options = EngineOptions(engine, device="cpu")
+    return load_engine(open_model(folder), options, request).submit(sources, request).wait()
 
 
 def sources(count: int, *, longest: int = 20) -> dict[Key, list[int]]:
@@ -103,9 +101,9 @@ def engine_of(folder: Path, **options: Any) -> str:
 def test_both_engines_find_the_same_with_the_same_score(
     folder: Path, settings: dict[str, Any]
 ) -> None:
-    search = Search(DecodingSettings(max_length=12, **settings), settings["beam"])
+    request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
     by_torch, by_other = (
-        found_by(folder, engine, search, sources(40)) for engine in ("torch", "ctranslate2")
+        found_by(folder, engine, request, sources(40)) for engine in ("torch", "ctranslate2")
     )
     ends = any(hypothesis.finished for ranked in by_torch for hypothesis in ranked)
     assert ends or "min_length" in settings  # of which one of the models never ends
@@ -123,7 +121,8 @@ def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
     content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
     (tmp_path / "in").write_bytes(content)
     for engine in ("torch", "ctranslate2"):
-        translate(str(plain), tmp_path / "in", tmp_path / engine, engine=engine)
+        translator = Translator.load(plain, engine=engine)
+        translate(translator, Files(tmp_path / "in", tmp_path / engine), Format())
     assert (tmp_path / "torch").read_bytes() == (tmp_path / "ctranslate2").read_bytes()
     assert (tmp_path / "torch").read_bytes().count(b"\n") == content.count(b"\n") + 1
 
@@ -131,9 +130,10 @@ def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
 def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path) -> None:
     long: dict[Key, list[int]] = {(0, 0): [*random.Random(1).choices(range(4, 300), k=1500), EOS]}
     opened = open_model(plain, {"max_length": 1500})
+    request = Request(DecodingSettings(beam=2, max_length=20))
     ours, theirs = (
-        load_engine(opened, EngineOptions(engine, device="cpu"))
-        .submit(long, Search(DecodingSettings(beam=2, max_length=20)))
+        load_engine(opened, EngineOptions(engine, device="cpu"), request)
+        .submit(long, request)
         .wait()
         for engine in ("torch", "ctranslate2")
     )
@@ -205,12 +205,13 @@ def test_a_model_that_needs_a_newer_library_says_which(
 
 
 def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
-    engine = load_engine(open_model(plain), EngineOptions("ctranslate2", device="cpu", workers=1))
-    search = Search(DecodingSettings(beam=5, max_length=200, batch_tokens=1))
-    pending = [engine.submit(sources(300), search) for _ in range(2)]
+    options = EngineOptions("ctranslate2", device="cpu", workers=1)
+    request = Request(DecodingSettings(beam=5, max_length=200, batch_tokens=1))
+    engine = load_engine(open_model(plain), options, request)
+    pending = [engine.submit(sources(300), request) for _ in range(2)]
     for half in pending:
         half.cancel()
-    wanted = engine.submit(sources(3), search).wait()
+    wanted = engine.submit(sources(3), request).wait()
     assert [len(ranked) for ranked in wanted] == [1, 1, 1]
     with pytest.raises(CancelledError):
         pending[1].wait()
@@ -227,17 +228,16 @@ def test_what_no_engine_can_do_is_named(plain: Path) -> None:
         Translator.load(plain, "cpu", engine="fast")
 
 
-def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(
-    plain: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "in").write_text("A dog runs.\nWhy?\n")
-    options: dict[str, Any] = {"sampling": SamplingSettings(), "device": "cpu"}
-    translate(str(plain), tmp_path / "in", tmp_path / "auto", **options)
-    translate(str(plain), tmp_path / "in", tmp_path / "torch", engine="torch", **options)
-    assert (tmp_path / "auto").read_text() == (tmp_path / "torch").read_text()
+def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(plain: Path) -> None:
+    opened = open_model(plain)
+    request = Request(opened.config.decoding, sampling=SamplingSettings())
+    auto, torch = (
+        Translator.of(opened, request, EngineOptions(engine)) for engine in ("auto", "torch")
+    )
+    assert auto.engine.name == torch.engine.name == "torch float32"
+    assert auto.translate(["A dog runs.", "Why?"]) == torch.translate(["A dog runs.", "Why?"])
     with pytest.raises(UserError, match=r"--sample: .*lines around it"):
-        translate(str(plain), tmp_path / "in", tmp_path / "no", engine="ctranslate2", **options)
-    assert not list(tmp_path.glob("*no*"))
+        Translator.of(opened, request, EngineOptions("ctranslate2"))
 
 
 # The cache

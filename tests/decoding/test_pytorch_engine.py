@@ -9,7 +9,7 @@ import torch
 
 from architectures import ARCHITECTURES, VOCAB, make
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.engines.base import Hypothesis, Key, Search
+from mtkit.decoding.contract import Hypothesis, Key, Request
 from mtkit.decoding.engines.pytorch import COMPUTE_TYPES, PyTorchEngine
 from mtkit.tokenizer.symbols import EOS
 
@@ -27,13 +27,13 @@ def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
     return PyTorchEngine(make(name).float(), workers)
 
 
-def in_windows(engine: PyTorchEngine, size: int, search: Search) -> list[list[Hypothesis]]:
+def in_windows(engine: PyTorchEngine, size: int, request: Request) -> list[list[Hypothesis]]:
     keys = list(SENTENCES)
     windows = [keys[first : first + size] for first in range(0, len(keys), size)]
     return [
         found
         for window in windows
-        for found in engine.submit({key: SENTENCES[key] for key in window}, search).wait()
+        for found in engine.submit({key: SENTENCES[key] for key in window}, request).wait()
     ]
 
 
@@ -47,25 +47,25 @@ def assert_same(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -
 
 @every_architecture
 def test_neither_windows_nor_batches_nor_workers_change_a_translation(name: str) -> None:
-    wanted = in_windows(engine_of(name, 1), 1, Search(SETTINGS, 3))
+    wanted = in_windows(engine_of(name, 1), 1, Request(SETTINGS, 3))
     for window, batch_tokens, workers in ((10, 1024, 1), (10, 25, 3), (4, 1024, 2)):
         settings = SETTINGS.model_copy(update={"batch_tokens": batch_tokens})
-        assert_same(in_windows(engine_of(name, workers), window, Search(settings, 3)), wanted)
+        assert_same(in_windows(engine_of(name, workers), window, Request(settings, 3)), wanted)
 
 
 def test_neither_windows_nor_batches_nor_workers_change_a_sample() -> None:
     sampling = SamplingSettings(seed=5)
-    wanted = in_windows(engine_of("transformer", 1), 1, Search(SETTINGS, 2, sampling))
+    wanted = in_windows(engine_of("transformer", 1), 1, Request(SETTINGS, 2, sampling))
     settings = SETTINGS.model_copy(update={"batch_tokens": 25})
-    search = Search(settings, 2, sampling)
-    assert_same(in_windows(engine_of("transformer", 3), 10, search), wanted)
+    request = Request(settings, 2, sampling)
+    assert_same(in_windows(engine_of("transformer", 3), 10, request), wanted)
 
 
 def test_torch_has_as_many_threads_after_a_search_as_before() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        in_windows(engine_of("transformer"), 10, Search(SETTINGS))
+        in_windows(engine_of("transformer"), 10, Request(SETTINGS))
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -75,13 +75,13 @@ def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
     engine = engine_of("transformer", 2)
     engine.model.project = None  # type: ignore[method-assign, assignment]
     with pytest.raises(TypeError, match="not callable"):
-        in_windows(engine, 10, Search(SETTINGS.model_copy(update={"batch_tokens": 20})))
+        in_windows(engine, 10, Request(SETTINGS.model_copy(update={"batch_tokens": 20})))
 
 
 @pytest.mark.parametrize("compute_type", ["bfloat16", "float16"])
 def test_other_types_find_translations_of_nearly_the_same_score(compute_type: str) -> None:
-    wanted = in_windows(engine_of("transformer"), 10, Search(SETTINGS))
+    wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
     engine = PyTorchEngine(make("transformer").to(COMPUTE_TYPES[compute_type]))
     assert engine.name == f"torch {compute_type}"
-    for (found,), (best,) in zip(in_windows(engine, 10, Search(SETTINGS)), wanted, strict=True):
+    for (found,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), wanted, strict=True):
         assert found.score == pytest.approx(best.score, abs=0.05)

@@ -12,7 +12,7 @@ from architectures import make, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding import sampling
 from mtkit.decoding.beam import Hypotheses, beam_search
-from mtkit.decoding.engines.base import Key
+from mtkit.decoding.contract import Key
 from mtkit.decoding.sampling import sample
 from mtkit.models.base import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD

@@ -19,14 +19,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import transformer
-from folders import SENTENCES, train, write_model
+from folders import SENTENCES, asking, train, write_model
 from mtkit.artifacts import create, write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.config.runs import find_model
 from mtkit.decoding import lines, splitting, translator
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.translate import translate
+from mtkit.decoding.format import Format
+from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.base import Decoded, State, TranslationModel
@@ -90,18 +92,24 @@ def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory:
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
     model = CopyModel(tokenizer.source_vocab)
-    return Translator(PyTorchEngine(model), tokenizer, DecodingSettings(beam=2, max_length=40))
+    return Translator(
+        PyTorchEngine(model), tokenizer, Request(DecodingSettings(beam=2, max_length=40))
+    )
 
 
-@pytest.fixture
-def copies(copier: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`translate` finds the model that copies."""
-    monkeypatch.setattr(Translator, "load", lambda *args, **changes: copier)
-
-
-def run(folder: Path, content: bytes, **options: Any) -> bytes:
+def run(
+    folder: Path,
+    content: bytes,
+    translator: Translator,
+    *,
+    n_best: int | None = None,
+    jsonl: bool = False,
+    resume: bool = False,
+    **wanted: Any,
+) -> bytes:
     (folder / "in").write_bytes(content)
-    translate(options.pop("model", None), folder / "in", folder / "out", **options)
+    files = Files(folder / "in", folder / "out", resume)
+    translate(asking(translator, count=n_best or 1, **wanted), files, Format(n_best, jsonl))
     return (folder / "out").read_bytes()
 
 
@@ -116,14 +124,16 @@ CONTENT = st.one_of(
 
 @settings(suppress_health_check=UNCHECKED)
 @given(content=CONTENT)
-def test_as_many_lines_come_out_as_go_in(content: bytes, tmp_path: Path, copies: None) -> None:
+def test_as_many_lines_come_out_as_go_in(
+    content: bytes, tmp_path: Path, copier: Translator
+) -> None:
     lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    out = run(tmp_path, content)
+    out = run(tmp_path, content, copier)
     assert out.count(b"\n") == lines
     assert out.endswith(b"\n") or not lines
     out.decode()
-    assert run(tmp_path, content, n_best=2).count(b"\n") == 2 * lines
-    records = run(tmp_path, content, jsonl=True).split(b"\n")[:-1]
+    assert run(tmp_path, content, copier, n_best=2).count(b"\n") == 2 * lines
+    records = run(tmp_path, content, copier, jsonl=True).split(b"\n")[:-1]
     assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
 
 
@@ -131,29 +141,31 @@ def test_as_many_lines_come_out_as_go_in(content: bytes, tmp_path: Path, copies:
 @given(content=CONTENT)
 def test_as_many_lines_come_out_of_real_models(content: bytes, tmp_path: Path, real: Path) -> None:
     lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    assert run(tmp_path, content, model=str(real)).count(b"\n") == lines
+    assert run(tmp_path, content, Translator.load(real, "cpu")).count(b"\n") == lines
 
 
-def test_lines_keep_their_order_and_blank_ones_stay_blank(tmp_path: Path, copies: None) -> None:
+def test_lines_keep_their_order_and_blank_ones_stay_blank(
+    tmp_path: Path, copier: Translator
+) -> None:
     texts = [" ".join(["dog"] * (1 + 7 * n % 5)) + f" {n}" for n in range(60)]
     texts[3:6] = ["", " \t ", "\r"]
     wanted = [text.strip() for text in texts]
-    assert run(tmp_path, "\n".join(texts).encode()).decode().split("\n") == [*wanted, ""]
+    assert run(tmp_path, "\n".join(texts).encode(), copier).decode().split("\n") == [*wanted, ""]
 
 
-def test_long_lines_are_translated_in_full(tmp_path: Path, copies: None) -> None:
+def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -> None:
     long = [
         " ".join(f"Dog {n} runs in the rain." for n in range(300)),
         " ".join(f"word{n}" for n in range(2000)),
         "x" * 3000,
     ]
-    out = run(tmp_path, "\n".join(long).encode()).decode().split("\n")
+    out = run(tmp_path, "\n".join(long).encode(), copier).decode().split("\n")
     assert out[:2] == long[:2]
     assert out[2].replace(" ", "") == long[2]
 
 
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
-    copier.settings = copier.settings.model_copy(update={"max_length": 3})
+    copier = asking(copier, {"max_length": 3})
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
     longest = max(len(ids) for ids in copier._parts(["雨 😀 \ufdfa", "x"], 0).values())
     assert longest == 3 + len([EOS])
@@ -161,14 +173,14 @@ def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> No
 
 def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     tmp_path: Path,
-    copies: None,
+    copier: Translator,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (lines, splitting, translator):
         monkeypatch.setattr(module, "LONGEST", 12, raising=False)
     content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
-    out = run(tmp_path, content, jsonl=True, n_best=2)
+    out = run(tmp_path, content, copier, jsonl=True, n_best=2)
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["text"] for record in records] == ["A dog runs.", "A dog runs.", ""]
     assert [record["truncated"] for record in records] == [True, False, True]
@@ -179,37 +191,35 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
 def test_the_score_of_a_split_line_is_that_of_all_its_tokens(copier: Translator) -> None:
     sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
     apart = [window[0] for window in copier.stream([[sentence] for sentence in sentences])]
-    copier.settings = copier.settings.model_copy(
-        update={"max_length": max(len(part.tokens) for part in apart)}
-    )
-    ((together,),) = copier.stream([[" ".join(sentences)]])
+    longest = max(len(part.tokens) for part in apart)
+    ((together,),) = asking(copier, {"max_length": longest}).stream([[" ".join(sentences)]])
     assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
     total = sum(part.score * len(part.tokens) for part in apart)
     assert together.score == pytest.approx(total / len(together.tokens))
 
 
 def test_a_line_break_in_a_hypothesis_becomes_a_space(
-    tmp_path: Path, copies: None, faithful: None
+    tmp_path: Path, copier: Translator, faithful: None
 ) -> None:
-    out = run(tmp_path, "a\x0bb\u2028c\x85d\re\n".encode())
+    out = run(tmp_path, "a\x0bb\u2028c\x85d\re\n".encode(), copier)
     assert out == b"a b c d e\n"
 
 
 def test_a_tab_stays_in_a_line_but_not_in_a_column(
-    tmp_path: Path, copies: None, faithful: None
+    tmp_path: Path, copier: Translator, faithful: None
 ) -> None:
-    assert run(tmp_path, b"a\tb\n") == b"a\tb\n"
-    assert run(tmp_path, b"a\tb\n", n_best=1).split(b"\t")[2:] == [b"a b\n"]
+    assert run(tmp_path, b"a\tb\n", copier) == b"a\tb\n"
+    assert run(tmp_path, b"a\tb\n", copier, n_best=1).split(b"\t")[2:] == [b"a b\n"]
 
 
 def test_white_space_never_reaches_the_model(
-    tmp_path: Path, copies: None, copier: Translator, request: pytest.FixtureRequest
+    tmp_path: Path, copier: Translator, request: pytest.FixtureRequest
 ) -> None:
     blank = "\n \t \n\u3000\u2028\n\r\n".encode()
     model_of(copier).encode = None  # type: ignore[method-assign, assignment]
-    assert run(tmp_path, blank + "\u200b\n".encode()) == b"\n" * 5
+    assert run(tmp_path, blank + "\u200b\n".encode(), copier) == b"\n" * 5
     request.getfixturevalue("faithful")
-    assert run(tmp_path, blank) == b"\n" * 4
+    assert run(tmp_path, blank, copier) == b"\n" * 4
 
 
 def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
@@ -223,7 +233,7 @@ def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
         return encode(source, source_mask)
 
     monkeypatch.setattr(model_of(copier), "encode", recording)
-    copier.settings = copier.settings.model_copy(update={"batch_tokens": 60})
+    copier = asking(copier, {"batch_tokens": 60})
     lines = [" ".join(["dog"] * (1 + n % 7)) for n in range(100)]
     assert copier.translate(lines) == lines
     assert sum(rows for rows, _ in shapes) == len(lines)
@@ -232,12 +242,12 @@ def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
 
 
 def test_output_appears_while_input_is_still_arriving(
-    copies: None, monkeypatch: pytest.MonkeyPatch
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(in_read))
     monkeypatch.setattr(sys, "stdout", os.fdopen(out_write, "w"))
-    worker = threading.Thread(target=translate)
+    worker = threading.Thread(target=translate, args=[copier, Files(), Format()])
     worker.start()
     for line in (b"A dog runs.\n", b"Why?\n"):
         os.write(in_write, line)
@@ -251,7 +261,7 @@ def test_output_appears_while_input_is_still_arriving(
 
 
 def test_a_closed_pipe_is_reported_as_such(
-    copies: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copier: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out_read, out_write = os.pipe()
     os.close(out_read)
@@ -259,31 +269,32 @@ def test_a_closed_pipe_is_reported_as_such(
     with os.fdopen(out_write, "wb", buffering=0) as broken:
         monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": broken}))
         with pytest.raises(BrokenPipeError):
-            translate(None, tmp_path / "in")
+            translate(copier, Files(tmp_path / "in"), Format())
 
 
 def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
-    tmp_path: Path, copies: None, copier: Translator, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Babbler(CopyModel):
         def project(self, hidden: Tensor) -> Tensor:
             return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
 
     copier.engine = PyTorchEngine(Babbler(copier.tokenizer.source_vocab))
-    out = run(tmp_path, b"A dog runs.\n\nWhy?\n", jsonl=True)
+    out = run(tmp_path, b"A dog runs.\n\nWhy?\n", copier, jsonl=True)
     flags = [json.loads(line)["truncated"] for line in out.splitlines()]
     assert flags == [True, False, True]
     assert capsys.readouterr().err.count("2 of 3") == 1
-    split = run(tmp_path, b"A dog runs. " * 30, jsonl=True)
+    split = run(tmp_path, b"A dog runs. " * 30, copier, jsonl=True)
     assert json.loads(split)["truncated"] is True
 
 
 def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
     content = "\n".join([*SENTENCES, ""]).encode() + b"\n"
-    rows = run(tmp_path, content, model=str(real), n_best=3).decode().split("\n")[:-1]
+    translator = Translator.load(real, "cpu")
+    rows = run(tmp_path, content, translator, n_best=3).decode().split("\n")[:-1]
     records = [
         json.loads(line)
-        for line in run(tmp_path, content, model=str(real), n_best=3, jsonl=True).splitlines()
+        for line in run(tmp_path, content, translator, n_best=3, jsonl=True).splitlines()
     ]
     assert [list(record) for record in records] == [
         ["text", "score", "tokens", "truncated", "n_best"]
@@ -301,7 +312,7 @@ def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
 def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -> None:
     translator = Translator.load(real, "cpu", beam=3)
     (together,) = translator.stream([SENTENCES])
-    translator.settings = translator.settings.model_copy(update={"batch_tokens": 1})
+    translator = asking(translator, {"batch_tokens": 1})
     for sentence, mate in zip(SENTENCES, together, strict=True):
         ((alone,),) = translator.stream([[sentence]])
         assert alone.text == mate.text
@@ -310,7 +321,7 @@ def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -
 
 def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
     translator = Translator.load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
-    (found,) = translator.stream([SENTENCES], n_best=2)
+    (found,) = asking(translator, count=2).stream([SENTENCES])
     pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
     for sentence, translation in zip(SENTENCES, found, strict=True):
         source = torch.tensor([[*translator.tokenizer.encode_source([sentence])[0], EOS]])
@@ -332,7 +343,7 @@ def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
     translator = Translator.load(real, "cpu", engine="torch")
 
     def texts(windows: list[list[str]], seed: int = 1) -> list[str]:
-        sampled = translator.stream(windows, n_best=2, sampling=SamplingSettings(seed=seed))
+        sampled = asking(translator, count=2, sampling=SamplingSettings(seed=seed)).stream(windows)
         return [h.text for window in sampled for line in window for h in line.n_best]
 
     whole = texts([SENTENCES])
@@ -405,13 +416,13 @@ def test_settings_that_cannot_be_are_refused(
 
 def test_more_hypotheses_than_the_beam_holds_are_refused(real: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
-        run(tmp_path, b"a\n", model=str(real), n_best=6)
+        run(tmp_path, b"a\n", Translator.load(real, "cpu"), n_best=6)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.txt: cannot be read"):
-        translate(str(real), tmp_path / "nothing.txt")
+        translate(Translator.load(real, "cpu"), Files(tmp_path / "nothing.txt"), Format())
 
 
 def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
@@ -429,19 +440,19 @@ def left_behind(folder: Path) -> list[str]:
 @pytest.mark.parametrize("n_best", [None, 2])
 @pytest.mark.parametrize("share", [0.0, 0.31, 0.5, 0.99, 1.0])
 def test_a_translation_that_was_killed_anywhere_goes_on_to_the_same_output(
-    share: float, n_best: int | None, tmp_path: Path, copies: None
+    share: float, n_best: int | None, tmp_path: Path, copier: Translator
 ) -> None:
     content = "\ufeffdog\n\n".encode() + b"".join(b"A dog %d.\n" % n for n in range(60)) + b"end"
-    wanted = run(tmp_path, content, n_best=n_best)
+    wanted = run(tmp_path, content, copier, n_best=n_best)
     half = wanted[: int(share * len(wanted))]
     with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path, n_best=n_best)
+        interrupted(tmp_path, copier, n_best)
     (tmp_path / ".out.partial").write_bytes(half)
-    assert run(tmp_path, content, n_best=n_best, resume=True) == wanted
+    assert run(tmp_path, content, copier, n_best=n_best, resume=True) == wanted
     assert left_behind(tmp_path) == []
 
 
-def interrupted(folder: Path, **options: Any) -> None:
+def interrupted(folder: Path, translator: Translator, n_best: int | None = None) -> None:
     """The translation of `in`, ended by Ctrl-C after the first window."""
     stream = Translator.stream
 
@@ -451,23 +462,26 @@ def interrupted(folder: Path, **options: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "stream", once)
-        translate(None, folder / "in", folder / "out", **options)
+        asked = asking(translator, count=n_best or 1)
+        translate(asked, Files(folder / "in", folder / "out"), Format(n_best))
 
 
 def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
-    tmp_path: Path, copies: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = b"".join(b"A dog %d.\n" % n for n in range(100))
-    wanted = run(tmp_path, content)
+    wanted = run(tmp_path, content, copier)
     (tmp_path / "out").unlink()
     with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path)
+        interrupted(tmp_path, copier)
     assert "--resume" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     done = (tmp_path / ".out.partial").read_bytes()
     assert wanted.startswith(done) and done.count(b"\n") == lines.FIRST_WINDOW
     (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
-    assert run(tmp_path, content, resume=True) == wanted.replace(b"dog", b"cat", lines.FIRST_WINDOW)
+    assert run(tmp_path, content, copier, resume=True) == wanted.replace(
+        b"dog", b"cat", lines.FIRST_WINDOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -483,26 +497,26 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
     options: dict[str, Any],
     changed: str,
     tmp_path: Path,
-    copies: None,
+    copier: Translator,
 ) -> None:
-    run(tmp_path, b"A dog.\n" * 100)
+    run(tmp_path, b"A dog.\n" * 100, copier)
     with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path)
+        interrupted(tmp_path, copier)
     with pytest.raises(UserError, match=f"out: cannot be resumed: {changed} changed"):
-        run(tmp_path, content or b"A dog.\n" * 100, resume=True, **options)
-    assert run(tmp_path, content or b"A dog.\n" * 100, **options)
+        run(tmp_path, content or b"A dog.\n" * 100, copier, resume=True, **options)
+    assert run(tmp_path, content or b"A dog.\n" * 100, copier, **options)
     assert left_behind(tmp_path) == []
 
 
-def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path, copies: None) -> None:
+def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "in").touch()
     for places in ((None, tmp_path / "out"), (tmp_path / "in", None)):
         with pytest.raises(UserError, match="--resume: needs a text file as INPUT, and -o"):
-            translate(None, *places, resume=True)
+            Files(*places, resume=True)
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
-    copies: None, monkeypatch: pytest.MonkeyPatch
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = io.BytesIO()
     asked: list[bytes] = []
@@ -518,18 +532,18 @@ def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Terminal()}))
     monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
     monkeypatch.setattr(lines, "ask", ask)
-    translate()
+    translate(copier, Files(), Format())
     wanted = [b"", b"A dog runs.\n", b"A dog runs.\n\n", b"A dog runs.\n\nWhy?\n"]
     assert asked == wanted
 
 
 def test_progress_through_a_file_tells_the_speed_and_the_rest(
     tmp_path: Path,
-    copies: None,
+    copier: Translator,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", 0.0)
-    run(tmp_path, b"A dog.\n" * 100)
+    run(tmp_path, b"A dog.\n" * 100, copier)
     said = capsys.readouterr().err
     assert "/100 lines" in said and " lines/s" in said and " left" in said

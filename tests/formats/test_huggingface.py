@@ -24,6 +24,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from architectures import seq2seq, transformer
+from folders import asking
 from mtkit.artifacts import create, write_json
 from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings
@@ -218,7 +219,8 @@ def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_
     by_sums = theirs.translate(lines, num_beams=5, length_penalty=0.0)
     assert_same(ours(model, lines, beam=5, length_penalty=0), by_sums)
     texts, scores = theirs.translate(lines, num_beams=5, num_return_sequences=5)
-    (window,) = Translator.load(model, "cpu", engine="torch", beam=5).stream([lines], n_best=5)
+    translator = Translator.load(model, "cpu", engine="torch", beam=5)
+    (window,) = asking(translator, count=5).stream([lines])
     divided_by = {
         (line, found.text): found.score * max(len(found.tokens), 1) / (len(found.tokens) + 1)
         for line, translation in enumerate(window)

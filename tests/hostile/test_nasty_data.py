@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from architectures import transformer
+from folders import asking
 from mtkit.artifacts import create, write_json
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.pair import Pair
@@ -40,7 +41,8 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.settings import ModelConfig
 from mtkit.decoding.beam import Hypotheses
 from mtkit.decoding.engines import pytorch
-from mtkit.decoding.translate import translate
+from mtkit.decoding.format import Format
+from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
@@ -143,12 +145,14 @@ def texts_in(content: bytes) -> list[str]:
 # translate
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "jsonl": {"jsonl": True},
-    "n-best": {"n_best": 3},
-    "samples": {"sampling": SamplingSettings(temperature=3), "n_best": 2, "jsonl": True},
+SAMPLES = {"count": 2, "sampling": SamplingSettings(temperature=3)}
+OPTIONS: dict[str, tuple[dict[str, Any], Format]] = {
+    "plain": ({}, Format()),
+    "jsonl": ({}, Format(jsonl=True)),
+    "n-best": ({"count": 3}, Format(n_best=3)),
+    "samples": (SAMPLES, Format(n_best=2, jsonl=True)),
 }
+"""What is requested, and the form of the output."""
 FLAGS = {
     "plain": [],
     "jsonl": ["--jsonl"],
@@ -265,9 +269,8 @@ def generated(count: int) -> Any:
     ) -> None:
         content = data.draw(STRATEGIES[strategy])
         (tmp_path / "in").write_bytes(content)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Translator, "load", lambda *args, **changes: loaded)
-            translate(None, tmp_path / "in", tmp_path / "out", **OPTIONS[option])
+        wanted, form = OPTIONS[option]
+        translate(asking(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
         assert_line_for_line(content, (tmp_path / "out").read_bytes(), option)
 
     return law

@@ -1,1 +1,1 @@
-"""What searches with a model: one contract, in `base`, and a file for each engine that keeps it."""
+"""What searches with a model: a file for each engine that keeps the contract."""

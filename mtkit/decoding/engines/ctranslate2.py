@@ -25,7 +25,15 @@ import ctranslate2
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import ModelConfig
-from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
+from mtkit.decoding.contract import (
+    Engine,
+    EngineOptions,
+    Hypothesis,
+    Key,
+    Pending,
+    Request,
+)
+from mtkit.decoding.engines.batches import in_batches
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, PAD
@@ -73,19 +81,19 @@ class CTranslate2Engine(Engine):
         self._target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
-        if reason := obstacle_in(search):
+    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
+        if reason := obstacle_in_request(request):
             raise UserError(f"{reason}: load the model with the engine torch")
-        most = min(search.settings.batch_tokens, self._most_tokens)
+        most = min(request.settings.batch_tokens, self._most_tokens)
         batches = list(in_batches(sentences, most))
         begun = [
-            self._callers.submit(self._search, [sentences[key] for key in keys], search)
+            self._callers.submit(self._search, [sentences[key] for key in keys], request)
             for keys in batches
         ]
         return _Begun(list(sentences), batches, begun)
 
-    def _search(self, sentences: list[list[int]], search: Search) -> list[list[Hypothesis]]:
-        settings = search.settings
+    def _search(self, sentences: list[list[int]], request: Request) -> list[list[Hypothesis]]:
+        settings = request.settings
         results = self._translator.translate_batch(
             [[self._source[i] for i in ids[:-1]] for ids in sentences],
             beam_size=settings.beam,
@@ -97,15 +105,15 @@ class CTranslate2Engine(Engine):
             min_decoding_length=settings.min_length,
             return_scores=True,
         )
-        return [self._ranked(result, search) for result in results]
+        return [self._ranked(result, request) for result in results]
 
-    def _ranked(self, found: ctranslate2.TranslationResult, search: Search) -> list[Hypothesis]:
-        settings, pieces = search.settings, found.hypotheses
+    def _ranked(self, found: ctranslate2.TranslationResult, request: Request) -> list[Hypothesis]:
+        settings, pieces = request.settings, found.hypotheses
         scores = [
             _rescaled(score, len(one), settings)
             for score, one in zip(found.scores, pieces, strict=True)
         ]
-        best = sorted(range(len(scores)), key=lambda i: -scores[i])[: search.count]
+        best = sorted(range(len(scores)), key=lambda i: -scores[i])[: request.count]
         ranked = [
             Hypothesis(
                 [self._ids[piece] for piece in pieces[i]],
@@ -114,7 +122,7 @@ class CTranslate2Engine(Engine):
             )
             for i in best
         ]
-        missing = search.count - len(ranked)  # a small vocabulary has fewer
+        missing = request.count - len(ranked)  # a small vocabulary has fewer
         return ranked + [Hypothesis([], -math.inf, False)] * missing
 
 
@@ -143,7 +151,18 @@ def _rescaled(score: float, length: int, settings: DecodingSettings) -> float:
     return float(score * (counted / max(length, 1)) ** settings.length_penalty)
 
 
-def obstacle(model: ModelSettings) -> str | None:
+def obstacle(config: ModelConfig, request: Request, options: EngineOptions) -> str | None:
+    """What CTranslate2 cannot do of all that is asked of it, or None."""
+    if options.device == "mps":
+        return "device: CTranslate2 knows cpu and cuda"
+    return (
+        obstacle_in_model(config.model)
+        or obstacle_in_request(request)
+        or obstacle_on(pick_device(options.device), options.compute_type)
+    )
+
+
+def obstacle_in_model(model: ModelSettings) -> str | None:
     """The setting of a model that CTranslate2 cannot honour, or None."""
     try:
         transformer = model.as_transformer()
@@ -154,14 +173,14 @@ def obstacle(model: ModelSettings) -> str | None:
     return None
 
 
-def obstacle_in(search: Search) -> str | None:
-    """What is asked of a search that CTranslate2 cannot honour, or None."""
-    if search.sampling is not None:
+def obstacle_in_request(request: Request) -> str | None:
+    """What is wanted of a translation that CTranslate2 cannot honour, or None."""
+    if request.sampling is not None:
         return "--sample: in CTranslate2 a line's samples depend on the lines around it"
-    if search.attention:
+    if request.attention:
         return "--alignments: CTranslate2 does not give attention to every hypothesis"
-    if search.settings.max_length >= POSITIONS[-1]:
-        return f"max_length: {search.settings.max_length}: CTranslate2 takes {POSITIONS[-1] - 1}"
+    if request.settings.max_length >= POSITIONS[-1]:
+        return f"max_length: {request.settings.max_length}: CTranslate2 takes {POSITIONS[-1] - 1}"
     return None
 
 

@@ -1,13 +1,13 @@
-"""The engines: one contract, in `base`, and a file for each that keeps it."""
+"""Which engine: the one that was asked for, or the fastest that can do what is asked."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.decoding.engines.base import Engine, Search
+from mtkit.decoding.contract import Engine, EngineOptions, Request
 from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
 from mtkit.report import warn
@@ -16,74 +16,45 @@ if TYPE_CHECKING:
     from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine
     from mtkit.decoding.engines.pytorch import PyTorchEngine
 
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """Which engine, and on what it runs; None and auto are for us to decide."""
-
-    engine: str = "auto"
-    compute_type: str = "auto"
-    """auto: float32 with PyTorch; with CTranslate2 int8, where it was found as good."""
-    device: str = "auto"
-    workers: int | None = None
-    """Batches that are searched side by side."""
-    threads: int | None = None
-    """Threads of each."""
+ON_CPU = EngineOptions(device="cpu")
 
 
-def load_engine(opened: OpenedModel, options: EngineOptions) -> Engine:
+def load_engine(opened: OpenedModel, options: EngineOptions, request: Request) -> Engine:
     """The engine that was asked for; auto: CTranslate2 wherever it can do what is asked.
 
     Raises UserError for an engine or an option of it that there is not, and for one that was asked
-    for by name but cannot run the model.
+    for by name but cannot do what is requested of this model.
     """
-    match options.engine:
-        case "torch":
-            return _pytorch(opened, options)
-        case "ctranslate2":
-            if reason := _outdated() or _obstacle(opened, options):
-                raise UserError(f"{reason}: use --engine torch")
-            return _ctranslate2(opened, options)
-        case "auto":
-            if _obstacle(opened, options):
-                return _pytorch(opened, options)
-            if reason := _outdated():
-                warn(f"{reason}: the slower engine torch has to do")
-                return _pytorch(opened, options)
-            try:
-                return _ctranslate2(opened, options)
-            except OSError as error:
-                warn(f"{error.filename}: {error.strerror}: the slower engine torch has to do")
-                return _pytorch(opened, options)
-    raise UserError(f"engine: {options.engine}: there are auto, torch and ctranslate2")
+    if options.engine == "torch":
+        return _pytorch(opened, options)
+    if options.engine not in ("auto", "ctranslate2"):
+        raise UserError(f"engine: {options.engine}: there are auto, torch and ctranslate2")
+    from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
+
+    cannot, is_old = obstacle(opened.config, request, options), outdated()
+    if options.engine == "ctranslate2":
+        if reason := is_old or cannot:
+            raise UserError(f"{reason}: use --engine torch")
+        return _ctranslate2(opened, options)
+    if cannot:
+        return _pytorch(opened, options, cannot)
+    if is_old:
+        warn(f"{is_old}: the slower engine torch has to do")
+        return _pytorch(opened, options)
+    try:
+        return _ctranslate2(opened, options)
+    except OSError as error:
+        warn(f"{error.filename}: {error.strerror}: the slower engine torch has to do")
+        return _pytorch(opened, options)
 
 
-def _obstacle(opened: OpenedModel, options: EngineOptions) -> str | None:
-    """Why CTranslate2 cannot do it, or None."""
-    from mtkit.decoding.engines.ctranslate2 import obstacle, obstacle_in, obstacle_on, pick_device
-
-    if options.device == "mps":
-        return "device: CTranslate2 knows cpu and cuda"
-    return (
-        obstacle(opened.config.model)
-        or obstacle_in(Search(opened.config.decoding))
-        or obstacle_on(pick_device(options.device), options.compute_type)
-    )
-
-
-def _outdated() -> str | None:
-    from mtkit.decoding.engines.ctranslate2 import outdated
-
-    return outdated()
-
-
-def _pytorch(opened: OpenedModel, options: EngineOptions) -> PyTorchEngine:
+def _pytorch(opened: OpenedModel, options: EngineOptions, why: str | None = None) -> PyTorchEngine:
+    """`why`: what keeps CTranslate2, which knows more compute types, from doing it."""
     from mtkit.decoding.engines.pytorch import COMPUTE_TYPES, PyTorchEngine
 
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     if compute_type not in COMPUTE_TYPES:
-        reason = _obstacle(opened, options)
-        because = f" ({reason})" if reason else ""
+        because = f" ({why})" if why else ""
         types = ", ".join(COMPUTE_TYPES)
         raise UserError(f"compute type: {compute_type}: the engine torch has {types}{because}")
     return PyTorchEngine.load(
@@ -107,7 +78,7 @@ def run_converted(
     folder: Path,
     opened: OpenedModel,
     compute_type: str,
-    options: EngineOptions = EngineOptions(device="cpu"),
+    options: EngineOptions = ON_CPU,
 ) -> CTranslate2Engine:
     """The engine of a model that is converted already; of `options` device and threads count."""
     from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_on

@@ -14,7 +14,8 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Hypotheses, beam_search
-from mtkit.decoding.engines.base import Engine, Hypothesis, Key, Pending, Search, in_batches
+from mtkit.decoding.contract import Engine, Hypothesis, Key, Pending, Request
+from mtkit.decoding.engines.batches import in_batches
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import sample
@@ -61,19 +62,21 @@ class PyTorchEngine(Engine):
         model = load_weights_of(opened).to(pick_device(device), COMPUTE_TYPES[compute_type])
         return cls(model.eval(), workers)
 
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
-        if search.attention:
+    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
+        if request.attention:
             check_attention(self.model)
-        return _Postponed(partial(self._search, sentences, search))
+        return _Postponed(partial(self._search, sentences, request))
 
-    def _search(self, sentences: Mapping[Key, list[int]], search: Search) -> list[list[Hypothesis]]:
+    def _search(
+        self, sentences: Mapping[Key, list[int]], request: Request
+    ) -> list[list[Hypothesis]]:
         on_device = torch.get_num_threads() if self._device.type == "cpu" else 1
         workers = self.workers or on_device
         share = -(-sum(map(len, sentences.values())) // workers)
-        batches = list(in_batches(sentences, min(search.settings.batch_tokens, share)))
+        batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
 
         def of_batch(keys: list[Key]) -> list[list[Hypothesis]]:
-            return self._search_batch(keys, _padded([sentences[key] for key in keys]), search)
+            return self._search_batch(keys, _padded([sentences[key] for key in keys]), request)
 
         found: dict[Key, list[Hypothesis]] = {}
         with _evaluating(self.model), _side_by_side(min(workers, len(batches))) as map_batches:
@@ -82,22 +85,22 @@ class PyTorchEngine(Engine):
         return [found[key] for key in sentences]
 
     def _search_batch(
-        self, keys: list[Key], source: torch.Tensor, search: Search
+        self, keys: list[Key], source: torch.Tensor, request: Request
     ) -> list[list[Hypothesis]]:
         source = source.to(self._device)
-        hypotheses = self._hypotheses(source, keys, search)
-        ranked = _ranked(hypotheses, search.count)
-        return self._with_attention(source, hypotheses, ranked) if search.attention else ranked
+        hypotheses = self._hypotheses(source, keys, request)
+        ranked = _ranked(hypotheses, request.count)
+        return self._with_attention(source, hypotheses, ranked) if request.attention else ranked
 
     @property
     def _device(self) -> torch.device:
         return self.model.output_weight.device
 
-    def _hypotheses(self, source: torch.Tensor, keys: list[Key], search: Search) -> Hypotheses:
-        if search.sampling is None:
-            return beam_search(self.model, source, search.settings)
+    def _hypotheses(self, source: torch.Tensor, keys: list[Key], request: Request) -> Hypotheses:
+        if request.sampling is None:
+            return beam_search(self.model, source, request.settings)
         return sample(
-            self.model, source, search.settings, search.sampling, count=search.count, keys=keys
+            self.model, source, request.settings, request.sampling, count=request.count, keys=keys
         )
 
     def _with_attention(

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.decoding.aligning import source_words, target_words
-from mtkit.decoding.engines.base import Key, Search
+from mtkit.decoding.contract import Key, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import read_lines
@@ -81,7 +81,7 @@ def _pairs(
     }
     if targets is None:
         sentences: dict[Key, list[int]] = {(line,): [*ids, EOS] for line, ids in read.items()}
-        found = engine.submit(sentences, Search(settings)).wait()
+        found = engine.submit(sentences, Request(settings)).wait()
         written = [ranked[0].tokens for ranked in found]
     else:
         written = tokenizer.encode_target([targets[line] for line in read])

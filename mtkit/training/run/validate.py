@@ -13,6 +13,7 @@ from torch import Tensor
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
 from mtkit.models.base import TranslationModel
@@ -67,7 +68,7 @@ class Validator:
         settings = self.config.decoding.model_copy(
             update={"beam": 1, "max_length": min(self.config.decoding.max_length, 2 * longest)}
         )
-        translator = Translator(PyTorchEngine(model), self.tokenizer, settings)
+        translator = Translator(PyTorchEngine(model), self.tokenizer, Request(settings))
         hypotheses = translator.translate(sources)
         self._show(sources, hypotheses, references)
         language = self.config.data.target_language

@@ -1,13 +1,14 @@
-"""What every engine does: sentences in as subword ids, their hypotheses out, best first."""
+"""What is wanted of a translation, and what every engine does: sentences in, hypotheses out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.errors import UserError
 
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
     import numpy as np
@@ -15,6 +16,38 @@ if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all th
 
 Key = tuple[int, ...]
 """What tells a sentence from all others: the number of its line, and of the part of the line."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of every sentence."""
+
+    settings: DecodingSettings
+    count: int = 1
+    """Number of hypotheses or samples of each sentence; of hypotheses not more than the beam."""
+    sampling: SamplingSettings | None = None
+    """With it, samples in the order drawn instead of the best hypotheses."""
+    attention: bool = False
+    """Whether hypotheses carry their attention."""
+
+    def __post_init__(self) -> None:
+        if self.sampling is None and self.count > self.settings.beam:
+            beam = self.settings.beam
+            raise UserError(f"n_best: {self.count} of a beam of {beam}: raise the beam")
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Which engine, and on what it runs; None and auto are for us to decide."""
+
+    engine: str = "auto"
+    compute_type: str = "auto"
+    """auto: float32 with PyTorch; with CTranslate2 int8, where it was found as good."""
+    device: str = "auto"
+    workers: int | None = None
+    """Number of batches that are searched side by side."""
+    threads: int | None = None
+    """Number of threads of each worker."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +61,7 @@ class Hypothesis:
     finished: bool
     """Whether it ended in EOS, rather than at `max_length`."""
     attention: Float[np.ndarray, "T S"] | None = field(default=None, compare=False)
-    """Of each token to each subword of the source, EOS left out; where asked for."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """What is asked for each sentence."""
-
-    settings: DecodingSettings
-    count: int = 1
-    """Hypotheses or samples of each; of hypotheses not more than the beam."""
-    sampling: SamplingSettings | None = None
-    """With it, samples in the order drawn instead of the best."""
-    attention: bool = False
-    """Whether hypotheses carry theirs."""
+    """Attention of each token to each subword of the source, EOS left out; where asked for."""
 
 
 @runtime_checkable
@@ -49,7 +69,7 @@ class Pending(Protocol):
     """What was submitted to an engine."""
 
     def wait(self) -> list[list[Hypothesis]]:
-        """For each sentence `count` hypotheses, once they are there."""
+        """For each sentence `count` hypotheses, best first, once they are there."""
 
     def cancel(self) -> None:
         """Nobody will wait: what has not begun never does."""
@@ -62,25 +82,10 @@ class Engine(ABC):
     """The library and its type of numbers: what another run needs for the same outputs."""
 
     @abstractmethod
-    def submit(self, sentences: Mapping[Key, list[int]], search: Search) -> Pending:
+    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
         """Begins with any number of sentences, none empty, each with its EOS.
 
         How they are divided into batches is up to the engine; the answers do not depend on it.
 
         Raises UserError for what this engine cannot do.
         """
-
-
-def in_batches(sentences: Mapping[Key, list[int]], most: int) -> Iterator[list[Key]]:
-    """Sentences of like length: as many as `most` tokens have room for, padding included.
-
-    The longest come first, so that searches side by side end at about the same time.
-    """
-    batch: list[Key] = []
-    for key in sorted(sentences, key=lambda key: -len(sentences[key])):
-        if batch and (len(batch) + 1) * len(sentences[batch[0]]) > most:
-            yield batch
-            batch = []
-        batch.append(key)
-    if batch:
-        yield batch

@@ -1,0 +1,158 @@
+"""The commands of the stages: three that do what a config says, all of them in order, translate.
+
+What takes time to import is imported inside the commands: help and errors come at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer import Argument, Option
+
+from mtkit import report
+from mtkit.cli.options import (
+    ComputeType,
+    Debug,
+    Device,
+    Engine,
+    Model,
+    Overrides,
+    Quiet,
+    refuse,
+)
+from mtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from mtkit.config.decoding import SamplingSettings
+
+STAGES = {
+    "run": (
+        "mtkit.pipeline:run",
+        """Do all stages, then score the test set.
+
+        Stages whose results are up to date are skipped.""",
+    ),
+    "train-spm": (
+        "mtkit.tokenizer.train:train_tokenizer",
+        """Stage 1: train the tokenizer.
+
+        SentencePiece on the training text, into RUN/tokenizer/.""",
+    ),
+    "batch": (
+        "mtkit.batching.build:build_batches",
+        """Stage 2: prepare the training data.
+
+        Reads, filters and encodes the corpora, into RUN/batches/.""",
+    ),
+    "train": (
+        "mtkit.training.train:train",
+        """Stage 3: train, or resume training.
+
+        A run that was interrupted goes on by itself; the model comes into RUN/model/.""",
+    ),
+}
+"""The commands that do what a config says: the function that each calls, and its help."""
+
+
+def stage_of(place: str) -> Callable[..., None]:
+    """The command that calls the function `module:function` with the config."""
+    module, function = place.split(":")
+
+    def stage(
+        config: Path | None = Option(
+            None, "-c", "--config", help="YAML file; default: ./mtkit.yaml, else the demo's."
+        ),
+        run: str | None = Option(None, help="Folder to write to, not the config's."),
+        overrides: Overrides = None,
+        quiet: Quiet = False,
+        debug: Debug = False,
+    ) -> None:
+        from mtkit.config.configfile import load_config
+
+        settings = load_config(config, overrides or [], run)
+        getattr(import_module(module), function)(settings)
+
+    return stage
+
+
+def translate(
+    text: Path | None = Argument(None, metavar="INPUT", help="Text; default: stdin."),
+    model: Model = None,
+    output: Path | None = Option(None, "-o", "--output", help="File to write; default: stdout."),
+    beam: int | None = Option(None, help="Hypotheses kept at each step."),
+    n_best: int | None = Option(None, min=1, help="Lines for each: index, score, text."),
+    length_penalty: float | None = Option(None, help="alpha in log P / |y|^alpha."),
+    min_length: int | None = Option(None, help="Subwords, at least."),
+    max_length: int | None = Option(None, help="Subwords, at most; longer input is split."),
+    alignments: bool = Option(
+        False, "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
+    ),
+    jsonl: bool = Option(False, "--jsonl", help="A JSON object for each line."),
+    sample: bool = Option(False, "--sample", help="Draw at random instead of searching."),
+    temperature: float | None = Option(
+        None, help="With --sample: below 1 sharper, above 1 flatter."
+    ),
+    top_k: int | None = Option(None, help="With --sample: among the k most probable."),
+    top_p: float | None = Option(None, help="With --sample: among the fewest that sum to p."),
+    seed: int | None = Option(None, help="With --sample: of the random numbers."),
+    device: Device = "auto",
+    engine: Engine = "auto",
+    compute_type: ComputeType = Option(
+        "auto",
+        help="Type of numbers; auto: int8 where `mtkit export` found it as good, else float32.",
+    ),
+    workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core."),
+    threads: int | None = Option(None, min=1, help="Threads of each worker."),
+    resume: bool = Option(
+        False, "--resume", help="With -o: go on where an interrupted command stopped."
+    ),
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Stage 4: translate, one line for each line.
+
+    Raw text in, raw text out. What is not set here is as the model was trained for.
+    """
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = _sampling(sample, drawn)
+    from mtkit.decoding.contract import EngineOptions, Request
+    from mtkit.decoding.format import Format
+    from mtkit.decoding.model import open_model
+    from mtkit.decoding.translate import Files, translate
+    from mtkit.decoding.translator import Translator
+
+    files = Files(text, output, resume)
+    searched = {
+        "beam": beam,
+        "length_penalty": length_penalty,
+        "min_length": min_length,
+        "max_length": max_length,
+    }
+    opened = open_model(model, searched)
+    request = Request(opened.config.decoding, n_best or 1, sampling, attention=alignments)
+    options = EngineOptions(engine, compute_type, device, workers, threads)
+    with report.writing_stdout() if output is None else nullcontext():
+        translator = Translator.of(opened, request, options)
+        translate(translator, files, Format(n_best, jsonl, alignments))
+
+
+def _sampling(sample: bool, given: Mapping[str, float | None]) -> SamplingSettings | None:
+    """Raises UserError for settings that cannot be, or that have nothing to set."""
+    if not sample:
+        refuse("only with --sample", given)
+        return None
+    options = {name: value for name, value in given.items() if value is not None}
+    from pydantic import ValidationError
+
+    from mtkit.config.decoding import SamplingSettings
+
+    try:
+        return SamplingSettings.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]).replace("_", "-")
+        raise UserError(f"--{option}: {first['msg']}, found {first['input']}") from None

@@ -1,0 +1,199 @@
+"""The commands that look at what was made: scores, attention, other formats, runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from typer import Argument, Option
+
+from mtkit.cli.options import ComputeType, Debug, Device, Json, Model, Paired, Plot, Quiet, refuse
+from mtkit.errors import UserError
+
+
+def score(
+    reference: Path = Option(
+        ..., "-r", "--reference", help="The right translations, line by line."
+    ),
+    hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files; default: stdin."),
+    language: str | None = Option(None, help="Code such as de or ko: adds Moses-tokenised BLEU."),
+    source: Path | None = Option(
+        None, "--source", metavar="FILE", help="The text that was translated."
+    ),
+    paired: Paired = None,
+    worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
+    by_length: bool = Option(False, "--by-length", help="Also score by words of the --source."),
+    plot: Plot = None,
+    comet: bool = Option(
+        False, "--comet", help="Also COMET, of the --source; see how to install it."
+    ),
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Score translations against references.
+
+    BLEU, chrF and TER by sacreBLEU, with 95 % intervals and signatures.
+    """
+    from mtkit.scoring.score import score
+
+    score(
+        reference,
+        hypotheses or [],
+        language=language,
+        source=source,
+        paired=paired,
+        worst=worst,
+        by_length=by_length,
+        plot=plot,
+        with_comet=comet,
+        as_json=json,
+    )
+
+
+def attend(
+    text: str | None = Argument(
+        None, metavar="TEXT", help="A sentence; default: each line of stdin."
+    ),
+    model: Model = None,
+    target: str | None = Option(
+        None, metavar="TEXT", help="Translation to look at, not the model's own."
+    ),
+    view: Literal["terminal", "png", "svg", "html"] = Option(
+        "terminal", help="A heat map here, a picture, or a page for the browser."
+    ),
+    kind: Literal["cross", "encoder", "decoder"] | None = Option(
+        None, "--kind", help="Encoder-decoder or self-attention; default: cross."
+    ),
+    layers: list[int] | None = Option(
+        None, "--layer", metavar="N", help="This layer alone, from 1; repeatable; default: all."
+    ),
+    heads: list[int] | None = Option(
+        None, "--head", metavar="N", help="This head alone, from 1; repeatable; default: all."
+    ),
+    average: bool = Option(
+        False, "--average", help="With png, svg: one map, the mean of layers and heads."
+    ),
+    subwords: bool = Option(False, "--subwords", help="Do not merge subwords into words."),
+    explain: bool = Option(
+        False, "--explain", help="Measure whether attention explains the translations."
+    ),
+    reference: Path | None = Option(
+        None,
+        "-r",
+        "--reference",
+        metavar="FILE",
+        help="With --explain: translations, line by line.",
+    ),
+    json: Json = False,
+    output: Path | None = Option(
+        None, "-o", "--output", help="File to write; default: attention.VIEW."
+    ),
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """See where the model looks.
+
+    The attention of a translation: a heat map here, a picture, or a page for the browser. With
+    --explain, a table for all sentences: what an output word loses without the words most attended.
+    """
+    if explain:
+        views = {"view": None if view == "terminal" else view, "kind": kind, "average": average}
+        maps = {"layer": layers, "head": heads, "subwords": subwords}
+        refuse("not with --explain", {"target": target, **views, **maps})
+        from mtkit.study.attend.explain import explain as measure_faithfulness
+
+        measure_faithfulness(model, text, reference, output, as_json=json, device=device)
+        return
+    refuse("only with --explain", {"reference": reference, "json": json})
+    from mtkit.study.attend.show import attend
+    from mtkit.study.attend.weights import Aspect
+
+    attend(
+        model,
+        text,
+        output,
+        target=target,
+        view=view,
+        aspect=Aspect(kind, layers or (), heads or (), average),
+        subwords=subwords,
+        device=device,
+    )
+
+
+def export(
+    folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model."),
+    model: Model = None,
+    to: Literal["ctranslate2", "huggingface"] | None = Option(
+        None, "--to", help="Format: for `mtkit translate` and others, or MarianMTModel."
+    ),
+    source: Literal["huggingface"] | None = Option(
+        None, "--from", help="Instead: the format that DIR is in, such as an OPUS-MT model."
+    ),
+    output: Path | None = Option(
+        None, "-o", "--output", help="New folder; default: the cache of `mtkit translate`."
+    ),
+    quantization: ComputeType | None = Option(
+        None, help="Numbers of CTranslate2; auto: int8 if validation BLEU hardly drops."
+    ),
+    check: bool = Option(False, "--check", help="Translate before and after, and compare."),
+    text: Path | None = Option(
+        None, "--text", metavar="FILE", help="With --check: not the run's text."
+    ),
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model in another format, or read one.
+
+    For CTranslate2, which `mtkit translate` uses by itself, and for Hugging Face's transformers.
+    """
+    if source is not None:
+        if to or model or quantization or check or text:
+            raise UserError("--from: goes with DIR and -o alone")
+        from mtkit.formats.export import import_model
+
+        import_model(folder, output)
+        return
+    if folder is not None:
+        raise UserError(f"{folder}: a folder only goes with --from; name a model of mtkit with -m")
+    from mtkit.formats.export import export_model
+
+    export_model(model, output, to=to, quantization=quantization, check=check, text=text)
+
+
+def info(
+    path: Path | None = Argument(
+        None, metavar="PATH", help="Run, model or config; default: the last run."
+    ),
+    verify: bool = Option(False, "--verify", help="Hash every file again."),
+    config: bool = Option(False, "--config", help="Print every resolved setting, as YAML."),
+    plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
+        None, "--plot", help="Draw positional encodings, learning rates, training, lengths."
+    ),
+    output: Path | None = Option(
+        None, "-o", "--output", help="With --plot: a .png or .svg; default: the terminal."
+    ),
+    debug: Debug = False,
+) -> None:
+    """Tell what a run, model or artifact is.
+
+    Sizes, settings, scores, and what it was made from.
+    """
+    from mtkit.study.info.info import info
+
+    info(path, verify=verify, config=config, plot=plot, output=output)
+
+
+def compare(
+    runs: list[Path] = Argument(..., metavar="RUN...", help="Runs; the first is the baseline."),
+    paired: Paired = "bootstrap",
+    plot: Plot = None,
+    debug: Debug = False,
+) -> None:
+    """Tell what differs between runs.
+
+    Settings, learning curves over updates and over time, test scores with significance.
+    """
+    from mtkit.study.compare import compare
+
+    compare(runs, paired=paired, plot=plot)

@@ -1,0 +1,22 @@
+"""Sentences of like length together, for engines that search them in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mtkit.decoding.contract import Key
+
+
+def in_batches(sentences: Mapping[Key, list[int]], most: int) -> Iterator[list[Key]]:
+    """Keys of the sentences: as many to a batch as `most` tokens have room for, with padding.
+
+    The longest come first, so that searches side by side end at about the same time.
+    """
+    batch: list[Key] = []
+    for key in sorted(sentences, key=lambda key: -len(sentences[key])):
+        if batch and (len(batch) + 1) * len(sentences[batch[0]]) > most:
+            yield batch
+            batch = []
+        batch.append(key)
+    if batch:
+        yield batch
