@@ -76,6 +76,11 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "translate --beam x",
             "mtkit translate: Invalid value for '--beam': Input should be",
         ),
+        (
+            "translate --beam 2 --beam 3",
+            "mtkit translate: Option '--beam' was given twice. (see mtkit translate --help)",
+        ),
+        ("bench train --size tiny --size base", "mtkit bench train: Option '--size' was given tw"),
         ("translate --top-k 3", "--top-k: only with --sample"),
         ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
         ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),

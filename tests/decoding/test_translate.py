@@ -510,9 +510,9 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
 
 def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "in").touch()
-    for places in ((None, tmp_path / "out"), (tmp_path / "in", None)):
+    for input, output in ((None, tmp_path / "out"), (tmp_path / "in", None)):
         with pytest.raises(UserError, match="--resume: needs a text file as INPUT, and -o"):
-            Files(*places, resume=True)
+            Files(input, output, resume=True)
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(

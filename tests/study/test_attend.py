@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.decoding.alignment.words import merge
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
@@ -355,7 +356,7 @@ def translated(run: str, lines: list[str]) -> list[str]:
     """By the engine whose attention is shown; others may round."""
     opened = open_model(run)
     engine = PyTorchEngine.load(opened, "cpu")
-    return Translator(engine, opened.tokenizer, opened.config.decoding).translate(lines)
+    return Translator(engine, opened.tokenizer, Request(opened.config.decoding)).translate(lines)
 
 
 def test_each_line_gives_its_translation_and_a_map(
