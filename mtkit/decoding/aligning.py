@@ -20,20 +20,15 @@ def source_words(tokenizer: Tokenizer, line: str, parts: Sequence[str]) -> list[
     return numbers
 
 
-def target_words(tokenizer: Tokenizer, ids: list[int], text: str) -> list[int]:
-    """The number of the word of `text` that each of `ids`, which decode to it, belongs to."""
-    words = Words(text)
-    return [words.at(offset) for offset in tokenizer.target_offsets(ids)]
-
-
 def align_hypothesis(
     tokenizer: Tokenizer, hypothesis: Hypothesis, text: str, source_words: Sequence[int]
 ) -> Alignment:
     """Of what a part of a line became, which is `text`; empty where attention was not asked for."""
-    if hypothesis.attention is None or not text.strip():
+    words = Words(text)
+    if hypothesis.attention is None or not len(words):
         return Alignment()
-    words = target_words(tokenizer, hypothesis.tokens, text)
-    return Alignment.of(hypothesis.attention, words, source_words)
+    target_words = [words.at(offset) for offset in tokenizer.target_offsets(hypothesis.tokens)]
+    return Alignment.of(hypothesis.attention, target_words, source_words)
 
 
 def join_alignments(text: str, parts: Sequence[tuple[str, Alignment]]) -> Alignment:

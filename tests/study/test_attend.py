@@ -33,10 +33,10 @@ from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.study.attend.page import TEMPLATE, page
-from mtkit.study.attend.reader import Reader, Reading
+from mtkit.study.attend.reader import Reader
 from mtkit.study.attend.show import attend
 from mtkit.study.attend.terminal import draw
-from mtkit.study.attend.weights import Aspect, HeatMap, all_weights
+from mtkit.study.attend.weights import Aspect, HeatMap, Kind, all_weights
 from mtkit.study.attend.words import as_subwords, as_words, is_unknown
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import PAD
@@ -289,16 +289,18 @@ def reader(tokenizer: Tokenizer) -> Callable[[str], Reader]:
 def test_a_reading_has_all_words_and_every_kind_of_attention(
     name: str, kinds: set[str], reader: Callable[[str], Reader]
 ) -> None:
-    reading = reader(name).read("ant bee cat", "CAT BEE ANT")
+    one = reader(name)
+    reading = one.read("ant bee cat", "CAT BEE ANT")
+    maps = one.maps(reading)
     source, written = ["ant", "bee", "cat", "</s>"], ["CAT", "BEE", "ANT", "</s>"]
     assert reading.translation == "CAT BEE ANT"
-    assert set(reading.maps) == kinds
-    assert (reading.maps["cross"].queries, reading.maps["cross"].keys) == (written, source)
-    if "decoder" in reading.maps:
-        assert (reading.maps["encoder"].queries, reading.maps["encoder"].keys) == (source, source)
-        own = reading.maps["decoder"]
+    assert set(maps) == kinds
+    assert (maps["cross"].queries, maps["cross"].keys) == (written, source)
+    if "decoder" in maps:
+        assert (maps["encoder"].queries, maps["encoder"].keys) == (source, source)
+        own = maps["decoder"]
         assert (own.queries, own.keys) == (written, ["<s>", "CAT", "BEE", "ANT"])
-    for shown in reading.maps.values():
+    for shown in maps.values():
         torch.testing.assert_close(shown.weights.sum(-1), torch.ones_like(shown.weights[..., 0]))
 
 
@@ -326,7 +328,8 @@ def test_what_cannot_be_read_is_refused(
 
 def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
     with pytest.raises(UserError, match=r"no attention \(model.attention: none\): nothing to see"):
-        reader("seq2seq-none").read("ant bee")
+        one = reader("seq2seq-none")
+        one.maps(one.read("ant bee"))
 
 
 @pytest.fixture(scope="module")
@@ -477,17 +480,16 @@ def test_bytes_that_are_no_text_are_replaced(run: str, capsys: Capture) -> None:
 HOSTILE = 'a </script><script>document.title="broken out"</script> & <b>"b"</b> DATA'
 
 
-def reading(**shape: int) -> Reading:
+TRANSLATION = "나는 <img src=x>"
+
+
+def all_maps(**shape: int) -> dict[Kind, HeatMap]:
     source, written = ["I", HOSTILE, "</s>"], ["나는", "<img src=x>", "</s>"]
-    return Reading(
-        HOSTILE,
-        "나는 <img src=x>",
-        {
-            "cross": heat_map(written, source, **shape),
-            "encoder": heat_map(source, source, **shape),
-            "decoder": heat_map(written, ["<s>", *written[:-1]], **shape),
-        },
-    )
+    return {
+        "cross": heat_map(written, source, **shape),
+        "encoder": heat_map(source, source, **shape),
+        "decoder": heat_map(written, ["<s>", *written[:-1]], **shape),
+    }
 
 
 def data_of(html: str) -> Any:
@@ -497,12 +499,12 @@ def data_of(html: str) -> Any:
 
 
 def test_the_page_holds_all_weights_and_text_cannot_leave_its_place() -> None:
-    shown = reading(layers=2, heads=3)
-    html = page(shown)
+    shown = all_maps(layers=2, heads=3)
+    html = page(HOSTILE, TRANSLATION, shown)
     assert html.count("</script>") == TEMPLATE.read_text().count("</script>")
     content = data_of(html)
-    assert (content["source"], content["translation"]) == (shown.source, shown.translation)
-    for kind, heat_map in zip(content["kinds"], shown.maps.values(), strict=True):
+    assert (content["source"], content["translation"]) == (HOSTILE, TRANSLATION)
+    for kind, heat_map in zip(content["kinds"], shown.values(), strict=True):
         assert (kind["queries"], kind["keys"]) == (heat_map.queries, heat_map.keys)
         torch.testing.assert_close(torch.tensor(kind["weights"]), heat_map.weights,
                                    atol=0.00051, rtol=0)  # fmt: skip
@@ -545,8 +547,10 @@ def most_seen(words: list[str], weights: Tensor) -> str:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_page_answers_to_mouse_and_keyboard_in_a_browser(tmp_path: Path) -> None:
-    shown = reading(layers=2, heads=3)
-    (tmp_path / "page.html").write_text(page(shown).replace("</body>", ACTIONS), "utf-8")
+    shown = all_maps(layers=2, heads=3)
+    (tmp_path / "page.html").write_text(
+        page(HOSTILE, TRANSLATION, shown).replace("</body>", ACTIONS), "utf-8"
+    )
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
     command = [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/chromium", "--dump-dom"]
     dumped = subprocess.run(
@@ -555,7 +559,7 @@ def test_the_page_answers_to_mouse_and_keyboard_in_a_browser(tmp_path: Path) -> 
     found = re.search(r"<title>(.*?)</title>", dumped, re.DOTALL)
     assert found, dumped[:1000]
     told = json.loads(html_module.unescape(found[1]))
-    cross, own = shown.maps["cross"], shown.maps["decoder"]
+    cross, own = shown["cross"], shown["decoder"]
     assert told["title"] == "Attention"
     assert told["named"]
     assert not told["wide"]

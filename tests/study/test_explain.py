@@ -56,15 +56,9 @@ def pair(source_words: list[int] | None = None, seed: int = 1) -> Pair:
     generator = torch.Generator().manual_seed(seed)
     source_words = source_words or [0, 1, 1, 2, 3, 3, 4]
     source, target = (
-        torch.randint(4, VOCAB, (length,), generator=generator).tolist()
-        for length in (len(source_words), 5)
+        torch.randint(4, VOCAB, (length,), generator=generator) for length in (len(source_words), 5)
     )
-    return Pair.of(source, target, source_words, [0, 0, 1, 2, 2], torch.device("cpu"))
-
-
-def everything(rows: int) -> tuple[Tensor, Tensor]:
-    """All source words kept, all target words asked for."""
-    return torch.ones(rows, 5, dtype=torch.bool), torch.ones(rows, 3, dtype=torch.bool)
+    return Pair(source, target, torch.tensor(source_words), torch.tensor([0, 0, 1, 2, 2]))
 
 
 def forced(model: TranslationModel, source: Tensor, example: Pair) -> Tensor:
@@ -124,7 +118,7 @@ def test_rank_correlations_go_row_by_row_and_are_nan_where_all_is_tied() -> None
 @every_architecture
 def test_taking_nothing_out_changes_nothing(name: str) -> None:
     model, example = make(name), pair()
-    found = log_probs(model, example, *everything(2))
+    found = log_probs(model, example, example.everything(2))
     torch.testing.assert_close(found[0], forced(model, example.source, example))
     assert (found[0] == found[1]).all()
 
@@ -133,19 +127,10 @@ def test_taking_nothing_out_changes_nothing(name: str) -> None:
 def test_without_a_word_the_model_reads_the_sentence_without_it(name: str) -> None:
     model, example = make(name), pair()
     kept = torch.tensor([[True, False, True, True, True], [False, True, True, False, True]])
-    found = log_probs(model, example, kept, everything(2)[1])
+    found = log_probs(model, example, kept)
     for row, choice in zip(found, kept, strict=True):
         shorter = example.source[choice[example.source_words]]
         torch.testing.assert_close(row, forced(model, shorter, example))
-
-
-def test_words_asked_for_are_as_among_all() -> None:
-    model, example = make("transformer"), pair()
-    kept, every = everything(3)
-    asked = torch.tensor([[True, False, False], [False, True, True], [False, False, False]])
-    whole, found = log_probs(model, example, kept, every), log_probs(model, example, kept, asked)
-    # Rows that keep the same words share the work.
-    torch.testing.assert_close(found[asked], whole[asked])
 
 
 @every_architecture
@@ -177,7 +162,7 @@ def test_falls_are_those_without_the_words_scored_highest() -> None:
 def test_a_few_tokens_at_a_time_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, example = make(name), pair()
     whole = leave_one_out(model, example), gradient_times_input(model, example)
-    monkeypatch.setattr(importance, "TOKENS", 10)
+    monkeypatch.setattr(importance, "BATCH_TOKENS", 10)
     torch.testing.assert_close(
         whole, (leave_one_out(model, example), gradient_times_input(model, example))
     )
@@ -229,12 +214,6 @@ def test_attention_of_words_sums_to_what_is_not_on_the_end(name: str) -> None:
     assert shares.shape == (3, 5)
     assert (shares >= 0).all()
     assert (shares.sum(dim=1) < 1).all()
-
-
-def test_words_without_subwords_are_no_words() -> None:
-    example = pair([0, 2, 2, 5])
-    assert example.size == (3, 3)
-    assert example.source_words.tolist() == [0, 1, 1, 2]
 
 
 def test_a_measurement_has_a_row_for_each_sentence_and_depends_on_nothing_else() -> None:

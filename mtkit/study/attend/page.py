@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
-from mtkit.study.attend.reader import Reading
-from mtkit.study.attend.weights import Kind
+from mtkit.study.attend.weights import HeatMap, Kind
 
 TEMPLATE = Path(__file__).with_name("page.html")
 TITLES: dict[Kind, str] = {
@@ -18,7 +18,7 @@ DIGITS = 3
 """Digits of a weight behind the point."""
 
 
-def page(reading: Reading) -> str:
+def page(text: str, translation: str, maps: Mapping[Kind, HeatMap]) -> str:
     """HTML that needs nothing else, no network above all."""
     kinds = [
         {
@@ -27,9 +27,9 @@ def page(reading: Reading) -> str:
             "keys": heat_map.keys,
             "weights": heat_map.weights.double().round(decimals=DIGITS).tolist(),
         }
-        for kind, heat_map in reading.maps.items()
+        for kind, heat_map in maps.items()
     ]
-    content = {"source": reading.source, "translation": reading.translation, "kinds": kinds}
+    content = {"source": text, "translation": translation, "kinds": kinds}
     # "</script>" in a sentence would end the script that holds the data.
-    text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-    return TEMPLATE.read_text(encoding="utf-8").replace("DATA", text, 1)
+    encoded = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    return TEMPLATE.read_text(encoding="utf-8").replace("DATA", encoded, 1)

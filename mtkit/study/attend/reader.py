@@ -1,4 +1,4 @@
-"""A sentence, its translation, and where the model looked."""
+"""A sentence and its translation as the model reads and writes them, in subwords and in words."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from pathlib import Path
 import torch
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.beam import beam_search
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
 from mtkit.study.attend.weights import HeatMap, Kind, all_weights
-from mtkit.study.attend.words import Segments, is_unknown
+from mtkit.study.attend.words import Segments, as_subwords, is_unknown
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A sentence as the model read and translated it."""
+    """A sentence and its translation, as text, subwords and words."""
 
-    source: str
+    text: str
     translation: str
-    maps: dict[Kind, HeatMap]
-    """Heat maps by the kind of attention, of every kind that the model has."""
+    source_ids: list[int]
+    """Subwords of the sentence, without EOS."""
+    target_ids: list[int]
+    """Subwords of the translation, without BOS and EOS."""
+    source: Segments
+    target: Segments
 
 
 class Reader:
@@ -61,54 +64,53 @@ class Reader:
         """The model's own translation of `text`, or `target` as if it were.
 
         Raises UserError for what is blank, too long, or unknown to the tokenizer, calling the text
-        `name`; and for a model without attention.
+        `name`.
         """
         tokenizer = self.tokenizer
-        source = tokenizer.encode_source([text])[0]
-        self._check(name, source, tokenizer.source_pieces(source))
+        source_ids = tokenizer.encode_source([text])[0]
+        source = tokenizer.source_pieces(source_ids)
+        self._check(name, source)
         if target is None:
-            written = self._search(source)
+            target_ids = self._search(source_ids)
         else:
-            written = tokenizer.encode_target([target])[0]
-            self._check("--target", written, tokenizer.target_pieces(written))
-        maps = self._maps(source, written)
-        if not maps:
-            raise UserError("the model has no attention (model.attention: none): nothing to see")
-        return Reading(text, tokenizer.decode([written])[0], maps)
+            target_ids = tokenizer.encode_target([target])[0]
+            self._check("--target", tokenizer.target_pieces(target_ids))
+        return Reading(
+            text,
+            tokenizer.decode([target_ids])[0],
+            source_ids,
+            target_ids,
+            self.segments(source),
+            self.segments(tokenizer.target_pieces(target_ids)),
+        )
 
-    def _search(self, source: list[int]) -> list[int]:
-        found = beam_search(self.model, self._row([*source, EOS]), self.settings)
+    def maps(self, reading: Reading) -> dict[Kind, HeatMap]:
+        """Where the model looked, by the kind of attention; UserError for a model without any."""
+        begin, end = (as_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
+        source, now, before = reading.source + end, reading.target + end, begin + reading.target
+        sides: dict[Kind, tuple[Segments, Segments]] = {
+            "cross": (now, source),
+            "encoder": (source, source),
+            "decoder": (now, before),
+        }
+        ids = [self._row([*side, EOS]) for side in (reading.source_ids, reading.target_ids)]
+        found = all_weights(self.model, *ids)
+        if not found:
+            raise UserError("the model has no attention (model.attention: none): nothing to see")
+        return {kind: HeatMap.of(kind, found[kind], *sides[kind]) for kind in found}
+
+    def _search(self, source_ids: list[int]) -> list[int]:
+        found = beam_search(self.model, self._row([*source_ids, EOS]), self.settings)
         best: list[int] = found.tokens[0, 0, : found.lengths[0, 0]].tolist()
         return best
 
-    def _maps(self, source: list[int], written: list[int]) -> dict[Kind, HeatMap]:
-        begin, end = self.tokenizer.target_pieces([BOS, EOS])
-        read = self.segments(self.tokenizer.source_pieces(source)).between([], [end])
-        words = self.segments(self.tokenizer.target_pieces(written))
-        before, now = words.between([begin], []), words.between([], [end])
-        sides: dict[Kind, tuple[Segments, Segments]] = {
-            "cross": (now, read),
-            "encoder": (read, read),
-            "decoder": (now, before),
-        }
-        found = all_weights(self.model, self._row([*source, EOS]), self._row([*written, EOS]))
-        maps = {}
-        for kind, of_subwords in found.items():
-            queries, keys = sides[kind]
-            weights = merge(of_subwords.numpy(), queries.of_subword, keys.of_subword)
-            layers, heads = (range(1, count + 1) for count in weights.shape[:2])
-            maps[kind] = HeatMap(
-                kind, queries.texts, keys.texts, torch.from_numpy(weights), layers, heads
-            )
-        return maps
-
-    def _check(self, name: str, ids: list[int], pieces: list[str]) -> None:
+    def _check(self, name: str, pieces: list[str]) -> None:
         longest = self.settings.max_length
-        if not ids:
+        if not pieces:
             raise UserError(f"{name}: blank: give it a sentence")
-        if len(ids) > longest:
+        if len(pieces) > longest:
             raise UserError(
-                f"{name}: {len(ids)} subwords, of {longest} at most (decoding.max_length): "
+                f"{name}: {len(pieces)} subwords, of {longest} at most (decoding.max_length): "
                 "give it one sentence"
             )
         if is_unknown(pieces):

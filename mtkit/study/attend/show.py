@@ -54,15 +54,16 @@ def attend(
             data("\n")
             continue
         reading = reader.read(sentence, target and _utf8(target), name=name)
+        maps = reader.maps(reading)
         if path is None:
-            heat_map = aspect.of(reading.maps)
-            data(styled(draw(reading.translation, heat_map, get_terminal_size().columns)))
+            width = get_terminal_size().columns
+            data(styled(draw(reading.translation, aspect.of(maps), width)))
             continue
         if view == "html":
             with open_output(path) as file:
-                file.write(page(reading).encode())
+                file.write(page(reading.text, reading.translation, maps).encode())
         else:
-            draw_picture(aspect.of(reading.maps), path)
+            draw_picture(aspect.of(maps), path)
         say(f"{path}: written")
         data(f"{reading.translation}\n")
 

@@ -11,9 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.forced import force
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
+from mtkit.study.attend.words import Segments
 
 Kind = Literal["cross", "encoder", "decoder"]
 """Encoder-decoder attention, the encoder's self-attention, the decoder's masked self-attention."""
@@ -40,6 +42,15 @@ class HeatMap:
     """Numbers of the layers that `weights` are of, counted from 1."""
     heads: Sequence[int]
     """Numbers of the heads that `weights` are of, counted from 1."""
+
+    @classmethod
+    def of(
+        cls, kind: Kind, weights: Float[Tensor, "L H Q K"], queries: Segments, keys: Segments
+    ) -> HeatMap:
+        """From weights between subwords, and the words that those make up."""
+        merged = merge(weights.numpy(), queries.of_subword, keys.of_subword)
+        layers, heads = (range(1, count + 1) for count in weights.shape[:2])
+        return cls(kind, queries.texts, keys.texts, torch.from_numpy(merged), layers, heads)
 
     def only(self, layers: Sequence[int], heads: Sequence[int]) -> HeatMap:
         """The maps of these layers and heads, by their numbers; of all, where none is named."""

@@ -28,12 +28,10 @@ class Segments:
     of_subword: list[int]
     """The number of the text that each subword belongs to."""
 
-    def between(self, before: Sequence[str], after: Sequence[str]) -> Segments:
-        """With symbols that are no part of the text at either end."""
-        texts = [*before, *self.texts, *after]
-        end = len(before) + len(self.texts)
-        inner = [len(before) + segment for segment in self.of_subword]
-        return Segments(texts, [*range(len(before)), *inner, *range(end, len(texts))])
+    def __add__(self, later: Segments) -> Segments:
+        """These, and after them the others."""
+        shifted = [len(self.texts) + number for number in later.of_subword]
+        return Segments([*self.texts, *later.texts], [*self.of_subword, *shifted])
 
 
 def as_subwords(pieces: Sequence[str]) -> Segments:
