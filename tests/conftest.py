@@ -20,7 +20,14 @@ from jaxtyping import install_import_hook
 
 install_import_hook("mtkit", "beartype.beartype")
 
-hypothesis.settings.register_profile("mtkit", deadline=None, derandomize=True, max_examples=60)
+# The same examples in every run, and no verdict that depends on how fast the machine is.
+hypothesis.settings.register_profile(
+    "mtkit",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("mtkit")
 
 

@@ -1,8 +1,9 @@
-"""Commands that are killed: at which moment, and what is there before, after and in the end.
+"""Commands that are ended by a signal: when, and what is there before, after and in the end.
 
 They run as children of a fork server, which has imported everything once: so hundreds of kills take
-minutes. A moment is some time after a file operation, counted by Python's audit events, which come
-before the operation; so a kill can be in the middle of a checkpoint for certain.
+minutes; or each in a process of its own. A moment is a file operation, counted by Python's audit
+events, which come before the operation: the process sends the signal to itself there, so that it is
+in the middle of a checkpoint for certain, however fast or busy the machine is.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ OPERATIONS = frozenset(
 )
 """Audit events; `os.replace` is an "os.rename", too."""
 TIMES = frozenset({"seconds", "training_seconds", "tokens_per_second"})
-NOW = -1
+NOW = NEVER = -1
 SAID = "said.txt"
 """What commands write to stdout and stderr."""
 TRANSLATION = "out.txt"
@@ -52,13 +53,13 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Moment:
-    """`seconds` after the file operation of this number began, or after the start for number 0.
-
-    None is the operation itself: the process ends before it is done.
-    """
+    """When a command gets a signal, and which."""
 
     operation: int
+    """Number of the file operation that is about to begin; 0 is the start of the command."""
     seconds: float | None = None
+    """Time from there; None is the operation itself, which a killed process does not do."""
+    signal: int = signal.SIGKILL
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Ending:
     code: int
     """Exit code; negative: of which signal it died."""
     operations: int
-    """How many file operations it did; NOW if it was killed."""
+    """Number of file operations it did; NOW where that is not known."""
     seconds: float
 
 
@@ -78,28 +79,47 @@ Runner = Callable[[Sequence[str], Path, Moment | None], Ending]
 
 
 def run(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
-    """Runs `mtkit ARGUMENTS` in the folder `home`, killed at `moment` if it lasts that long."""
+    """Runs `mtkit ARGUMENTS` in the folder `home`, with a signal if it lasts until `moment`."""
     hears, tells = SERVER.Pipe(duplex=False)
-    process = SERVER.Process(target=_command, args=(list(arguments), home, moment, tells))
+    process = SERVER.Process(target=_child, args=(list(arguments), home, moment, tells))
     began = time.monotonic()
     process.start()
     tells.close()
     operations = hears.recv()
-    if moment is not None and operations == NOW:
-        time.sleep(moment.seconds or 0)
-        process.kill()
+    if operations == NOW and moment is not None and moment.seconds is not None:
+        time.sleep(moment.seconds)
+        assert process.pid is not None
+        os.kill(process.pid, moment.signal)
     process.join()
     assert process.exitcode is not None
     return Ending(process.exitcode, operations, time.monotonic() - began)
 
 
-def _command(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
-    """In the child; says how many file operations there were, or NOW at the moment to be killed."""
+def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
+    """As `run`, in a process of its own; its moments are file operations themselves."""
+    at = moment or Moment(NEVER)
+    assert at.seconds is None
+    began = time.monotonic()
+    with open(home / SAID, "ab") as said:
+        command = [sys.executable, __file__, str(at.operation), str(int(at.signal)), *arguments]
+        ended = subprocess.run(command, cwd=home, stdout=said, stderr=said)
+    return Ending(ended.returncode, NOW, time.monotonic() - began)
+
+
+def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
+    """In the child; says how many file operations there were, or NOW at the moment."""
     os.chdir(home)
     said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(said, descriptor)
-    operations = _Operations(home, moment, tells)
+
+    def reached() -> None:
+        assert moment is not None
+        tells.send(NOW)
+        if moment.seconds is None:
+            os.kill(os.getpid(), moment.signal)
+
+    operations = _Operations(home, NEVER if moment is None else moment.operation, reached)
     sys.addaudithook(operations)
     try:
         main(arguments)
@@ -108,10 +128,10 @@ def _command(arguments: list[str], home: Path, moment: Moment | None, tells: Con
 
 
 class _Operations:
-    """An audit hook that counts operations on files of `home` until `moment`."""
+    """An audit hook that counts operations on files of `home`, and acts `at` one of them."""
 
-    def __init__(self, home: Path, moment: Moment | None, tells: Connection) -> None:
-        self.home, self.moment, self.tells = f"{home}/", moment, tells
+    def __init__(self, home: Path, at: int, act: Callable[[], None]) -> None:
+        self.home, self.at, self.act = f"{home}/", at, act
         self.count = -1
         self._next()
 
@@ -121,35 +141,13 @@ class _Operations:
 
     def _next(self) -> None:
         self.count += 1
-        if self.moment is not None and self.count == self.moment.operation:
-            self.tells.send(NOW)
-            if self.moment.seconds is None:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if self.count == self.at:
+            self.act()
 
     def _is_at_home(self, path: Any) -> bool:
         if not isinstance(path, str | Path):  # of what is open already
             return False
         return not os.path.isabs(path) or str(path).startswith(self.home)
-
-
-def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
-    """As `run`, in a process of its own, which knows moments of time only."""
-    began = time.monotonic()
-    with (
-        open(home / SAID, "ab") as said,
-        start(arguments, home, stdout=said, stderr=said) as process,
-    ):
-        if moment is not None:
-            assert moment.seconds is not None
-            assert moment.operation == 0
-            time.sleep(moment.seconds)
-            process.kill()
-    return Ending(process.returncode, 0, time.monotonic() - began)
-
-
-def start(arguments: Sequence[str], home: Path, **streams: Any) -> subprocess.Popen[bytes]:
-    """Starts `mtkit ARGUMENTS` in the folder `home`."""
-    return subprocess.Popen([sys.executable, "-m", "mtkit", *arguments], cwd=home, **streams)
 
 
 @dataclass(frozen=True)
@@ -240,3 +238,9 @@ def _timeless(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: _timeless(inner) for key, inner in value.items() if key not in TIMES}
+
+
+if __name__ == "__main__":  # a command in a process of its own: OPERATION SIGNAL ARGUMENTS
+    operation, number = map(int, sys.argv[1:3])
+    sys.addaudithook(_Operations(Path.cwd(), operation, lambda: os.kill(os.getpid(), number)))
+    main(sys.argv[3:])

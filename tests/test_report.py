@@ -110,7 +110,7 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
         env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
     )
     os.close(follower)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=600)
     shown = b""
     with open(leader, "rb", buffering=0) as terminal:
         try:

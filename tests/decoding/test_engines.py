@@ -346,9 +346,9 @@ def test_what_is_made_ahead_comes_in_order_and_ends_alike() -> None:
     items = Ahead(failing())
     assert next(items) == 1
     for _ in range(2):
-        assert items.is_soon()
         with pytest.raises(KeyError, match="two"):
             next(items)
+        assert items.is_soon()
 
 
 def test_one_is_made_ahead_and_no_more_once_nobody_wants_them() -> None:

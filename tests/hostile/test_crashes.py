@@ -9,7 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ import pytest
 
 from crashes import (
     COMMANDS,
-    TRANSLATION,
     Contents,
     Ending,
     Kill,
@@ -31,11 +30,13 @@ from crashes import (
     run,
     run_alone,
     said,
-    start,
 )
 from mtkit.config.configfile import dump_config
 from tasks import tiny_config, write_reversal_task
 
+told_to_stop = pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 RICH = {
     "accumulate": 2,
@@ -51,6 +52,12 @@ RICH = {
 }
 SHORT, SAMPLE, LONG = 4, 20, 60
 """Updates."""
+OTHERWISE = {
+    "train-spm": ["--set", "seed=2"],
+    "batch": ["--set", "batching.max_length=4"],
+    "translate": ["--beam", "1"],
+}
+"""Options with which a stage that is done has something to do."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,11 @@ class Task:
     steps: int
     endings: dict[str, Ending]
     """By stage."""
-    after: dict[str, Contents]
-    """Of a folder, by the stage that was done last."""
+    folders: dict[str, Path]
+    """What lies there then, by the stage that was done last."""
+
+    def after(self, stage: str) -> Contents:
+        return contents(self.folders[stage])
 
 
 TaskOf = Callable[[str, int], Task]
@@ -82,7 +92,7 @@ def task_of(tmp_path_factory: pytest.TempPathFactory) -> TaskOf:
         for stage, arguments in COMMANDS.items():
             task.endings[stage] = run(arguments, home)
             assert task.endings[stage].code == 0, said(home)
-            task.after[stage] = contents(home)
+            task.folders[stage] = shutil.copytree(home, home.with_name(stage), symlinks=True)
         return task
 
     return task_of
@@ -99,12 +109,17 @@ def begin(task: Task, home: Path) -> Path:
     return home
 
 
+def copy_after(stage: str, task: Task, folder: Path) -> Path:
+    """A folder of the test's own where all is done up to that stage."""
+    return shutil.copytree(task.folders[stage], folder / "home", symlinks=True)
+
+
 def kill_and_finish(
     stage: str, home: Path, moments: Iterable[Moment], task: Task, runner: Runner = run
 ) -> list[Kill]:
     """Runs a stage again and again, killed at `moments`, until it is done as in a clean run."""
-    hits = list(kills(stage, home, moments, task.after["translate"], runner))
-    assert_equal(contents(home), task.after[stage])
+    hits = list(kills(stage, home, moments, task.after("translate"), runner))
+    assert_equal(contents(home), task.after(stage))
     return hits
 
 
@@ -131,82 +146,59 @@ def test_a_process_of_its_own_goes_on_where_it_was_killed_and_mends_the_metrics(
     task_of: TaskOf, tmp_path: Path
 ) -> None:
     task = task_of("transformer", SAMPLE)
-    home = begin(task, tmp_path / "home")
-    metrics = home / "run/metrics.jsonl"
-    for stage in ("train-spm", "batch"):
-        assert run(COMMANDS[stage], home).code == 0
-    for step in (4, 12):
-        with start(COMMANDS["train"], home, stderr=subprocess.DEVNULL) as process:
-            wait_for((home / "run/checkpoints" / f"step-{step:08d}").exists)
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-        with metrics.open("a", encoding="utf-8") as file:
-            file.write('{"kind": "train", "st')
-    kill_and_finish("train", home, [], task)
+    home = copy_after("batch", task, tmp_path)
+    middle = Moment(task.endings["train"].operations // 2)
+    assert run_alone(COMMANDS["train"], home, middle).code == -signal.SIGKILL
+    with (home / "run/metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"kind": "train", "st')
+    kill_and_finish("train", home, [], task, run_alone)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@told_to_stop
 def test_training_that_is_told_to_stop_saves_and_says_so(
     number: int, code: int, task_of: TaskOf, tmp_path: Path
 ) -> None:
     task = task_of("transformer", SAMPLE)
-    home = begin(task, tmp_path / "home")
-    for stage in ("train-spm", "batch"):
-        assert run(COMMANDS[stage], home).code == 0
-    with start(COMMANDS["train"], home, stderr=subprocess.PIPE) as process:
-        wait_for((home / "run/checkpoints/step-00000002").exists)
-        process.send_signal(number)
-        error = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == code
-    assert error.splitlines()[-1].startswith("training interrupted, checkpoint saved: run the same")
-    assert "Traceback" not in error
+    home = copy_after("batch", task, tmp_path)
+    middle = Moment(task.endings["train"].operations // 2, signal=number)
+    assert run(COMMANDS["train"], home, middle).code == code
+    last = said(home).splitlines()[-1]
+    assert last.startswith("training interrupted, checkpoint saved: run the same")
+    assert "Traceback" not in said(home)
     kill_and_finish("train", home, [], task)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@told_to_stop
 def test_other_stages_that_are_told_to_stop_leave_what_was_there(
     number: int, code: int, task_of: TaskOf, tmp_path: Path
 ) -> None:
     task = task_of("transformer", SHORT)
-    home = begin(task, tmp_path / "home")
-    for arguments in COMMANDS.values():
-        assert run(arguments, home).code == 0
+    home = copy_after("translate", task, tmp_path)
     before = contents(home)
-    large = tmp_path / "large"
-    for side in ("src", "tgt"):
-        lines = (task.corpus / f"train.{side}").read_text(encoding="utf-8")
-        large.with_suffix(f".{side}").write_text(lines * 1000, encoding="utf-8")
-    other = ["--set", f"data.train.source={large}.src", "--set", f"data.train.target={large}.tgt"]
-    with start(["batch", *other], home, stderr=subprocess.PIPE) as batch:
-        assert stopped(batch, number, home / "run/.batches.partial") == (code, "")
-    translate = ["translate", "-o", TRANSLATION, "-m", "run"]
-    with start(translate, home, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as endless:
-        assert endless.stdin is not None
+    for stage, other in OTHERWISE.items():
+        elsewhere = shutil.copytree(home, tmp_path / stage, symlinks=True)
+        whole = run([*COMMANDS[stage], *other], elsewhere)
+        middle = Moment(whole.operations // 2, signal=number)
+        assert run([*COMMANDS[stage], *other], home, middle).code == code
+        assert_equal(contents(home), before)
+    assert "Traceback" not in said(home)
+
+
+@told_to_stop
+def test_a_translation_that_waits_for_input_can_be_told_to_stop(
+    number: int, code: int, task_of: TaskOf, tmp_path: Path
+) -> None:
+    home = copy_after("translate", task_of("transformer", SHORT), tmp_path)
+    command = [sys.executable, "-m", "mtkit", "translate", "-m", "run"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=home, stdin=pipe, stdout=pipe, stderr=pipe) as endless:
+        assert endless.stdin is not None and endless.stdout is not None
         endless.stdin.write(b"ant bee\n")
         endless.stdin.flush()
-        assert stopped(endless, number, home / f".{TRANSLATION}.partial") == (code, "")
-    assert_equal(contents(home), before)
-
-
-def stopped(process: subprocess.Popen[bytes], number: int, partial: Path) -> tuple[int, str]:
-    """Exit code, and what was said, of one that gets a signal when it has written to `partial`."""
-
-    def has_written() -> bool:
-        files = [partial] if partial.is_file() else partial.glob("*")
-        return any(file.stat().st_size for file in files)
-
-    wait_for(has_written)
-    process.send_signal(number)
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    return process.wait(timeout=60), said
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+        assert endless.stdout.readline()
+        endless.send_signal(number)
+        assert endless.communicate() == (b"", b"")
+    assert endless.returncode == code
 
 
 SHARE = {"train-spm": 1.0, "batch": 1.0, "train": 0.25, "translate": 1.0}
@@ -258,20 +250,14 @@ def test_campaign_of_every_file_operation(task_of: TaskOf, tmp_path: Path) -> No
 @both
 def test_campaign_of_processes_of_their_own(kind: str, task_of: TaskOf, tmp_path: Path) -> None:
     task, draw = task_of(kind, LONG), random.Random(kind)
-    whole = begin(task, tmp_path / "whole")
-    seconds = {stage: run_alone(command, whole).seconds for stage, command in COMMANDS.items()}
-    assert_equal(contents(whole), task.after["translate"])
     hits: list[Kill] = []
-    for number in range(5):
+    for number in range(2):
         home = begin(task, tmp_path / f"{number}")
-        for stage in COMMANDS:
-            count = 3 if stage == "train" else 1
-            moments = [Moment(0, draw.uniform(0.3, 0.9) * seconds[stage]) for _ in range(count)]
+        for stage, ending in task.endings.items():
+            moments = [Moment(draw.randint(1, int(0.8 * ending.operations)))]
             hits += kill_and_finish(stage, home, moments, task, run_alone)
-        if len(hits) >= 6:
-            break
     show(hits)
-    assert len(hits) >= 6
+    assert len(hits) == 2 * len(COMMANDS)
 
 
 def show(hits: list[Kill]) -> None:
