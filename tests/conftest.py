@@ -26,7 +26,10 @@ hypothesis.settings.register_profile(
     deadline=None,
     derandomize=True,
     max_examples=60,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.function_scoped_fixture,
+    ],
 )
 hypothesis.settings.load_profile("mtkit")
 

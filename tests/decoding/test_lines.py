@@ -11,7 +11,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.decoding import lines
@@ -36,7 +36,6 @@ def lines_of(content: bytes) -> list[bytes]:
     return re.findall(rb"[^\n]*\n|[^\n]+", content)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xff", b" ", "\u2028".encode()])).map(b"".join),
     st.lists(st.integers(1, 5), min_size=1),
@@ -145,7 +144,6 @@ def test_a_window_is_full_with_the_bytes_of_one_long_line(monkeypatch: pytest.Mo
 LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(LETTERS, st.integers(1, 12))
 def test_parts_fit_and_hold_all_of_the_line_in_order(line: str, limit: int) -> None:
     parts = split_line(line, lambda text: len(text) <= limit)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -113,7 +113,6 @@ def run(
     return (folder / "out").read_bytes()
 
 
-UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 CONTENT = st.one_of(
     st.binary(max_size=40),
     st.lists(
@@ -122,7 +121,6 @@ CONTENT = st.one_of(
 )
 
 
-@settings(suppress_health_check=UNCHECKED)
 @given(content=CONTENT)
 def test_as_many_lines_come_out_as_go_in(
     content: bytes, tmp_path: Path, copier: Translator
@@ -137,7 +135,7 @@ def test_as_many_lines_come_out_as_go_in(
     assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
 
 
-@settings(suppress_health_check=UNCHECKED, max_examples=8)
+@settings(max_examples=8)
 @given(content=CONTENT)
 def test_as_many_lines_come_out_of_real_models(content: bytes, tmp_path: Path, real: Path) -> None:
     lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")

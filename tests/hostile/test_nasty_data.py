@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -259,10 +259,7 @@ def generated(count: int) -> Any:
     """The law of `translate` on `count` files of each strategy, each with one of the options."""
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
-    @settings(
-        max_examples=count,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
+    @settings(max_examples=count)
     @given(option=st.sampled_from(list(OPTIONS)), data=st.data())
     def law(
         option: str, data: st.DataObject, strategy: str, loaded: Translator, tmp_path: Path
