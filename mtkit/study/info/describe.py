@@ -10,14 +10,16 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.config.complaints import flattened
+from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.recipes import resolved
 from mtkit.config.runs import default_place
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import printable, table
 from mtkit.study.info.records import records_of
 
 HASH_SHOWN = 12
-"""Digits of a hash that people see."""
+"""Number of digits of a hash that people see."""
 
 
 def describe(path: Path | None, *, verify: bool) -> str:
@@ -30,20 +32,26 @@ def describe(path: Path | None, *, verify: bool) -> str:
 
 def settings_of(path: Path | None) -> str:
     """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
-    return "\n".join(map(printable, _settings(path).split("\n")))
-
-
-def _settings(path: Path | None) -> str:
     folder = path or default_place()
-    if kind_at(folder) is not None:
-        artifact = _open(folder, verify=False)
-        return yaml.safe_dump(_settings_in(artifact), sort_keys=False)
-    from mtkit.config.configfile import dump_config, load_config
+    if kind_at(folder) is None:
+        text = dump_config(run_at(path)[1])
+    else:
+        text = yaml.safe_dump(_settings_in(_open(folder, verify=False)), sort_keys=False)
+    return "\n".join(map(printable, text.split("\n")))
 
-    resolved = folder / "config.yaml"
-    if path is not None and path.is_dir() and not resolved.is_file():
-        raise UserError(f"{path}: no run, model or artifact here")
-    return dump_config(load_config(resolved if resolved.is_file() else path))
+
+def run_at(path: Path | None) -> tuple[Path, Config]:
+    """The folder of a run, which `path` or a config file at `path` names, and its settings.
+
+    Without a path it is the last run, or that of the default config. UserError for no run.
+    """
+    folder = path or default_place()
+    if (folder / "config.yaml").is_file():
+        return folder, load_config(folder / "config.yaml")
+    if path is not None and path.is_dir():
+        raise UserError(f"{path}: no run here: name one, or a config file")
+    config = load_config(path)
+    return Path(config.run), config
 
 
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:

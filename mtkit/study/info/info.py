@@ -9,8 +9,6 @@ from mtkit.errors import UserError
 from mtkit.report import data
 from mtkit.study.info.describe import describe, settings_of
 
-__all__ = ["info"]
-
 
 def info(
     path: Path | None = None,

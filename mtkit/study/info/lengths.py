@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ LONGEST_PERCENT = 0.5
 """Per cent of all sentences: the longest, which share the last range."""
 SIDES = ("source", "target")
 
+Value = TypeVar("Value", int, float)
+
 
 @dataclass(frozen=True)
 class CorpusLengths(View):
@@ -43,22 +45,22 @@ class CorpusLengths(View):
         usual = int(np.percentile(self.lengths, 100 - LONGEST_PERCENT)) + 1
         return [*range(0, usual, -(-usual // MOST_RANGES)), int(self.lengths.max()) + 1]
 
-    @cached_property
-    def names(self) -> list[str]:
-        return [f"{low}-{after - 1}" for low, after in pairwise(self.edges)]
-
-    def counts(self, side: int) -> list[int]:
-        """Sentences of each range; `side` is 0 for the source, 1 for the target."""
+    def counts(self, side: int) -> dict[str, int]:
+        """Number of sentences by range; `side` is 0 for the source, 1 for the target."""
         found: list[int] = np.histogram(self.lengths[:, side], self.edges)[0].tolist()
-        return found
+        return self._by_range(found)
 
-    def waste(self) -> list[float]:
-        """Share of padding in the batches whose longest sentence lies in each range."""
-        batches: list[list[Rows]] = [[] for _ in self.names]
+    def waste(self) -> dict[str, float]:
+        """Per cent of padding in the batches whose longest sentence lies in each range."""
+        batches: list[list[Rows]] = [[] for _ in self.edges[1:]]
         for rows in self.plan:
             place = np.searchsorted(self.edges, self.lengths[rows].max(), side="right") - 1
             batches[place].append(rows)
-        return [padding(self.lengths, plan) for plan in batches]
+        return self._by_range([100 * padding(self.lengths, plan) for plan in batches])
+
+    def _by_range(self, values: Sequence[Value]) -> dict[str, Value]:
+        names = (f"{low}-{after - 1}" for low, after in pairwise(self.edges))
+        return dict(zip(names, values, strict=True))
 
     @property
     def title(self) -> str:
@@ -68,20 +70,19 @@ class CorpusLengths(View):
     def text(self) -> Iterator[str]:
         for side, name in enumerate(SIDES):
             yield f"sentences by subwords of the {name}"
-            yield from bars(dict(zip(self.names, self.counts(side), strict=True)))
+            yield from bars(self.counts(side))
             yield ""
         yield f"{self.title}; % by subwords of a batch's longest sentence"
-        yield from bars(
-            {name: 100 * share for name, share in zip(self.names, self.waste(), strict=True)}
-        )
+        yield from bars(self.waste())
 
     def figure(self) -> Figure:
         drawn, (sentences, batches) = figure(height=6, rows=2)
         for side, name in enumerate(SIDES):
-            sentences.stairs(self.counts(side), self.edges, label=name, linewidth=2)
+            counts = list(self.counts(side).values())
+            sentences.stairs(counts, self.edges, label=name, linewidth=2)
         sentences.set_ylabel("sentences")
         sentences.legend()
-        batches.stairs([100 * share for share in self.waste()], self.edges, fill=True)
+        batches.stairs(list(self.waste().values()), self.edges, fill=True)
         batches.set_ylabel("% padding")
         batches.set_title(self.title, fontsize="medium")
         batches.set_xlabel("subwords of a sentence; of the longest in a batch")
@@ -91,7 +92,7 @@ class CorpusLengths(View):
 
 
 def lengths_of(run: Path, config: Config) -> CorpusLengths:
-    """Of the training data in RUN/batches, planned as the config says ("auto": as by default).
+    """The training data in RUN/batches, planned as the config says ("auto": as by default).
 
     Raises UserError without batches, or where a pair is over the budget.
     """

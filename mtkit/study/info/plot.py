@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.config.configfile import load_config
-from mtkit.config.runs import default_place
-from mtkit.errors import UserError
 from mtkit.report import data
 from mtkit.study.info.curves import curves_of, schedule_of
+from mtkit.study.info.describe import run_at
 from mtkit.study.info.lengths import lengths_of
 from mtkit.study.info.positions import positions_of
 from mtkit.study.plots.picture import check_picture, save
@@ -29,14 +27,7 @@ def draw(path: Path | None, what: str, output: Path | None) -> None:
     """
     if output is not None:
         check_picture(output)
-    run = path or default_place()
-    if run.is_dir():
-        if not (run / "config.yaml").is_file():
-            raise UserError(f"{run}: no run here: name one, or a config file")
-        config = load_config(run / "config.yaml")
-    else:
-        config = load_config(path)
-        run = Path(config.run)
+    run, config = run_at(path)
     view = VIEWS[what](run, config)
     if output is None:
         data("".join(f"{line}\n" for line in view.text()))

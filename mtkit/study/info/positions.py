@@ -1,4 +1,4 @@
-"""The positional encodings of a Transformer, as a map."""
+"""The positional encodings of a model, as a map."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def positions_of(run: Path, config: Config) -> Positions:
     """
     pair = config.model.halves()
     if not pair.has_positions:
-        raise UserError("--plot positions: an LSTM has none: it reads one word after the other")
+        raise UserError("--plot positions: the model has none: it reads one word after the other")
     if pair.longest is None:
         return Positions(sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
     model = cast(EncoderDecoder, load_weights_of(open_model(run)))
