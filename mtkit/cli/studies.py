@@ -34,19 +34,11 @@ def score(
 
     BLEU, chrF and TER by sacreBLEU, with 95 % intervals and signatures.
     """
-    from mtkit.scoring.score import score
+    from mtkit.scoring.score import Extras, score
 
+    extras = Extras(paired, worst, by_length, plot, comet)
     score(
-        reference,
-        hypotheses or [],
-        language=language,
-        source=source,
-        paired=paired,
-        worst=worst,
-        by_length=by_length,
-        plot=plot,
-        with_comet=comet,
-        as_json=json,
+        reference, hypotheses or [], language=language, source=source, extras=extras, as_json=json
     )
 
 

@@ -30,8 +30,8 @@ def check_comet() -> None:
 
 def comet(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], sources: Sequence[str]
-) -> dict[str, Score]:
-    """The system-level score of each system, about 0 to 1; the model is downloaded on first use.
+) -> dict[str, dict[str, Score]]:
+    """By system, its score under the key COMET: about 0 to 1; the model is downloaded on first use.
 
     Raises MtkitError where the command fails.
     """
@@ -53,7 +53,7 @@ def comet(
         reason = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise MtkitError(f"--comet: {COMMAND} failed: {reason}")
     return {
-        system: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)
+        system: {COMET: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)}
         for system, path in zip(systems, hypotheses, strict=True)
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.metrics import LONGEST
+from mtkit.scoring.metrics import MOST_CHARACTERS
 
 STDIN = "stdin"
 SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
@@ -78,8 +78,8 @@ def read_lines(path: Path | None) -> list[str]:
 
 def _warn_of_length(name: str, lines: Sequence[str]) -> None:
     for number, line in enumerate(lines, start=1):
-        if len(line) > LONGEST:
-            counted = f"{name}:{number}: {len(line):,} characters, over {LONGEST:,}"
+        if len(line) > MOST_CHARACTERS:
+            counted = f"{name}:{number}: {len(line):,} characters, over {MOST_CHARACTERS:,}"
             warn(
                 f"{counted}: only BLEU and chrF are counted; give a sentence a line for the others"
             )

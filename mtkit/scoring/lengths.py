@@ -10,20 +10,24 @@ from pathlib import Path
 from mtkit.report import warn
 from mtkit.scoring.metrics import METRICS, Language, Score
 from mtkit.scoring.significance import can_resample
+from mtkit.study.plots.picture import figure, legend, save
 
 EDGES = (5, 10, 15, 20, 25, 30, 40, 60)
 """Words of the source that a bucket goes up to; one more bucket has all that is longer."""
 COUNTED = ("bleu", "chrf")
-LONGEST_WORD = 20
-"""Characters; words longer than that in the mean are words of a script that writes no blanks."""
+"""Metrics that each bucket is scored by."""
+MOST_MEAN_CHARACTERS = 20
+"""Characters of a word in the mean, above which the script seems to write no blanks."""
 
 
 @dataclass(frozen=True)
 class Bucket:
     shortest: int
+    """Number of words that a source has at least."""
     longest: int | None
-    """Words, both included; None: there is no limit."""
+    """Number of words that a source has at most; None: there is no limit."""
     rows: Sequence[int]
+    """Lines that it holds, counted from 0."""
 
     @property
     def label(self) -> str:
@@ -39,7 +43,7 @@ class BucketScores:
 def buckets_of(sources: Sequence[str]) -> list[Bucket]:
     """The buckets that hold a line, shortest first; words are what blanks separate."""
     words = [len(line.split()) for line in sources]
-    if sum(map(len, sources)) > LONGEST_WORD * max(1, sum(words)):
+    if sum(map(len, sources)) > MOST_MEAN_CHARACTERS * max(1, sum(words)):
         warn("--by-length: counts words between blanks, of which the source seems to have few")
     bounds = [*zip((0, *(edge + 1 for edge in EDGES)), (*EDGES, None), strict=True)]
     rows: list[list[int]] = [[] for _ in bounds]
@@ -74,8 +78,6 @@ def score_buckets(
 
 def plot_buckets(systems: Mapping[str, Sequence[BucketScores]], path: Path) -> None:
     """A panel per metric, a line per system with its intervals, and how many lines each has."""
-    from mtkit.study.plots.picture import figure, font_for, save
-
     buckets = [found.bucket for found in next(iter(systems.values()))]
     counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
     drawn, panels = figure(width=5 * len(COUNTED), height=4, columns=len(COUNTED))
@@ -94,9 +96,7 @@ def plot_buckets(systems: Mapping[str, Sequence[BucketScores]], path: Path) -> N
         panel.set_xticks(range(len(buckets)), counted)
         panel.set_xlabel("words of the source, and lines of that length")
         panel.set_ylim(bottom=0)
-    handles, names = panels[0].get_legend_handles_labels()
-    fonts = {"family": font_for("".join(names))}
-    drawn.legend(handles, names, loc="outside upper center", prop=fonts)
+    legend(drawn, panels[0])
     save(drawn, path)
 
 

@@ -22,7 +22,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 TOKENIZERS = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko"), "zh": ("zh", None)}
 """sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
-LONGEST = 10_000
+MOST_CHARACTERS = 10_000
 """Characters of a line up to which metrics that are made for sentences are done in seconds."""
 
 Lines = Sequence[str]
@@ -37,17 +37,9 @@ class Score:
     signature: str
     """Equal signatures make scores comparable."""
     interval: tuple[float, float] | None = None
-    """95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004)."""
+    """Bounds of 95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004)."""
     digits: int = 2
-    """Shown behind the point."""
-
-
-def _as_they_are(lines: Lines, language: Language) -> Lines:
-    return lines
-
-
-def _plainly(signature: str, language: Language) -> str:
-    return signature
+    """Number of digits that are shown behind the point."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +47,13 @@ class Metric:
     """One of sacreBLEU's, on lines that may be prepared first."""
 
     scorer: Callable[[Language], Scorer]
-    prepare: Callable[[Lines, Language], Lines] = _as_they_are
-    sign: Callable[[str, Language], str] = _plainly
+    prepare: Callable[[Lines, Language], Lines] = lambda lines, language: lines
+    sign: Callable[[str, Language], str] = lambda signature, language: signature
     name: str | None = None
-    """Where it is not sacreBLEU's."""
+    """The name that people see, where it is not sacreBLEU's."""
     needs_language: bool = False
-    longest: int | float = math.inf
-    """Characters of a line: above, the time would grow with their square."""
+    most_characters: int | float = math.inf
+    """Characters of a line, above which the time would grow with their square."""
 
     def compute(
         self, hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
@@ -112,14 +104,14 @@ METRICS: Mapping[str, Metric] = {
     # Popović 2015.
     "chrf": Metric(lambda _: CHRF()),
     # Translation edit rate (Snover et al. 2006): the lower the better.
-    "ter": Metric(lambda _: TER(), longest=LONGEST),
+    "ter": Metric(lambda _: TER(), most_characters=MOST_CHARACTERS),
     "bleu_lc_moses": Metric(
         lambda _: BLEU(tokenize="none", smooth_method="none", force=True),
         prepare=_moses,
         sign=_signed_by_moses,
         name="BLEU (lower-cased, Moses-tokenised)",
         needs_language=True,
-        longest=LONGEST,
+        most_characters=MOST_CHARACTERS,
     ),
 }
 
@@ -132,7 +124,7 @@ def evaluate(
     return {
         key: metric.compute(hypotheses, references, language, interval=interval)
         for key, metric in METRICS.items()
-        if (language or not metric.needs_language) and longest <= metric.longest
+        if (language or not metric.needs_language) and longest <= metric.most_characters
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import repeat
 
 from sacrebleu.metrics.chrf import CHRF
 
@@ -11,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 @dataclass(frozen=True)
 class Sentence:
     line: int
-    """Counted from 1."""
+    """Number of the line, counted from 1."""
     chrf: float
     source: str | None
     reference: str
@@ -26,16 +28,11 @@ def worst_sentences(
 ) -> list[Sentence]:
     """Those of the lowest sentence-level chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
-    every = [
+    rows = zip(hypotheses, references, sources or repeat(None, len(references)), strict=True)
+    every = (
         Sentence(
-            number,
-            chrf.sentence_score(hypothesis, [reference]).score,
-            sources[number - 1] if sources else None,
-            reference,
-            hypothesis,
+            line, chrf.sentence_score(hypothesis, [reference]).score, source, reference, hypothesis
         )
-        for number, (hypothesis, reference) in enumerate(
-            zip(hypotheses, references, strict=True), start=1
-        )
-    ]
-    return sorted(every, key=lambda sentence: sentence.chrf)[:count]
+        for line, (hypothesis, reference, source) in enumerate(rows, start=1)
+    )
+    return nsmallest(count, every, key=lambda sentence: sentence.chrf)

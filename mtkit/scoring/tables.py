@@ -19,7 +19,7 @@ MISSING = "-"
 
 @dataclass(frozen=True)
 class Scored:
-    """One system."""
+    """All that was found of one system."""
 
     name: str
     lines: int
@@ -27,9 +27,9 @@ class Scored:
     """Tokens over those of the references."""
     scores: Mapping[str, Score]
     p_values: Mapping[str, float] = field(default_factory=dict)
-    """Of the difference from the first system, by metric."""
+    """How often chance makes such a difference from the first system, by metric."""
     test: Test | None = None
-    """Which they come from."""
+    """The test that `p_values` come from."""
     worst: Sequence[Sentence] = ()
     by_length: Sequence[BucketScores] = ()
 

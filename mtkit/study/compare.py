@@ -18,7 +18,7 @@ from mtkit.scoring.score import score_systems
 from mtkit.scoring.significance import Test
 from mtkit.scoring.tables import score_table
 from mtkit.study.info.records import Record, points_of, records_of
-from mtkit.study.plots.picture import check_picture, figure, font_for, save
+from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import number, sparkline
 
 if TYPE_CHECKING:
@@ -157,7 +157,5 @@ def _figure(runs: Sequence[Run]) -> Figure:
             panel.plot([x for x, _ in points], [y for _, y in points], ".-", label=run.name)
         panel.set_ylabel(title)
         panel.set_xlabel(axis)
-    handles, names = panels[0].get_legend_handles_labels()
-    fonts = {"family": font_for("".join(names))}
-    drawn.legend(handles, names, loc="outside upper center", prop=fonts)
+    legend(drawn, panels[0])
     return drawn

@@ -26,7 +26,7 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.comet import MODEL
 from mtkit.scoring.lengths import EDGES, buckets_of
 from mtkit.scoring.metrics import METRICS, corpus_bleu, corpus_chrf
-from mtkit.scoring.score import score
+from mtkit.scoring.score import Extras, score
 from mtkit.scoring.sentences import worst_sentences
 from mtkit.scoring.significance import (
     FEWEST_LINES,
@@ -235,7 +235,7 @@ def test_differences_are_as_significant_as_sacrebleu_says(
     command = [sys.executable, "-m", "sacrebleu", str(reference), "-i", *map(str, paths)]
     command += ["-m", "bleu", "--format", "json", f"--paired-{SACREBLEU_NAMES[test]}"]
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    score(reference, paths, paired=test, as_json=True)
+    score(reference, paths, extras=Extras(paired=test), as_json=True)
     ours = json.loads(capsys.readouterr().out)
     assert "p" not in ours[0]["bleu"]
     for system, wanted in zip(ours[1:], theirs[1:], strict=True):
@@ -300,7 +300,8 @@ def test_a_bucket_is_scored_as_a_corpus_of_its_own(
     source = write(tmp_path / "src", ["one two", "1 2 3 4 5 6", "one", "1 2 3 4 5 6 7 8 9 10"])
     picture = tmp_path / "lengths.png"
     systems = [hypothesis, reference]
-    score(reference, systems, source=source, by_length=True, plot=picture, as_json=True)
+    drawn = Extras(by_length=True, plot=picture)
+    score(reference, systems, source=source, extras=drawn, as_json=True)
     first, second = json.loads(capsys.readouterr().out)
     assert [(of["words"], of["lines"]) for of in first["by_length"]] == [([0, 5], 2), ([6, 10], 2)]
     for of, rows in zip(first["by_length"], ([0, 2], [1, 3]), strict=True):
@@ -308,7 +309,7 @@ def test_a_bucket_is_scored_as_a_corpus_of_its_own(
         assert of["bleu"]["score"] == pytest.approx(wanted, abs=1e-3)
     assert all(of["chrf"]["score"] == 100 for of in second["by_length"])
     assert picture.read_bytes().startswith(b"\x89PNG")
-    score(reference, systems, source=source, by_length=True)
+    score(reference, systems, source=source, extras=Extras(by_length=True))
     table = capsys.readouterr().out.partition("BLEU by words of the source")[2].splitlines()
     assert [line.split()[:2] for line in table[1:3]] == [["0-5", "2"], ["6-10", "2"]]
 
@@ -338,26 +339,26 @@ def test_the_worst_sentences_cannot_steer_a_terminal(
 ) -> None:
     reference = write(tmp_path / "ref", ["a"])
     source = write(tmp_path / "src", ["\x1b[31m\u2028x"])
-    score(reference, [reference], source=source, worst=1)
+    score(reference, [reference], source=source, extras=Extras(worst=1))
     assert capsys.readouterr().out.splitlines()[-3] == r"  source      \x1b[31m\u2028x"
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("source", "extras", "complaint"),
     [
-        ({"by_length": True}, "--by-length: needs the source text"),
-        ({"with_comet": True}, "--comet: needs the source text"),
-        ({"source": Path("src")}, "--source: only with"),
-        ({"plot": Path("a.png")}, "--plot: only with --by-length"),
-        ({"by_length": True, "source": Path("s"), "plot": Path("a.pdf")}, r"a.pdf: .* \.png or"),
-        ({"with_comet": True, "source": Path("s")}, "install it with `pipx install unbabel-comet`"),
+        (None, {"by_length": True}, "--by-length: needs the source text"),
+        (None, {"comet": True}, "--comet: needs the source text"),
+        (Path("src"), {}, "--source: only with"),
+        (None, {"plot": Path("a.png")}, "--plot: only with --by-length"),
+        (Path("s"), {"by_length": True, "plot": Path("a.pdf")}, r"a.pdf: .* \.png or"),
+        (Path("s"), {"comet": True}, "install it with `pipx install unbabel-comet`"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(
-    options: dict[str, Any], complaint: str, tmp_path: Path
+    source: Path | None, extras: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=complaint):
-        score(tmp_path / "ref", [tmp_path / "hyp"], **options)
+        score(tmp_path / "ref", [tmp_path / "hyp"], source=source, extras=Extras(**extras))
 
 
 def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:
@@ -389,12 +390,13 @@ def test_comet_is_asked_by_its_own_command(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference, hypothesis = files
-    score(reference, [hypothesis, reference], source=reference, with_comet=True, as_json=True)
+    asked = Extras(comet=True)
+    score(reference, [hypothesis, reference], source=reference, extras=asked, as_json=True)
     systems = json.loads(capsys.readouterr().out)
     wanted = {"score": 0.45, "signature": f"model:{MODEL}"}
     assert [system["comet"] for system in systems] == [wanted, wanted]
-    score(reference, [hypothesis], source=reference, with_comet=True)
+    score(reference, [hypothesis], source=reference, extras=asked)
     assert re.search(r"^COMET +0\.4500$", capsys.readouterr().out, re.MULTILINE)
     monkeypatch.setenv("COMET_FAILS", "1")
     with pytest.raises(MtkitError, match="comet-score failed"):
-        score(reference, [hypothesis], source=reference, with_comet=True)
+        score(reference, [hypothesis], source=reference, extras=asked)

@@ -22,7 +22,6 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
 from mtkit.study.attend import importance
-from mtkit.study.attend.correlation import kendall, spearman
 from mtkit.study.attend.explain import explain
 from mtkit.study.attend.faithfulness import (
     ATTENTION,
@@ -30,7 +29,9 @@ from mtkit.study.attend.faithfulness import (
     LEFT_OUT,
     RANKINGS,
     TAKEN_OUT,
+    kendall,
     measure,
+    spearman,
 )
 from mtkit.study.attend.importance import (
     Pair,

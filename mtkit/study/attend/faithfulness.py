@@ -17,7 +17,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.models.base import TranslationModel
-from mtkit.study.attend.correlation import kendall, spearman
 from mtkit.study.attend.importance import (
     Pair,
     attention,
@@ -32,21 +31,22 @@ RANKINGS = (LEFT_OUT, GRADIENT, ATTENTION, RANDOM)
 COMPARED = ((ATTENTION, LEFT_OUT), (ATTENTION, GRADIENT), (GRADIENT, LEFT_OUT), (RANDOM, LEFT_OUT))
 """What is correlated; the third says how far the two measures of importance agree themselves."""
 TAKEN_OUT = (1, 2, 3)
-"""How many words."""
+"""Numbers of words that are taken out."""
 SEED = 1
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """Of N sentences, each the mean over its output words."""
+    """What was measured of N sentences, each the mean over its output words."""
 
     log_prob_falls: Float[Tensor, "N 4 3"]
-    """By ranking, and by how many words are taken out; in nats."""
+    """Falls of log P in nats, by ranking, and by how many words are taken out."""
     prob_falls: Float[Tensor, "N 4 3"]
-    """The same of probabilities."""
+    """Falls of P, by ranking, and by how many words are taken out."""
     kendall: Float[Tensor, "N 4"]
-    """τ-b over the source words, by pair."""
+    """Kendall's τ-b over the source words, by pair of COMPARED."""
     spearman: Float[Tensor, "N 4"]
+    """Spearman's ρ over the source words, by pair of COMPARED."""
 
 
 def measure(
@@ -80,3 +80,23 @@ def _of_sentence(
         kendall(left, right).nanmean(dim=1),
         spearman(left, right).nanmean(dim=1),
     )
+
+
+def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
+    """Kendall's τ-b of each pair of rows; NaN where all of a row are tied."""
+    return _cosine(_order(a).flatten(-2), _order(b).flatten(-2))
+
+
+def spearman(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
+    """Spearman's ρ of each pair of rows, the tied at their mean rank; NaN where all are."""
+    # How many are below less how many are above is twice the rank, from the middle.
+    return _cosine(_order(a).sum(dim=-1), _order(b).sum(dim=-1))
+
+
+def _order(x: Float[Tensor, "*of I"]) -> Float[Tensor, "*of I I"]:
+    """1 where i is above j, -1 where it is below, 0 where they are tied."""
+    return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign()
+
+
+def _cosine(a: Float[Tensor, "*of X"], b: Float[Tensor, "*of X"]) -> Float[Tensor, "*of"]:
+    return (a * b).sum(dim=-1) / (a.square().sum(dim=-1) * b.square().sum(dim=-1)).sqrt()

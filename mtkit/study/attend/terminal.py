@@ -35,24 +35,24 @@ def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
 
 
 def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
-    rows = _fitted(heat_map.queries, MOST_LABEL_CELLS)
-    label_width = max(map(cell_width, rows))
-    room = width - label_width - 1
-    words = _fitted(heat_map.keys, room)
-    widths = [max(LEAST_CELLS, cell_width(word) + 1) for word in words]
-    if sum(widths) <= room:
-        header = [[word] for word in words]
-    else:
-        header = [_upright(word) for word in heat_map.keys]
-        widths = [LEAST_CELLS] * len(words)
-    each = max(1, room // max(widths)) if sum(widths) > room else len(words)
+    labels = [_cut(word, MOST_LABEL_CELLS) for word in heat_map.queries]
+    indent = max(map(cell_width, labels)) + 1
+    room = width - indent
+    words = [[_cut(word, room - 1)] for word in heat_map.keys]
+    widths = [max(LEAST_CELLS, cell_width(word) + 1) for (word,) in words]
+    each = len(words)
+    if sum(widths) > room:
+        words, widths = [*map(_upright, heat_map.keys)], [LEAST_CELLS] * len(words)
+        each = max(1, room // LEAST_CELLS)
     weights = heat_map.weights[0, 0].tolist()
     for first in range(0, len(words), each):
         part = slice(first, first + each)
-        yield from _header(header[part], widths[part], label_width)
-        for label, row in zip(rows, weights, strict=True):
-            yield " " * (label_width - cell_width(label)) + f"{label} ", ""
-            yield from _cells(row[part], widths[part])
+        yield from _header(words[part], widths[part], indent)
+        for label, row in zip(labels, weights, strict=True):
+            yield " " * (indent - 1 - cell_width(label)) + f"{label} ", ""
+            for weight, cells in zip(row[part], widths[part], strict=True):
+                text = "·" if weight < FAINT else f"{100 * weight:.0f}"
+                yield _centred(text, cells), _style(weight)
             yield "\n", ""
         yield "\n", ""
 
@@ -62,13 +62,8 @@ def _header(words: Sequence[list[str]], widths: Sequence[int], indent: int) -> I
     height = max(map(len, words))
     stacks = [[""] * (height - len(word)) + word for word in words]
     for level in zip(*stacks, strict=True):
-        cells = (_centred(text, width) for text, width in zip(level, widths, strict=True))
-        yield f"{' ' * indent} {''.join(cells)}".rstrip() + "\n", ""
-
-
-def _cells(weights: Sequence[float], widths: Sequence[int]) -> Iterator[Span]:
-    for weight, width in zip(weights, widths, strict=True):
-        yield _centred("·" if weight < FAINT else f"{100 * weight:.0f}", width), _style(weight)
+        cells = map(_centred, level, widths)
+        yield f"{' ' * indent}{''.join(cells)}".rstrip() + "\n", ""
 
 
 def _style(weight: float) -> str:
@@ -80,12 +75,10 @@ def _style(weight: float) -> str:
     return f"{ink} on rgb({','.join(map(str, mix))})"
 
 
-def _fitted(words: Sequence[str], width: int) -> list[str]:
-    """The words, those that are wider than `width` cells cut short."""
-    return [word if cell_width(word) <= width else _cut(word, width) for word in words]
-
-
 def _cut(word: str, width: int) -> str:
+    """The word, its end left out where it is wider than `width` cells."""
+    if cell_width(word) <= width:
+        return word
     while cell_width(word) > width - 1:
         word = word[:-1]
     return f"{word}…"

@@ -57,6 +57,13 @@ def figure(
     return drawn, list(axes.flat)
 
 
+def legend(figure: Figure, panel: Axes) -> None:
+    """Above all panels, what the lines of `panel` are called."""
+    handles, names = panel.get_legend_handles_labels()
+    fonts = {"family": font_for("".join(names))}
+    figure.legend(handles, names, loc="outside upper center", prop=fonts)
+
+
 def save(figure: Figure, path: Path) -> None:
     """Writes a .png or an .svg, by the name.
 
