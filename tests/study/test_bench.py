@@ -1,64 +1,32 @@
-"""`mtkit bench`: it counts the arithmetic that is done, and puts time where it was spent."""
+"""`mtkit bench`: what is drawn for it, and what it reports."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor, nn
-from torch.profiler import record_function
-from torch.utils.flop_counter import FlopCounterMode
 
 import mtkit.study.bench.ceiling
-from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, transformer
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.cli.main import main
 from mtkit.config.configfile import dump_config
-from mtkit.config.model import ModelSettings
 from mtkit.decoding.translator import Translator
-from mtkit.models.build import build_model
-from mtkit.study.bench.breakdown import marked, measure_breakdown, parts_of, silent_profile
-from mtkit.study.bench.ceiling import Limit
 from mtkit.study.bench.drawn_model import LENGTH, draw_sentences, write_drawn_model
-from mtkit.study.bench.parts import (
-    ATTENTION,
-    DATA,
-    EMBEDDING,
-    FEED_FORWARD,
-    NORMS,
-    OPTIMIZER,
-    OUTPUT,
-    RECURRENT,
-    REST,
-)
-from mtkit.study.bench.products import Product, Shape, products_of
 from mtkit.study.bench.synthetic import draw_lengths, synthetic_batches
-from mtkit.study.bench.throughput import STEP_MARK, Timed, window_rates
+from mtkit.study.bench.throughput import Timed, window_rates
 from mtkit.study.bench.translate import _row, _text
 from mtkit.study.bench.translation_rate import Rate, Way
-from mtkit.study.bench.workload import open_workload
-from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.objective import Objective
+from mtkit.tokenizer.symbols import EOS
 from tasks import tiny_config, write_reversal_task
 
 Capture = pytest.CaptureFixture[str]
 SMALL = ["batching.max_tokens=512", "model.layers=1", "model.d_model=16", "training.device=cpu"]
 OF_A_TRANSFORMER = [*SMALL, "model.ffn=16", "model.heads=2"]
 OF_A_SEQ2SEQ = ["model.kind=seq2seq", *SMALL, "model.input_feeding=false"]
-COUNTED: Mapping[str, ModelSettings] = {
-    name: kind for name, kind in ARCHITECTURES.items() if kind.kind != "encoder-decoder"
-} | {
-    "transformer-no-block-is-whole": transformer(neighbourhood=3),
-    "seq2seq-additive-feeding": seq2seq(attention="additive", layers=3),
-    "seq2seq-dot-at-once": seq2seq(attention="dot", input_feeding=False, bidirectional=False),
-}
 
 
 def call(*arguments: str) -> int:
@@ -66,29 +34,6 @@ def call(*arguments: str) -> int:
         main(list(arguments))
     assert isinstance(ended.value.code, int)
     return ended.value.code
-
-
-@pytest.mark.parametrize("name", COUNTED)
-def test_the_products_of_a_step_are_those_that_torch_counts(name: str) -> None:
-    """In float64, where an LSTM is made of matrix products that torch can see."""
-    settings = COUNTED[name]
-    objective = Objective(build_model(settings, VOCAB, VOCAB).double(), 0.1)
-    source, output = sources([7, 5, 2]), targets(3, 6)
-    output[1, 4:] = PAD
-    shape = Shape(3, 7, 6, int((output != PAD).sum()))
-    with FlopCounterMode(display=False) as counter:
-        objective(source, targets(3, 6), output).smoothed.backward()
-    counted = sum(product.flops for product in products_of(settings, shape, VOCAB))
-    assert counted == counter.get_total_flops()
-
-
-def test_the_limit_is_what_all_products_take_together() -> None:
-    shape = Shape(1, 1, 1, target_tokens=30)
-    product = Product(ATTENTION, 10, 10, 10, "nn", batch=5, count=2)
-    limit = Limit(shape, [product, Product(OUTPUT, 1, 1, 1, "nt")], [1.0, 0.5])
-    assert limit.tokens_per_second == 20
-    assert limit.gflops(0) == pytest.approx(20_000e-9)
-    assert limit.share_of(ATTENTION) == pytest.approx(2 / 3)
 
 
 def test_drawn_sentences_are_as_long_as_those_of_multi30k() -> None:
@@ -122,68 +67,6 @@ def test_windows_are_whole_updates_and_about_equal_spans() -> None:
     assert len(list(window_rates(uneven))) == 6
 
 
-class Toy(nn.Module):
-    """Two parts of a model and a loss, of one matrix product each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = nn.ModuleDict(
-            {"self_attention": nn.Linear(4, 4), "feed_forward": nn.Linear(4, 4)}
-        )
-        self.output = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.model["feed_forward"](self.model["self_attention"](x))
-        return self.output(x).sum()  # type: ignore[no-any-return]
-
-
-def test_the_backward_pass_of_a_part_is_counted_to_the_part() -> None:
-    toy, x = Toy(), torch.randn(3, 4, requires_grad=True)
-    optimizer = torch.optim.SGD(toy.parameters())
-    with silent_profile(on_gpu=False) as profiler, marked(toy):
-        for _ in range(2):
-            with record_function(STEP_MARK):
-                toy(x).backward()
-                torch.nn.utils.clip_grad_norm_(toy.parameters(), 1.0)
-                optimizer.step()
-    events = profiler.events()
-    part = parts_of(events)
-    found = Counter((event.name, part(event)) for event in events)
-    for name, count in (("aten::addmm", 2), ("aten::mm", 4)):
-        parts = {part: count for (event, part), count in found.items() if event == name}
-        assert parts == {ATTENTION: count, FEED_FORWARD: count, OUTPUT: count}
-    assert found["aten::_foreach_norm", OPTIMIZER] == 2
-    assert {part for event, part in found if event.startswith("Optimizer.step")} == {OPTIMIZER}
-
-
-@pytest.mark.parametrize(
-    ("overrides", "parts"),
-    [
-        (OF_A_TRANSFORMER, {EMBEDDING, ATTENTION, FEED_FORWARD, NORMS, OUTPUT, OPTIMIZER, DATA}),
-        (OF_A_SEQ2SEQ, {EMBEDDING, ATTENTION, RECURRENT, NORMS, OUTPUT, OPTIMIZER, DATA}),
-    ],
-    ids=["transformer", "seq2seq"],
-)
-def test_a_breakdown_names_every_part_that_is_there(overrides: list[str], parts: set[str]) -> None:
-    with open_workload(None, "tiny", [*overrides, "training.precision=float32"]) as workload:
-        breakdown = measure_breakdown(workload)
-    assert {part for part, seconds in breakdown.seconds.items() if seconds > 0} == parts | {REST}
-    assert sum(breakdown.seconds.values()) == pytest.approx(breakdown.update_seconds)
-    assert breakdown.share(REST) < 0.5
-    costs = [operator.seconds for operator in breakdown.operators]
-    assert costs == sorted(costs, reverse=True)
-    assert sum(costs) < breakdown.update_seconds
-
-
-def test_marks_are_gone_afterwards() -> None:
-    objective = Objective(build_model(transformer(), VOCAB, VOCAB), 0.1)
-    with marked(objective):
-        assert any(module._forward_hooks for module in objective.modules())
-    for module in objective.modules():
-        assert not module._forward_hooks
-        assert not module._forward_pre_hooks
-
-
 @pytest.fixture
 def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtkit.study.bench.ceiling, "SECONDS_EACH", 1e-4)
@@ -210,7 +93,7 @@ def test_training_is_reported_as_json(capfd: pytest.CaptureFixture[str]) -> None
     assert record["update_ms"] > 0
     assert record["tokens_per_update"] <= 512
     assert sum(of["share"] for of in record["breakdown"].values()) == pytest.approx(1, abs=1e-2)
-    assert record["breakdown"][FEED_FORWARD]["limit_ms"] > 0
+    assert record["breakdown"]["FeedForward"]["limit_ms"] > 0
     assert len(record["operators"]) == 10
     assert {"workload", "model", "parameters", "processor", "threads", "torch"} <= record.keys()
 
@@ -232,8 +115,8 @@ def test_the_batches_of_a_run_are_measured_too(
         "target tokens/s",
         "of the limit",
         "peak memory",
-        RECURRENT,
-        OUTPUT,
+        "LSTM",
+        "Objective",
         "costliest operators",
     ):
         assert f"\n{row} " in text
@@ -249,7 +132,12 @@ def test_the_ceiling_is_a_table_or_json(capsys: Capture) -> None:
     assert call("bench", "ceiling", *options, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["limit_tokens_per_second"].keys() == {"float32", "bfloat16"}
-    assert {of["part"] for of in record["products"]} == {ATTENTION, RECURRENT, OUTPUT}
+    assert {of["part"] for of in record["products"]} == {
+        "GeneralAttention",
+        "LSTM",
+        "Linear",
+        "Objective",
+    }
     assert sum(of["gflop"] for of in record["products"]) == pytest.approx(record["gflop"])
 
 

@@ -9,24 +9,22 @@ of all multiplications of the layer at the lengths that were measured, projectio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.benchmark import Timer
+from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.config.model import LstmEncoderSettings
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
-from mtkit.models.recurrent import EncoderLayer
-from mtkit.report import data, progress, table
-from mtkit.study.bench.allocated import peak_bytes
-from mtkit.study.bench.machine import processor
+from mtkit.report import progress, table
+from mtkit.study.bench.products import plain_kernels
+from mtkit.study.bench.profiling import peak_bytes
+from mtkit.study.bench.record import Record, describe_machine, machine_text, show
 from mtkit.study.plots.picture import check_picture, figure, save
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -40,80 +38,42 @@ SECONDS_EACH = 0.2
 
 @dataclass(frozen=True)
 class Layer:
-    """A kind of layer; `time` and `memory` are what theory says of each."""
+    """A kind of layer, and what theory says of its time and memory by the length n."""
 
     name: str
     make: Callable[[], nn.Module]
-    flops: Callable[[int], int]
-    """Of the forward pass, by the length."""
+    apply: Callable[[nn.Module, Tensor], Tensor]
+    """What the layer makes of a sequence (1, n, WIDTH): one of that shape."""
     time: str
     memory: str
 
 
-@dataclass(frozen=True)
-class Cost:
-    layer: Layer
-    seconds: Sequence[float]
-    """By length, as are the bytes."""
-    bytes: Sequence[int]
-
-
-class _Attending(nn.Module):
-    """Self-attention on its own."""
-
-    def __init__(self, attention: MultiHeadAttention) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.attention(x, self.attention.look_at(x), None)[0]
-        return output
-
-
-class _Recurrent(nn.Module):
-    """The LSTM of mtkit's encoder, in one direction."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = EncoderLayer(LstmEncoderSettings(bidirectional=False), WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.layer(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))[
-            0
-        ]
-        return output
-
-
-class _Convolution(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.layer(x.mT).mT
-        return output
+def _attend(layer: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(layer, MultiHeadAttention)
+    output: Tensor = layer(x, layer.look_at(x), None)[0]
+    return output
 
 
 LAYERS = (
-    Layer(
-        "self-attention",
-        lambda: _Attending(MultiHeadAttention(WIDTH, HEADS, 0.0)),
-        lambda n: 8 * n * WIDTH**2 + 4 * n**2 * WIDTH,
-        "n²·d",
-        "n²",
-    ),
+    Layer("self-attention", lambda: MultiHeadAttention(WIDTH, HEADS, 0.0), _attend, "n²·d", "n²"),
     Layer(
         f"restricted, r = {RADIUS}",
-        lambda: _Attending(NeighbourhoodAttention(WIDTH, HEADS, 0.0, RADIUS)),
-        lambda n: 8 * n * WIDTH**2 + 4 * n * 3 * RADIUS * WIDTH,
+        lambda: NeighbourhoodAttention(WIDTH, HEADS, 0.0, RADIUS),
+        _attend,
         "r·n·d",
         "r·n",
     ),
-    Layer("recurrent", _Recurrent, lambda n: 16 * n * WIDTH**2, "n·d²", "n·d"),
+    Layer(
+        "recurrent",
+        lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True),
+        lambda lstm, x: lstm(x)[0],
+        "n·d²",
+        "n·d",
+    ),
     Layer(
         f"convolution, k = {KERNEL}",
-        _Convolution,
-        lambda n: 2 * KERNEL * n * WIDTH**2,
+        lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
+        lambda convolution, x: convolution(x.mT).mT,
         "k·n·d²",
         "n·d",
     ),
@@ -128,105 +88,87 @@ def bench_layers(*, device: str = "auto", plot: Path | None = None, as_json: boo
     if plot is not None:
         check_picture(plot)
     place = pick_device(device)
+    record: Record = {"width": WIDTH, "heads": HEADS} | describe_machine(place)
     with progress("bench layers", len(LAYERS) * len(LENGTHS), "measurements") as shown:
         costs = [measure(layer, place, shown.advance) for layer in LAYERS]
-    head = {
-        "width": WIDTH,
-        "heads": HEADS,
-        "device": place.type,
-        "processor": processor(place),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
-    data(_json(head, costs) if as_json else "\n".join([*_text(head, costs), ""]))
+    show(record | {"lengths": list(LENGTHS), "layers": costs}, _text, as_json=as_json)
     if plot is not None:
         _draw(costs, plot)
 
 
-def measure(layer: Layer, device: torch.device, advance: Callable[[], None]) -> Cost:
+def measure(layer: Layer, device: torch.device, advance: Callable[[], None]) -> Record:
     """Time and peak memory of forward and backward, of one float32 sequence of each length."""
     torch.manual_seed(1)
     module = layer.make().to(device)
-    seconds, sizes = [], []
+    seconds: list[float] = []
+    operations: list[int] = []
+    sizes: list[int] = []
     for length in LENGTHS:
         x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
 
         def step(x: Tensor = x) -> None:
-            module(x).sum().backward()
+            layer.apply(module, x).sum().backward()
 
-        step()  # makes the gradients, which are no part of the cost
-        sizes.append(peak_bytes(step))
+        operations.append(count_operations(step))  # also makes gradients, which are no cost
+        sizes.append(peak_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
         seconds.append(float(timer.blocked_autorange(min_run_time=SECONDS_EACH).median))
         advance()
-    return Cost(layer, seconds, sizes)
-
-
-def exponent(lengths: Sequence[int], costs: Sequence[int | float]) -> float:
-    """p of the c·n^p that fits the longer half best."""
-    half = len(lengths) // 2
-    slope, _ = np.polyfit(np.log(lengths[half:]), np.log(costs[half:]), 1)
-    return float(slope)
-
-
-def _exponents(cost: Cost) -> dict[str, float]:
-    """Of time and memory as measured, and of time by the arithmetic."""
     return {
-        "time": exponent(LENGTHS, cost.seconds),
-        "arithmetic": exponent(LENGTHS, [cost.layer.flops(length) for length in LENGTHS]),
-        "memory": exponent(LENGTHS, cost.bytes),
+        "layer": layer.name,
+        "seconds": seconds,
+        "bytes": sizes,
+        "exponents": {
+            "time": exponent(LENGTHS, seconds),
+            "arithmetic": exponent(LENGTHS, operations),
+            "memory": exponent(LENGTHS, sizes),
+        },
+        "theory": {"time": layer.time, "memory": layer.memory},
     }
 
 
-def _json(head: dict[str, Any], costs: Sequence[Cost]) -> str:
-    layers = [
-        {
-            "layer": cost.layer.name,
-            "seconds": list(cost.seconds),
-            "bytes": list(cost.bytes),
-            "exponents": {name: round(found, 4) for name, found in _exponents(cost).items()},
-            "theory": {"time": cost.layer.time, "memory": cost.layer.memory},
-        }
-        for cost in costs
-    ]
-    record = head | {"lengths": list(LENGTHS), "layers": layers}
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+def count_operations(step: Callable[[], None]) -> int:
+    """Additions and multiplications of matrix products and convolutions, as torch counts them."""
+    with plain_kernels(), FlopCounterMode(display=False) as counter:
+        step()
+    return int(counter.get_total_flops())
 
 
-def _text(head: dict[str, Any], costs: Sequence[Cost]) -> Iterator[str]:
-    yield f"{head['processor']}, {head['threads']} threads, torch {head['torch']}"
+def exponent(lengths: Sequence[int], costs: Sequence[int | float]) -> float:
+    """p of the c·n^p that fits the longer half best, to four digits."""
+    half = len(lengths) // 2
+    slope, _ = np.polyfit(np.log(lengths[half:]), np.log(costs[half:]), 1)
+    return round(float(slope), 4)
+
+
+def _text(record: Record) -> Iterator[str]:
+    yield machine_text(record)
     yield f"width {WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
-    yield ""
     lengths = [f"{length:,}" for length in LENGTHS]
-    rows = [["ms by length", *lengths, "exponent", "arithmetic", "theory"]]
-    for cost in costs:
-        found, times = _exponents(cost), [f"{seconds * 1e3:,.2f}" for seconds in cost.seconds]
-        fits = [f"{found['time']:.2f}", f"{found['arithmetic']:.2f}", f"O({cost.layer.time})"]
-        rows.append([cost.layer.name, *times, *fits])
-    yield from table(rows)
-    yield ""
-    rows = [["MiB by length", *lengths, "exponent", "theory"]]
-    for cost in costs:
-        sizes = [f"{size / 2**20:,.2f}" for size in cost.bytes]
-        fits = [f"{_exponents(cost)['memory']:.2f}", f"O({cost.layer.memory})"]
-        rows.append([cost.layer.name, *sizes, *fits])
-    yield from table(rows)
+    times = [["ms by length", *lengths, "exponent", "arithmetic", "theory"]]
+    sizes = [["MiB by length", *lengths, "exponent", "theory"]]
+    for cost in record["layers"]:
+        fit = {name: f"{power:.2f}" for name, power in cost["exponents"].items()}
+        theory = {name: f"O({order})" for name, order in cost["theory"].items()}
+        ms = [f"{seconds * 1e3:,.2f}" for seconds in cost["seconds"]]
+        times.append([cost["layer"], *ms, fit["time"], fit["arithmetic"], theory["time"]])
+        mib = [f"{size / 2**20:,.2f}" for size in cost["bytes"]]
+        sizes.append([cost["layer"], *mib, fit["memory"], theory["memory"]])
+    for rows in (times, sizes):
+        yield ""
+        yield from table(rows)
 
 
-def _draw(costs: Sequence[Cost], path: Path) -> None:
-    drawn, (times, sizes) = figure(width=10, columns=2)
-    for cost, marker in zip(costs, "os^D", strict=True):
-        found = _exponents(cost)
-        name = cost.layer.name
-        seconds = [seconds * 1e3 for seconds in cost.seconds]
-        times.loglog(LENGTHS, seconds, f"{marker}-", label=f"{name}: n^{found['time']:.2f}")
-        mib = [size / 2**20 for size in cost.bytes]
-        sizes.loglog(LENGTHS, mib, f"{marker}-", label=f"{name}: n^{found['memory']:.2f}")
-    times.set_ylabel("ms, forward and backward")
-    sizes.set_ylabel("MiB at most")
-    for panel in (times, sizes):
+def _draw(costs: Sequence[Record], path: Path) -> None:
+    drawn, panels = figure(width=10, columns=2)
+    kinds = [("time", "seconds", 1e3, "ms, forward and backward")]
+    kinds += [("memory", "bytes", 2**-20, "MiB at most")]
+    for panel, (kind, values, scale, unit) in zip(panels, kinds, strict=True):
+        for cost, marker in zip(costs, "os^D", strict=True):
+            name = f"{cost['layer']}: n^{cost['exponents'][kind]:.2f}"
+            panel.loglog(LENGTHS, [v * scale for v in cost[values]], f"{marker}-", label=name)
+        panel.set(xlabel="length n", ylabel=unit)
         panel.set_xticks(LENGTHS, list(map(str, LENGTHS)))
         panel.minorticks_off()
-        panel.set_xlabel("length n")
         panel.legend()
     save(drawn, path)

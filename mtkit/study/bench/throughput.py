@@ -6,11 +6,9 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-
-from torch.profiler import record_function
+from itertools import count
 
 from mtkit.report import progress
-from mtkit.study.bench.parts import DATA
 from mtkit.study.bench.workload import Workload
 from mtkit.training.data.loader import prefetch
 from mtkit.training.data.updates import updates
@@ -21,9 +19,6 @@ LEARNING_RATE = 1e-4
 WARM_UPDATES = 3
 """Before anything counts: kernels are chosen, memory is claimed, batches are loaded ahead."""
 WINDOWS = 10
-PREFIX = "mtkit.study.bench/"
-DATA_MARK, STEP_MARK = PREFIX + DATA, PREFIX + "step"
-"""Names under which a profiler finds both halves of an update."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +31,26 @@ class Timed:
 
 
 def timed_updates(workload: Workload, state: TrainState) -> Generator[Timed]:
-    """Trains without end, from the first batch of the first epoch."""
+    """Trains without end, from the first batch on; what comes after some updates is told."""
     config, device = workload.config, state.model.output_weight.device
     stream = prefetch(updates(state, workload.data, config, workload.segmentation))
-    while True:
+    for number in count():
         began = time.perf_counter()
-        with record_function(DATA_MARK):
-            update = next(stream)
+        update = next(stream)
         ready = time.perf_counter()
-        with record_function(STEP_MARK):
-            batches = [batch.to(device) for batch in update.batches]
-            report = train_step(state, batches, config, LEARNING_RATE)
-        yield Timed(report.tokens, time.perf_counter() - began, ready - began)
+        batches = [batch.to(device) for batch in update.batches]
+        report = train_step(state, batches, config, LEARNING_RATE)
+        if number >= WARM_UPDATES:
+            yield Timed(report.tokens, time.perf_counter() - began, ready - began)
 
 
 def measure_updates(workload: Workload, state: TrainState, seconds: float) -> list[Timed]:
-    """Every update of about `seconds` seconds, after some that do not count."""
+    """Every update of about `seconds` seconds."""
     counted: list[Timed] = []
     with (
         closing(timed_updates(workload, state)) as steps,
         progress("training", unit="updates") as shown,
     ):
-        for _ in range(WARM_UPDATES):
-            next(steps)
         left = seconds
         while left > 0:
             counted.append(next(steps))

@@ -22,7 +22,7 @@ from mtkit.models.device import pick_device
 from mtkit.report import data, progress, say, table
 from mtkit.scoring.files import SOURCE
 from mtkit.study.bench.drawn_model import draw_sentences, write_drawn_model
-from mtkit.study.bench.machine import processor
+from mtkit.study.bench.record import processor
 from mtkit.study.bench.translation_rate import Rate, Way, measure_rate
 from mtkit.study.bench.workload import Size
 
