@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test crash-test hostile-test check fix schema multi30k clean
+.PHONY: demo test crash-test exact-test hostile-test check fix schema multi30k clean
 
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
@@ -15,6 +15,9 @@ test: $(INSTALLED)
 # Campaigns: what the tests sample, at full length. Some minutes each.
 crash-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_crashes.py
+
+exact-test: $(INSTALLED)
+	$(BIN)/python -m pytest -m campaign tests/training/test_exact_bits.py
 
 hostile-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_nasty_data.py

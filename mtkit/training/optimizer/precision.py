@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 import torch
 
-from mtkit.errors import UserError
-
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -24,19 +22,6 @@ def pick_precision(
         faster = _multiplies_bfloat16_faster(torch.cpu.get_capabilities())
         return "bfloat16" if faster else "float32"
     return "float32"
-
-
-def check_lstm(precision: str, device: torch.device) -> None:
-    """Raises UserError where `device` has no LSTM in `precision`, as many processors have none."""
-    lstm = torch.nn.LSTM(1, 1, device=device)
-    try:
-        with autocast(precision, device), torch.no_grad():
-            lstm(torch.zeros(1, 1, 1, device=device))
-    except RuntimeError as error:
-        raise UserError(
-            f"training.precision: {precision}: there is no LSTM in it for this processor: take "
-            "auto or float32"
-        ) from error
 
 
 def _multiplies_bfloat16_faster(features: Mapping[str, Any]) -> bool:

@@ -1,0 +1,53 @@
+"""Prints a hash of loss and gradients of a first update: one line for each way to make it.
+
+Each is made in a process of its own, forked before torch has started a thread or made a kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from itertools import product
+
+import torch
+
+from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
+from mtkit.models.build import build_model
+from mtkit.training.objective.objective import Objective
+from mtkit.training.optimizer.precision import DTYPES, autocast
+
+VOCAB = 400
+SENTENCES, LENGTH = 40, 20
+MODELS: dict[str, ModelSettings] = {
+    "transformer": TransformerSettings(layers=1, d_model=128, ffn=256, heads=4),
+    "seq2seq": Seq2SeqSettings(layers=1, d_model=128),
+}
+
+
+def first_update(kind: str, precision: str, threads: int) -> str:
+    """The hash, of a model and a batch that are the same each time."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = build_model(MODELS[kind], VOCAB, VOCAB).train()
+    source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
+    with autocast(precision, torch.device("cpu")):
+        loss = Objective(model, 0.1)(source, target_input, target_output)
+    loss.smoothed.sum().backward()
+    found = hashlib.sha256(loss.nll.detach().numpy().tobytes())
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        found.update(parameter.grad.numpy().tobytes())
+    return found.hexdigest()
+
+
+def main() -> None:
+    for kind, precision, threads in product(MODELS, DTYPES, (1, 2)):
+        if os.fork() == 0:
+            print(kind, precision, threads, first_update(kind, precision, threads), flush=True)
+            os._exit(0)
+        _, status = os.wait()
+        assert status == 0, f"{kind}, {precision}, {threads} threads: status {status}"
+
+
+if __name__ == "__main__":
+    main()
