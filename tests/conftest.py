@@ -1,7 +1,4 @@
-"""What all tests share: signatures checked at run time, no home, and runs ready for training.
-
-jaxtyping binds shape letters, beartype looks.
-"""
+"""What all tests share: signatures that are checked, no home, and runs ready for training."""
 
 from __future__ import annotations
 
@@ -18,7 +15,9 @@ import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("mtkit", "beartype.beartype")
+import signatures
+
+install_import_hook("mtkit", "signatures.checked")
 
 # The same examples in every run, and no verdict that depends on how fast the machine is.
 hypothesis.settings.register_profile(
@@ -32,6 +31,15 @@ hypothesis.settings.register_profile(
     ],
 )
 hypothesis.settings.load_profile("mtkit")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """No test knows how often another one looked, or that it was quiet."""
+    from mtkit.report import set_quiet
+
+    signatures.look_again()
+    set_quiet(False)
 
 
 @pytest.fixture(scope="session", autouse=True)

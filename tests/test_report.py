@@ -16,11 +16,6 @@ from hypothesis import strategies as st
 from mtkit import report
 
 
-@pytest.fixture(autouse=True)
-def _loud() -> None:
-    report.set_quiet(False)
-
-
 def test_everything_but_data_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     with report.progress("train", 3, "steps") as shown:
         for _ in range(3):
