@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,20 +35,15 @@ Curves = Mapping[str, Sequence[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
-class Tested:
-    """The test set of a run, translated."""
-
-    references: list[str]
-    hypotheses: list[str]
-    language: str | None
-
-
-@dataclass(frozen=True)
 class Run:
+    """What a run asked for, logged and scored."""
+
     name: str
     config: Config
     records: list[Record]
-    tested: Tested | None
+    references: list[str]
+    """The lines of its test set; empty where it has translated none."""
+    hypotheses: list[str]
 
 
 def compare(
@@ -72,15 +68,12 @@ def compare(
 def _open(path: Path) -> Run:
     if not (path / "config.yaml").is_file():
         raise UserError(f"{path}: no run here")
-    config, tested = load_config(path / "config.yaml"), None
+    references, hypotheses = [], []
     if kind_at(path / "test") is not None:
-        artifact = open_artifact(path / "test", "test")
-        tested = Tested(
-            read_lines(artifact.path / REFERENCE),
-            read_lines(artifact.path / HYPOTHESES),
-            config.data.target_language,
-        )
-    return Run(str(path), config, records_of(path / "metrics.jsonl"), tested)
+        test = open_artifact(path / "test", "test").path
+        references, hypotheses = read_lines(test / REFERENCE), read_lines(test / HYPOTHESES)
+    config, records = load_config(path / "config.yaml"), records_of(path / "metrics.jsonl")
+    return Run(str(path), config, records, references, hypotheses)
 
 
 def _settings(runs: Sequence[Run]) -> Iterator[str]:
@@ -100,58 +93,59 @@ def _shown(value: object) -> str:
 
 def _learning(runs: Sequence[Run]) -> Iterator[str]:
     """A row of blocks for each run, all on one scale, over updates and over time."""
-    width = max(len(run.name) for run in runs)
-    for title, field in CURVES.items():
-        for axis in AXES:
-            curves = _curves(runs, field, axis)
-            if not curves:
-                continue
-            until = max(points[-1][0] for points in curves.values())
-            heights = [height for points in curves.values() for _, height in points]
-            low, high = min(heights), max(heights)
-            yield ""
-            yield f"{title}, {number(low)} to {number(high)}, by {axis}, 0 to {number(until)}"
-            for name, points in curves.items():
-                drawn = sparkline(points, until, low, high)
-                yield f"{name:<{width}}  {drawn}  {number(points[-1][1])}"
+    for title, axis, curves in _curves(runs):
+        until = max(points[-1][0] for points in curves.values())
+        heights = [height for points in curves.values() for _, height in points]
+        low, high = min(heights), max(heights)
+        yield ""
+        yield f"{title}, {number(low)} to {number(high)}, by {axis}, 0 to {number(until)}"
+        yield from table(
+            [
+                [name, sparkline(points, until, low, high), number(points[-1][1])]
+                for name, points in curves.items()
+            ],
+            left=2,
+        )
 
 
-def _curves(runs: Sequence[Run], field: str, axis: str) -> Curves:
-    x, unit = AXES[axis]
-    found = {run.name: points_of(run.records, "valid", field, x) for run in runs}
-    return {
-        name: [(at * unit, height) for at, height in points]
-        for name, points in found.items()
-        if points
-    }
+def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, Curves]]:
+    """What is learnt and over what, with the curves of all runs, where one has any points."""
+    for (title, field), (axis, (x, unit)) in product(CURVES.items(), AXES.items()):
+        found = {run.name: points_of(run.records, "valid", field, x) for run in runs}
+        curves = {name: [(at * unit, y) for at, y in of_run] for name, of_run in found.items()}
+        if any(curves.values()):
+            yield title, axis, {name: points for name, points in curves.items() if points}
 
 
 def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
-    """Of the runs that have translated the same test set as the first of them."""
-    tested = {run.name: run.tested for run in runs if run.tested is not None}
-    for name in (run.name for run in runs if run.tested is None):
-        warn(f"{name}: no test set is translated there: `mtkit run` does it, where data.test is")
+    """Scores of the runs that have translated the same test set as the first of them."""
+    tested = [run for run in runs if run.hypotheses]
+    for run in runs:
+        if not run.hypotheses:
+            warn(
+                f"{run.name}: no test set is translated there: `mtkit run` does it, where "
+                "data.test is"
+            )
+        elif run.references != tested[0].references:
+            warn(f"{run.name}: another test set than that of {tested[0].name}: not compared")
+            tested.remove(run)
     if not tested:
         return
-    first = next(iter(tested.values()))
-    for name in [name for name, of_run in tested.items() if of_run.references != first.references]:
-        warn(f"{name}: another test set than that of {next(iter(tested))}: not compared")
-        del tested[name]
-    hypotheses = {name: of_run.hypotheses for name, of_run in tested.items()}
-    test = paired if len(hypotheses) > 1 else None
+    hypotheses = {run.name: run.hypotheses for run in tested}
+    language = tested[0].config.data.target_language
+    test = paired if len(tested) > 1 else None
     yield ""
-    yield from score_table(score_systems(hypotheses, first.references, first.language, test))
+    yield from score_table(score_systems(hypotheses, tested[0].references, language, test))
 
 
 def _figure(runs: Sequence[Run]) -> Figure:
-    """A row for each curve that any run has, over updates and over time."""
-    there = {title: field for title, field in CURVES.items() if _curves(runs, field, "update")}
-    if not there:
+    """A panel for each curve that any run has, over updates on the left and time on the right."""
+    found = list(_curves(runs))
+    if not found:
         raise UserError("--plot: no run has a validation in its metrics.jsonl yet")
-    drawn, panels = figure(width=10, height=3 * len(there) + 0.5, rows=len(there), columns=2)
-    places = [(title, field, axis) for title, field in there.items() for axis in AXES]
-    for panel, (title, field, axis) in zip(panels, places, strict=True):
-        curves = _curves(runs, field, axis)
+    rows = -(-len(found) // 2)
+    drawn, panels = figure(width=10, height=3 * rows + 0.5, rows=rows, columns=2)
+    for panel, (title, axis, curves) in zip(panels, found, strict=False):
         for run in runs:  # those without points too: a run has one colour everywhere
             points = curves.get(run.name, ())
             panel.plot([x for x, _ in points], [y for _, y in points], ".-", label=run.name)
