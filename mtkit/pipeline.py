@@ -16,7 +16,7 @@ from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.report import data, progress, say, table
-from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE
+from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
@@ -86,10 +86,7 @@ def _table(test: Artifact) -> str:
 
 
 def _show_samples(folder: Path) -> None:
-    texts = [
-        (folder / name).read_text(encoding="utf-8").split("\n")[:-1]
-        for name in (SOURCE, REFERENCE, HYPOTHESES)
-    ]
+    texts = [lines_of(folder / name) for name in (SOURCE, REFERENCE, HYPOTHESES)]
     step = max(1, len(texts[0]) // SAMPLES)
     for source, reference, hypothesis in list(zip(*texts, strict=True))[::step][:SAMPLES]:
         say(f"\n  source       {source}\n  reference    {reference}\n  translation  {hypothesis}")

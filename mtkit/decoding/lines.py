@@ -80,7 +80,7 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
         yield texts
 
 
-def read_lines(path: Path | None) -> Iterator[str]:
+def input_lines(path: Path | None) -> Iterator[str]:
     """Every line of the file, or of standard input; UserError where it cannot be read."""
     with open_input(path) as stream:
         for window in decode_lines(read_windows(stream)):

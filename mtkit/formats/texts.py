@@ -8,9 +8,10 @@ from pathlib import Path
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.configfile import load_config
-from mtkit.decoding.lines import read_lines
+from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
+from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
 
 MOST = 1000
 """Lines of validation text, as many as training decodes."""
@@ -28,7 +29,7 @@ class Text:
 
 def read_text(path: Path) -> Text:
     """A file; UserError where it cannot be read."""
-    return Text(str(path), list(read_lines(path)))
+    return Text(str(path), list(input_lines(path)))
 
 
 def text_of_test(opened: OpenedModel) -> Text | None:
@@ -38,10 +39,7 @@ def text_of_test(opened: OpenedModel) -> Text | None:
         test = open_artifact(run / "test", "test", verify=True)
         if test.manifest["inputs"].get("model") != opened.artifact.identity:
             return None
-        source, reference = (
-            (test.path / name).read_text(encoding="utf-8").split("\n")[:-1]
-            for name in ("source.txt", "reference.txt")
-        )
+        source, reference = (lines_of(test.path / name) for name in (SOURCE, REFERENCE))
         return Text(str(test.path), source, reference, _language(run))
     except (UserError, OSError):
         return None

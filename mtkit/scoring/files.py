@@ -33,11 +33,11 @@ def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | Non
     Raises UserError for files that are missing, empty, not UTF-8, named twice or of unequal length.
     """
     paths: Sequence[Path | None] = hypotheses or [None]
-    expected = read_lines(references)
-    systems = {str(path or STDIN): read_lines(path) for path in paths}
+    expected = lines_of(references)
+    systems = {str(path or STDIN): lines_of(path) for path in paths}
     if len(systems) < len(paths):
         raise UserError("a file of hypotheses is named twice: name each once")
-    given = {} if sources is None else {str(sources): read_lines(sources)}
+    given = {} if sources is None else {str(sources): lines_of(sources)}
     for name, lines in {**systems, **given}.items():
         if len(lines) != len(expected):
             raise UserError(
@@ -52,7 +52,7 @@ def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | Non
     return Texts(expected, systems, next(iter(given.values()), []))
 
 
-def read_lines(path: Path | None) -> list[str]:
+def lines_of(path: Path | None) -> list[str]:
     """Text of lines that end at line feeds alone; carriage returns there are dropped.
 
     Raises UserError where there is none.

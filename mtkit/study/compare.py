@@ -14,7 +14,7 @@ from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data, table, warn
-from mtkit.scoring.files import HYPOTHESES, REFERENCE, read_lines
+from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
 from mtkit.scoring.score import score_systems
 from mtkit.scoring.significance import Test
 from mtkit.scoring.tables import score_table
@@ -71,7 +71,7 @@ def _open(path: Path) -> Run:
     references, hypotheses = [], []
     if kind_at(path / "test") is not None:
         test = open_artifact(path / "test", "test").path
-        references, hypotheses = read_lines(test / REFERENCE), read_lines(test / HYPOTHESES)
+        references, hypotheses = lines_of(test / REFERENCE), lines_of(test / HYPOTHESES)
     config, records = load_config(path / "config.yaml"), records_of(path / "metrics.jsonl")
     return Run(str(path), config, records, references, hypotheses)
 

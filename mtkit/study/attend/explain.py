@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.decoding.forced import check_attention
-from mtkit.decoding.lines import read_lines
+from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.report import data, progress, table, warn
 from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Faithfulness, measure
@@ -50,7 +50,7 @@ def explain(
     reader = Reader.load(model, device, as_words)
     check_attention(reader.model)
     sources = [sentence for _, sentence in sentences_of(text)]
-    targets = [None] * len(sources) if references is None else list(read_lines(references))
+    targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
         counted = f"{len(targets)} lines for {len(sources)} sentences"
         raise UserError(f"{references}: {counted}: they must be parallel")

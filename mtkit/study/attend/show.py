@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Literal
 
-from mtkit.decoding.lines import open_output, read_lines
+from mtkit.decoding.lines import input_lines, open_output
 from mtkit.errors import UserError
 from mtkit.report import data, say, styled
 from mtkit.study.attend.page import page
@@ -93,7 +93,7 @@ def sentences_of(text: str | None) -> Iterator[Named]:
         yield "TEXT", _utf8(text)
         return
     number = 0
-    for number, line in enumerate(read_lines(None), start=1):
+    for number, line in enumerate(input_lines(None), start=1):
         yield f"input line {number}", line
     if not number:
         raise UserError("stdin: no text: give it a sentence")
