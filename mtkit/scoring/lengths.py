@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mtkit.report import warn
@@ -28,16 +28,12 @@ class Bucket:
     """Number of words that a source has at most; None: there is no limit."""
     rows: Sequence[int]
     """Lines that it holds, counted from 0."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """Scores of one system on these lines, by metric."""
 
     @property
     def label(self) -> str:
         return f"over {EDGES[-1]}" if self.longest is None else f"{self.shortest}-{self.longest}"
-
-
-@dataclass(frozen=True)
-class BucketScores:
-    bucket: Bucket
-    scores: Mapping[str, Score]
 
 
 def buckets_of(sources: Sequence[str]) -> list[Bucket]:
@@ -57,33 +53,32 @@ def score_buckets(
     hypotheses: Sequence[str],
     references: Sequence[str],
     language: Language,
-) -> list[BucketScores]:
-    """BLEU and chrF2 of one system on the lines of each bucket."""
+) -> list[Bucket]:
+    """The buckets with BLEU and chrF2 of one system."""
     return [
-        BucketScores(
-            bucket,
-            {
-                key: METRICS[key].compute(
-                    [hypotheses[row] for row in bucket.rows],
-                    [references[row] for row in bucket.rows],
-                    language,
-                    interval=can_resample(len(bucket.rows)),
-                )
-                for key in COUNTED
-            },
-        )
+        replace(bucket, scores=_scores(bucket.rows, hypotheses, references, language))
         for bucket in buckets
     ]
 
 
-def plot_buckets(systems: Mapping[str, Sequence[BucketScores]], path: Path) -> None:
+def _scores(
+    rows: Sequence[int], hypotheses: Sequence[str], references: Sequence[str], language: Language
+) -> dict[str, Score]:
+    translated, right = ([side[row] for row in rows] for side in (hypotheses, references))
+    interval = can_resample(len(rows))
+    return {
+        key: METRICS[key].compute(translated, right, language, interval=interval) for key in COUNTED
+    }
+
+
+def plot_buckets(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
     """A panel per metric, a line per system with its intervals, and how many lines each has."""
-    buckets = [found.bucket for found in next(iter(systems.values()))]
+    buckets = next(iter(systems.values()))
     counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
     drawn, panels = figure(width=5 * len(COUNTED), height=4, columns=len(COUNTED))
     for key, panel in zip(COUNTED, panels, strict=True):
         for place, (name, of_system) in enumerate(systems.items()):
-            scores = [found.scores[key] for found in of_system]
+            scores = [bucket.scores[key] for bucket in of_system]
             beside = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
             panel.errorbar(
                 [index + beside for index in range(len(scores))],

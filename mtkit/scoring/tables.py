@@ -9,7 +9,7 @@ from typing import Any
 
 from mtkit.report import printable, table
 from mtkit.scoring.comet import COMET
-from mtkit.scoring.lengths import COUNTED, BucketScores
+from mtkit.scoring.lengths import COUNTED, Bucket
 from mtkit.scoring.metrics import METRICS, Score
 from mtkit.scoring.sentences import Sentence
 from mtkit.scoring.significance import Test
@@ -31,7 +31,7 @@ class Scored:
     test: Test | None = None
     """The test that `p_values` come from."""
     worst: Sequence[Sentence] = ()
-    by_length: Sequence[BucketScores] = ()
+    by_length: Sequence[Bucket] = ()
 
 
 def to_json(systems: Sequence[Scored]) -> str:
@@ -83,13 +83,13 @@ def _p(p: float | None) -> str:
 
 def _by_length(systems: Sequence[Scored]) -> Iterator[Iterator[str]]:
     """A table per metric: a row per bucket, a column per system."""
-    buckets = [found.bucket for found in systems[0].by_length]
+    buckets = list(zip(*(system.by_length for system in systems), strict=True))
     for key in COUNTED if buckets else ():
-        name = systems[0].by_length[0].scores[key].name
+        name = buckets[0][0].scores[key].name
         rows = [[f"{name} by words of the source", "lines", *(system.name for system in systems)]]
-        for index, bucket in enumerate(buckets):
-            cells = (_cell(system.by_length[index].scores[key]) for system in systems)
-            rows.append([bucket.label, f"{len(bucket.rows):,}", *cells])
+        for of_systems in buckets:
+            cells = (_cell(bucket.scores[key]) for bucket in of_systems)
+            rows.append([of_systems[0].label, f"{len(of_systems[0].rows):,}", *cells])
         yield table(rows)
 
 
@@ -117,10 +117,9 @@ def _record(system: Scored) -> dict[str, Any]:
         record["worst"] = [asdict(sentence) for sentence in system.worst]
     if system.by_length:
         record["by_length"] = [
-            {"words": [found.bucket.shortest, found.bucket.longest]}
-            | {"lines": len(found.bucket.rows)}
-            | {key: _score(score) for key, score in found.scores.items()}
-            for found in system.by_length
+            {"words": [bucket.shortest, bucket.longest], "lines": len(bucket.rows)}
+            | {key: _score(score) for key, score in bucket.scores.items()}
+            for bucket in system.by_length
         ]
     return record
 

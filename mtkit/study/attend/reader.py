@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.beam import beam_search
+from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
@@ -34,18 +34,15 @@ class Reading:
     target: Segments
 
 
+@dataclass(frozen=True)
 class Reader:
-    """Reads sentences with one model; `segments` makes words of subwords, or leaves them."""
+    """Reads sentences with one model."""
 
-    def __init__(
-        self,
-        model: TranslationModel,
-        tokenizer: Tokenizer,
-        settings: DecodingSettings,
-        segments: Callable[[Sequence[str]], Segments],
-    ) -> None:
-        self.model, self.tokenizer, self.settings = model, tokenizer, settings
-        self.segments = segments
+    model: TranslationModel
+    tokenizer: Tokenizer
+    settings: DecodingSettings
+    segments: Callable[[Sequence[str]], Segments]
+    """Makes words of subwords, or leaves them."""
 
     @classmethod
     def load(
@@ -100,9 +97,9 @@ class Reader:
         return {kind: HeatMap.of(kind, found[kind], *sides[kind]) for kind in found}
 
     def _search(self, source_ids: list[int]) -> list[int]:
-        found = beam_search(self.model, self._row([*source_ids, EOS]), self.settings)
-        best: list[int] = found.tokens[0, 0, : found.lengths[0, 0]].tolist()
-        return best
+        request = Request(self.settings)
+        searched = PyTorchEngine(self.model).submit({(0,): [*source_ids, EOS]}, request)
+        return searched.wait()[0][0].tokens
 
     def _check(self, name: str, pieces: list[str]) -> None:
         longest = self.settings.max_length

@@ -32,11 +32,11 @@ def describe(path: Path | None, *, verify: bool) -> str:
 
 def settings_of(path: Path | None) -> str:
     """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
-    folder = path or default_place()
-    if kind_at(folder) is None:
+    artifact = _artifact_at(path or default_place())
+    if artifact is None:
         text = dump_config(run_at(path)[1])
     else:
-        text = yaml.safe_dump(_settings_in(_open(folder, verify=False)), sort_keys=False)
+        text = yaml.safe_dump(_settings_in(artifact), sort_keys=False)
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -56,32 +56,31 @@ def run_at(path: Path | None) -> tuple[Path, Config]:
 
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:
     folder = path or default_place()
-    if kind_at(folder) is not None:
-        yield from _artifact(_open(folder, verify=verify), with_settings=True, verified=verify)
+    artifact = _artifact_at(folder, verify=verify)
+    if artifact is not None:
+        yield from _facts(artifact, with_settings=True, verified=verify)
         return
-    parts = [folder / kind for kind in get_args(Kind) if kind_at(folder / kind) is not None]
+    parts = [_artifact_at(folder / kind, verify=verify) for kind in get_args(Kind)]
     progress = list(_progress(folder / "metrics.jsonl"))
-    if not parts and not progress:
+    if not any(parts) and not progress:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
     yield f"run  {folder}"
     yield ""
-    for part in parts:
-        yield from _artifact(_open(part, verify=verify), with_settings=False, verified=verify)
+    for part in filter(None, parts):
+        yield from _facts(part, with_settings=False, verified=verify)
     yield from progress
 
 
-def _open(path: Path, *, verify: bool) -> Artifact:
-    kind = kind_at(path)
-    if kind is None:
-        raise UserError(f"{path}: not an artifact of this mtkit")
-    return open_artifact(path, kind, verify=verify)
+def _artifact_at(folder: Path, *, verify: bool = False) -> Artifact | None:
+    kind = kind_at(folder)
+    return None if kind is None else open_artifact(folder, kind, verify=verify)
 
 
 def _settings_in(artifact: Artifact) -> Mapping[str, Any]:
     return resolved(artifact.manifest["kind"], artifact.manifest["settings"])
 
 
-def _artifact(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
+def _facts(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
     manifest = artifact.manifest
     rows = {"identity": artifact.identity[:HASH_SHOWN]}
     rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}

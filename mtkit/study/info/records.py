@@ -7,24 +7,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from mtkit.errors import UserError
 from mtkit.report import MetricsLog
 
 Record = Mapping[str, Any]
 
 
 def records_of(metrics: Path) -> list[Record]:
-    """Those of a step; whatever else the file holds is passed over.
-
-    Raises UserError where the file is nested without end.
-    """
+    """The records of steps; whatever else the file holds is passed over."""
     if not metrics.is_file():  # a pipe would keep its reader waiting
         return []
-    try:
-        records: list[Any] = list(MetricsLog(metrics).read())
-    except RecursionError:
-        raise UserError(f"{metrics}: nested without end") from None
-    return [r for r in records if isinstance(r, dict) and isinstance(r.get("step"), int)]
+    return [record for record in MetricsLog(metrics).read() if isinstance(record["step"], int)]
 
 
 def points_of(
