@@ -17,6 +17,7 @@ from pathlib import Path
 from mtkit.artifacts import MANIFEST, Artifact, open_artifact, read_json, write_json
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
+from mtkit.report import warn
 
 LOCK, OWNER = ".lock", ".owner.json"
 LATEST = Path("runs/latest")
@@ -38,6 +39,19 @@ def find_model(path: str | Path | None) -> Artifact:
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
     raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
+
+
+def link_latest(run: Path) -> None:
+    """Names the run as the one that `mtkit translate` takes by default in this directory."""
+    if LATEST.is_symlink():
+        if LATEST.resolve() == run.resolve():
+            return
+        LATEST.unlink()
+    if LATEST.exists():
+        warn(f"{LATEST} is no symlink: left alone; name the model with -m")
+        return
+    LATEST.parent.mkdir(exist_ok=True)
+    LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
 
 
 @contextmanager

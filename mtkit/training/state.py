@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.settings import Config
-from mtkit.config.training import Muon, Optimizer, Sgd
+from mtkit.config.training import Learning, Muon, Optimizer, Sgd
 from mtkit.models.base import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
+from mtkit.training.data.updates import BEGINNING, Position
 from mtkit.training.objective.objective import build_objective
 from mtkit.training.optimizer.muon import build_muon
 from mtkit.training.optimizer.precision import autocast
@@ -26,11 +26,13 @@ from mtkit.training.run.history import Validation
 
 @dataclass
 class Window:
-    """Sums since the last logged step."""
+    """Sums over the updates since the last logged step, and how the last of them went."""
 
     smoothed: float = 0.0
     nll: float = 0.0
     tokens: int = 0
+    learning_rate: float = 0.0
+    gradient_norm: float = 0.0
 
 
 @dataclass
@@ -43,18 +45,14 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     precision: str
-    max_tokens: int
-    """Of a batch; 0 as long as `batching.max_tokens: auto` is not found out."""
+    max_tokens: int = 0
+    """Number of padded tokens in a batch; 0 until `batching.max_tokens: auto` is found out."""
     average: dict[str, Tensor] | None = None
     """Exponential moving average of the weights, if asked for."""
     step: int = 0
-    epoch: int = 0
-    portion: int = 0
-    """Portions of this epoch that are done."""
-    offset: int = 0
-    """Updates of this portion that are done."""
+    position: Position = BEGINNING
     skipped: int = 0
-    """Updates left out because a loss or gradient was not finite."""
+    """Number of updates left out because a loss or gradient was not finite."""
     skipped_in_a_row: int = 0
     rate_scale: float = 1.0
     """What the learning rate is multiplied by: halved whenever the run was rolled back."""
@@ -62,6 +60,12 @@ class TrainState:
     validations: list[Validation] = field(default_factory=list)
     seconds: float = 0.0
     """How long the run took so far, interruptions apart."""
+
+    def count(self, *, skipped: bool) -> None:
+        """One more update was made, or skipped."""
+        self.step += 1
+        self.skipped += skipped
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
     def autocast(self) -> torch.autocast:
         """Around forward passes of the objective."""
@@ -73,19 +77,17 @@ class TrainState:
 
 
 def new_state(
-    model: TranslationModel, config: Config, precision: str, ranks: Ranks = ALONE
+    model: TranslationModel, learning: Learning, precision: str, ranks: Ranks = ALONE
 ) -> TrainState:
     """The state before the first update of `model`, which is on its device already."""
-    training, max_tokens = config.training, config.batching.max_tokens
     device = model.output_weight.device
     return TrainState(
         model.train(),
-        ranks.parallel(build_objective(model, training)),
-        build_optimizer(model, training.optimizer),
+        ranks.parallel(build_objective(model, learning)),
+        build_optimizer(model, learning.optimizer),
         torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         precision,
-        0 if max_tokens == "auto" else max_tokens,
-        average=copied_weights(model) if training.ema is not None else None,
+        average=copied_weights(model) if learning.ema is not None else None,
     )
 
 

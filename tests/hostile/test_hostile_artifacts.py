@@ -38,9 +38,9 @@ from mtkit.models.weights import _WithoutMemory
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.job import fresh_state
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
-from mtkit.training.train import fresh_state
 from tasks import tiny_config, write_reversal_task
 
 SECONDS = 20

@@ -34,7 +34,7 @@ COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
 def state_of(settings: ModelSettings, precision: str = "float32") -> TrainState:
     torch.manual_seed(1)
     config = tiny_config(Path(), "transformer").model_copy(update={"model": settings})
-    return new_state(build_model(settings, VOCAB, VOCAB), config, precision)
+    return new_state(build_model(settings, VOCAB, VOCAB), config.training, precision)
 
 
 def batch_of(source: list[int], target: int) -> Batch:

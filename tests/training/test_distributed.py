@@ -39,10 +39,10 @@ from mtkit.training import step
 train_step = step.train_step
 rank, at, number = (int(x) for x in os.environ["LOSE"].split())
 
-def lost(state, *rest):
+def lost(state, *rest, **settings):
     if int(os.environ["RANK"]) == rank and state.step == at:
         os.kill(os.getpid(), number)
-    return train_step(state, *rest)
+    return train_step(state, *rest, **settings)
 
 step.train_step = lost
 main(sys.argv[1:])
@@ -149,8 +149,8 @@ def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
 
 def test_a_rank_without_a_batch_adds_nothing(folder: Path) -> None:
     config = tiny_config(folder, "transformer")
-    state = new_state(build_model(config.model, 20, 20), config, "float32")
-    assert gradients(state, [NOTHING], config, 5, ALONE) == (0.0, 0.0)
+    state = new_state(build_model(config.model, 20, 20), config.training, "float32")
+    assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it
         assert not parameter.grad.any()

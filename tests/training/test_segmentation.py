@@ -20,6 +20,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, StoreWriter
 from mtkit.config.data import TokenizerSettings
+from mtkit.config.training import SubwordSampling
 from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer import train as training
@@ -28,7 +29,6 @@ from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.training.data import segmentation
 from mtkit.training.data.loader import load_batch
 from mtkit.training.data.segmentation import Portion, as_stored, segmentation_of
-from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
 WORDS = ["".join(Random(seed).choices(SYLLABLES, k=1 + seed % 4)) for seed in range(200)]
@@ -209,15 +209,9 @@ def portions_of(
     max_tokens: int = 10**6,
     **sampling: Any,
 ) -> list[Portion]:
-    config = tiny_config(
-        Path(),
-        "transformer",
-        batching={"max_length": longest},
-        training={"subword_sampling": sampling or None},
-    ).model_copy(update={"seed": seed})
-    portions = segmentation_of(config, tokenizer)(
-        store, plan, epoch=3, max_tokens=max_tokens, at_least=1
-    )
+    settings = SubwordSampling(**sampling) if sampling else None
+    segmentation = segmentation_of(settings, tokenizer, longest=longest, seed=seed)
+    portions = segmentation(store, plan, epoch=3, max_tokens=max_tokens, at_least=1)
     return [portion() for portion in portions]
 
 
@@ -294,5 +288,4 @@ def test_a_budget_below_the_longest_length_is_kept_too(
 
 
 def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    config = tiny_config(Path(), "transformer")
-    assert segmentation_of(config, tokenizers["bpe"]) is as_stored
+    assert segmentation_of(None, tokenizers["bpe"], longest=100, seed=1) is as_stored

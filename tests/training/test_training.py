@@ -35,7 +35,7 @@ from mtkit.training.optimizer.precision import DTYPES, autocast
 from mtkit.training.run.history import Validation, is_stalled, rank
 from mtkit.training.run.journal import Journal
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import train_step
+from mtkit.training.step import StepReport, train_step
 from mtkit.training.train import train
 from tasks import tiny_config
 
@@ -45,7 +45,12 @@ aten = torch.ops.aten
 
 def state_of(config: Config, precision: str = "float32") -> TrainState:
     torch.manual_seed(1)
-    return new_state(build_model(config.model, 20, 20).double(), config, precision)
+    return new_state(build_model(config.model, 20, 20).double(), config.training, precision)
+
+
+def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:
+    clip_norm = config.training.clip_norm
+    return train_step(state, batches, rate, seed=config.seed, clip_norm=clip_norm)
 
 
 def pairs(count: int) -> list[tuple[list[int], list[int]]]:
@@ -78,8 +83,8 @@ def test_accumulated_micro_batches_give_the_update_of_the_whole_batch(
     config = fresh(kind, model={"dropout": 0.0})
     eight = pairs(8)
     whole, halves = state_of(config), state_of(config)
-    one = train_step(whole, [batch_of(eight)], config, 0.1)
-    two = train_step(halves, [batch_of(eight[:3]), batch_of(eight[3:])], config, 0.1)
+    one = update(whole, [batch_of(eight)], config, 0.1)
+    two = update(halves, [batch_of(eight[:3]), batch_of(eight[3:])], config, 0.1)
     assert one.tokens == two.tokens
     assert one.nll == pytest.approx(two.nll)
     for a, b in zip(whole.model.parameters(), halves.model.parameters(), strict=True):
@@ -99,7 +104,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
     gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
     mean = -gold[batch.target_output != PAD].mean()
     gradients = torch.autograd.grad(mean, list(state.model.parameters()))
-    train_step(state, [batch], config, 0.5)
+    update(state, [batch], config, 0.5)
     for (name, after), gradient in zip(state.model.named_parameters(), gradients, strict=True):
         torch.testing.assert_close(after, before[name] - 0.5 * gradient)
 
@@ -108,7 +113,7 @@ def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
     state = state_of(config)
     before = copied_weights(state.model)
-    report = train_step(state, [batch_of(pairs(5))], config, 1.0)
+    report = update(state, [batch_of(pairs(5))], config, 1.0)
     moved = [p - before[n] for n, p in state.model.named_parameters()]
     assert report.gradient_norm > 1e-3
     assert math.sqrt(sum(m.pow(2).sum().item() for m in moved)) == pytest.approx(1e-3, rel=1e-3)
@@ -118,9 +123,9 @@ def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[...,
     config = fresh("transformer", model={"dropout": 0.5})
     first, second = state_of(config), state_of(config)
     torch.manual_seed(123)
-    train_step(first, [batch_of(pairs(5))], config, 0.1)
+    update(first, [batch_of(pairs(5))], config, 0.1)
     torch.manual_seed(456)
-    train_step(second, [batch_of(pairs(5))], config, 0.1)
+    update(second, [batch_of(pairs(5))], config, 0.1)
     for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(a, b)
     seeds = {seed_of(s, t, m) for s in range(3) for t in range(3) for m in range(3)}
@@ -136,7 +141,7 @@ def test_every_optimizer_and_precision_learns(
     state = state_of(config, precision)
     state.model.float()
     batch, rate = batch_of(pairs(8)), 0.5 if optimizer == "sgd" else 0.01
-    losses = [train_step(state, [batch], config, rate).nll for _ in range(30)]
+    losses = [update(state, [batch], config, rate).nll for _ in range(30)]
     assert losses[-1] < 0.7 * losses[0]
 
 
@@ -165,7 +170,7 @@ def test_an_update_multiplies_in_the_precision_of_its_run_alone(
     state = state_of(config, precision)
     state.model.float()
     with ProductFormats() as products:
-        train_step(state, [batch_of(pairs(8))], config, 0.01)
+        update(state, [batch_of(pairs(8))], config, 0.01)
     assert products.seen == {DTYPES[precision]}
 
 
@@ -178,7 +183,7 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
     for optimizer in ("muon", "adamw"):
         state = state_of(fresh(kind, model=model, training={"optimizer": {"kind": optimizer}}))
         before = copied_weights(state.model)
-        train_step(state, [batch_of(pairs(8))], fresh(kind), rate)
+        update(state, [batch_of(pairs(8))], fresh(kind), rate)
         moved[optimizer] = {n: p.detach() - before[n] for n, p in state.model.named_parameters()}
     for name, ours in moved["muon"].items():
         if ours.dim() == 1 or name in ("target_embedding.weight", "positions.table"):

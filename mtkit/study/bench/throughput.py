@@ -11,7 +11,7 @@ from itertools import count
 from mtkit.report import progress
 from mtkit.study.bench.workload import Workload
 from mtkit.training.data.loader import prefetch
-from mtkit.training.data.updates import updates
+from mtkit.training.data.updates import Stream
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 
@@ -33,13 +33,19 @@ class Timed:
 def timed_updates(workload: Workload, state: TrainState) -> Generator[Timed]:
     """Trains without end, from the first batch on; what comes after some updates is told."""
     config, device = workload.config, state.model.output_weight.device
-    stream = prefetch(updates(state, workload.data, config, workload.segmentation))
+    training = config.training
+    stream = Stream(
+        workload.data, state.max_tokens, config.seed, training.accumulate, workload.segmentation
+    )
+    updates = prefetch(stream.updates(state.position))
     for number in count():
         began = time.perf_counter()
-        update = next(stream)
+        update = next(updates)
         ready = time.perf_counter()
         batches = [batch.to(device) for batch in update.batches]
-        report = train_step(state, batches, config, LEARNING_RATE)
+        report = train_step(
+            state, batches, LEARNING_RATE, seed=config.seed, clip_norm=training.clip_norm
+        )
         if number >= WARM_UPDATES:
             yield Timed(report.tokens, time.perf_counter() - began, ready - began)
 

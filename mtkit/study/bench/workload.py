@@ -46,9 +46,12 @@ class Workload:
         device = pick_device(config.training.device)
         torch.manual_seed(config.seed)
         model = build_model(config.model, self.source_vocab, self.target_vocab).to(device)
-        state = new_state(model, config, pick_precision(config.training.precision, device))
-        if not state.max_tokens:
-            state.max_tokens = largest_batch(state, self.data.train.lengths, ALONE)
+        precision = pick_precision(config.training.precision, device)
+        state = new_state(model, config.training, precision)
+        budget = config.batching.max_tokens
+        state.max_tokens = (
+            largest_batch(state, self.data.train.lengths, ALONE) if budget == "auto" else budget
+        )
         return state
 
 
@@ -81,7 +84,12 @@ def _of_run(config: Config) -> Workload:
         open_batches(run / "batches"),
         tokenizer.source_vocab,
         tokenizer.target_vocab,
-        segmentation_of(config, tokenizer),
+        segmentation_of(
+            config.training.subword_sampling,
+            tokenizer,
+            longest=config.batching.max_length,
+            seed=config.seed,
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store
-from mtkit.config.settings import Config
+from mtkit.config.training import SubwordSampling
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
 from mtkit.training.data.loader import Pairs, Side
@@ -55,17 +55,18 @@ def as_stored(
     return [partial(Portion, store, plan, 1.0)]
 
 
-def segmentation_of(config: Config, tokenizer: Tokenizer) -> Segmentation:
-    """As it is stored, unless sampling is set."""
-    settings = config.training.subword_sampling
+def segmentation_of(
+    settings: SubwordSampling | None, tokenizer: Tokenizer, *, longest: int, seed: int
+) -> Segmentation:
+    """As it is stored, unless sampling is set; then no side is drawn of over `longest` subwords."""
     if settings is None:
         return as_stored
     source, target = tokenizer.samplers(settings.alpha)
     return Resampled(
         source if settings.sides != "target" else None,
         target if settings.sides != "source" else None,
-        config.batching.max_length,
-        config.seed,
+        longest,
+        seed,
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mtkit.config.training import TrainingSettings
+from mtkit.config.training import Learning
 from mtkit.models.base import TranslationModel
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
@@ -14,7 +14,7 @@ from mtkit.training.objective.loss import Loss, RowLoss, cross_entropy, projecte
 from mtkit.training.objective.r_drop import Agreement
 
 
-def build_objective(model: TranslationModel, settings: TrainingSettings) -> Objective:
+def build_objective(model: TranslationModel, settings: Learning) -> Objective:
     """The loss that the settings ask for, on top of `model`."""
     shared = (model, settings.label_smoothing, settings.source_dropout)
     if settings.r_drop is None:

@@ -27,11 +27,12 @@ from mtkit.config.training import Metric
 from mtkit.errors import UserError
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
 from mtkit.report import warn
+from mtkit.training.data.updates import Position
 from mtkit.training.run.history import Validation, rank
 from mtkit.training.state import TrainState, Window
 
 INDEX = "checkpoints.json"
-NUMBERS = ("step", "epoch", "portion", "offset", "precision", "max_tokens")
+NUMBERS = ("step", "precision", "max_tokens")
 NOT_OURS = (
     ArithmeticError,
     AttributeError,
@@ -180,6 +181,7 @@ def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def _numbers(state: TrainState) -> dict[str, Any]:
     return {name: getattr(state, name) for name in NUMBERS + FAULTS} | {
+        "position": vars(state.position),
         "scaler": state.scaler.state_dict(),
         "window": vars(state.window),
         "validations": [vars(validation) for validation in state.validations],
@@ -192,6 +194,9 @@ def _restore(state: TrainState, folder: Path) -> None:
         if type(numbers[name]) is not type(getattr(state, name)):
             raise TypeError(f"{name}: {numbers[name]!r:.40}")
         setattr(state, name, numbers[name])
+    if any(type(number) is not int for number in numbers["position"].values()):
+        raise TypeError(f"position: {numbers['position']!r:.40}")
+    state.position = Position(**numbers["position"])
     state.scaler.load_state_dict(numbers["scaler"])
     state.window = Window(**numbers["window"])
     state.validations = [Validation(**validation) for validation in numbers["validations"]]

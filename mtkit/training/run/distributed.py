@@ -1,8 +1,8 @@
 """One run on several processors: torchrun starts the ranks, torch.distributed connects them.
 
 Every rank holds the whole model and takes every n-th micro-batch of an update; gradients are summed
-while the backward pass still runs. All ranks hold equal states at all times, and the first alone
-writes.
+while the backward pass still runs. All ranks hold equal states at all times; the first alone speaks
+and writes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, cast
@@ -22,6 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from mtkit.errors import UserError
+from mtkit.report import set_quiet
 
 
 class Ranks:
@@ -29,10 +30,6 @@ class Ranks:
 
     index = 0
     count = 1
-
-    @property
-    def is_first(self) -> bool:
-        return self.index == 0
 
     def parallel(self, objective: nn.Module) -> nn.Module:
         """`objective` with gradients that are means over the ranks."""
@@ -50,9 +47,9 @@ class Ranks:
         """Over the ranks."""
         return value
 
-    def share(self, value: Any) -> Any:
-        """The first rank's value, which JSON can hold, on every rank."""
-        return value
+    def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `make` returns on the first rank, which alone calls it; JSON can hold it."""
+        return make()
 
     def wait(self) -> None:
         """Until every rank is here."""
@@ -88,14 +85,16 @@ class TorchRanks(Ranks):
         dist.all_reduce(largest, dist.ReduceOp.MAX)
         return int(largest)
 
-    def share(self, value: Any) -> Any:
+    def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        value = make() if self.index == 0 else {}
         text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         length = torch.tensor([len(text)], device=self.device)
         dist.broadcast(length, 0)
-        text = text.to(self.device) if self.is_first else text.new_empty(int(length))
+        text = text if self.index == 0 else text.new_empty(int(length))
         text = text.to(self.device)
         dist.broadcast(text, 0)
-        return json.loads(bytes(text.cpu().numpy()))
+        shared: dict[str, Any] = json.loads(bytes(text.cpu().numpy()))
+        return shared
 
     def wait(self) -> None:
         dist.barrier()
@@ -124,6 +123,7 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"torchrun: the ranks do not reach each other ({reason})") from error
+    set_quiet(index > 0)
     try:
         yield TorchRanks(device)
         # A rank that closes its connections while another still reads the last of what it sent

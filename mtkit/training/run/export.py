@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from mtkit.artifacts import Artifact, create, open_artifact, write_json
+from mtkit.artifacts import create, write_json
+from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_model
 from mtkit.config.settings import ModelConfig
+from mtkit.config.training import Course
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
 from mtkit.models.weights import load_weights, save_weights
@@ -25,58 +25,60 @@ from mtkit.training.state import TrainState
 
 def write_model(
     path: Path,
+    recipe: ModelRecipe,
     state: TrainState,
     checkpoints: Checkpoints,
     validator: Validator,
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, str],
-) -> Artifact:
+) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
-    kept = _best_weights(state, checkpoints, validator)
-    config, tokenizer = validator.config, validator.tokenizer
+    kept = _best_weights(recipe.training, state, checkpoints, validator)
+    tokenizer = validator.tokenizer
     report = {
         "weights": kept.name,
         "validation": asdict(kept.validation),
         "averaged_steps": kept.steps,
         "steps": state.step,
-        "epochs": state.epoch,
+        "epochs": state.position.epoch,
         "parameters": sum(weight.numel() for weight in kept.weights.values()),
         "precision": state.precision,
         "training_seconds": round(state.seconds, 1),
     }
     card = ModelConfig(
-        model=config.model,
+        model=recipe.model,
         source_vocab=tokenizer.source_vocab,
         target_vocab=tokenizer.target_vocab,
-        decoding=config.decoding,
+        decoding=recipe.decoding,
     )
-    with create(path, "model", settings, inputs, report) as folder:
+    settings = recipe.without_defaults()
+    with create(path, "model", settings, checkpoints.inputs, report) as folder:
         save_weights(kept.weights, folder / "model.safetensors")
         write_json(folder / "config.json", card.model_dump())
         tokenizer.copy_to(folder)
-    return open_artifact(path, "model")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Weights that the finished model may get, and the steps whose checkpoints they are from."""
+    """Weights that the finished model may get."""
 
     name: str
     weights: dict[str, Tensor]
     validation: Validation
     steps: list[int]
+    """Steps of the checkpoints that the weights are from."""
 
 
-def _best_weights(state: TrainState, checkpoints: Checkpoints, validator: Validator) -> Candidate:
+def _best_weights(
+    course: Course, state: TrainState, checkpoints: Checkpoints, validator: Validator
+) -> Candidate:
     """The best checkpoint, or a rival of it where validation says that one is better.
 
     Rivals are the mean of the best few and, of a moving average, the weights themselves.
     """
-    metric = validator.config.training.best_by
+    metric = course.best_by
     there = set(checkpoints.steps())
     ranked = [v for v in rank(state.validations, metric) if v.step in there]
     best = ranked[0].step
-    few = [validation.step for validation in ranked[: validator.config.training.average]]
+    few = [validation.step for validation in ranked[: course.average]]
     rivals: list[tuple[str, dict[str, Tensor], list[int]]] = []
     if len(few) > 1:
         mean = average_weights([checkpoints.weights(step) for step in few])

@@ -1,49 +1,28 @@
-"""What a run writes down while it goes: metrics.jsonl always, TensorBoard if asked for."""
+"""How a run goes: sums between two logged steps, and what is written down and said of them."""
 
 from __future__ import annotations
 
 import math
 import time
-from contextlib import AbstractContextManager
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mtkit.config.training import Metric
-from mtkit.errors import UserError
-from mtkit.report import MetricsLog, say, warn
-from mtkit.training.run.distributed import Ranks
+from mtkit.report import say, warn
 from mtkit.training.run.history import Validation, rank
+from mtkit.training.run.writer import Writer
 from mtkit.training.state import TrainState, Window
 from mtkit.training.step import StepReport
 
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
+class Journal:
+    """Sums between two logged steps live in the state, so that a resumed run logs the same."""
 
-class Journal(AbstractContextManager["Journal"]):
-    """Sums between two logged steps live in the state, so that a resumed run logs the same.
-
-    Records after the step where the run goes on are dropped: they will be written again.
-    """
-
-    def __init__(self, run: Path, state: TrainState, ranks: Ranks, *, tensorboard: bool) -> None:
-        self.state = state
-        self.log = MetricsLog(run / "metrics.jsonl") if ranks.is_first else None
-        self.board: SummaryWriter | None = None
-        if self.log is not None:
-            self.log.truncate(state.step)
-            self.board = _board(run / "tensorboard", state.step) if tensorboard else None
+    def __init__(self, state: TrainState, writer: Writer) -> None:
+        self.state, self.writer = state, writer
         self.note = ""
         self._began = time.monotonic() - state.seconds
         self._measure_from_here()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.board is not None:
-            self.board.close()
 
     def add(self, report: StepReport) -> None:
         """Counts an update in; `note` then says how the run goes, for the progress line."""
@@ -58,7 +37,7 @@ class Journal(AbstractContextManager["Journal"]):
         window.smoothed += report.smoothed
         window.nll += report.nll
         window.tokens += report.tokens
-        self._report = report
+        window.learning_rate, window.gradient_norm = report.learning_rate, report.gradient_norm
         self._tokens += report.tokens
         self.note = (
             f"loss {window.nll / window.tokens:.3f}  {self._rate():,.0f} tokens/s  "
@@ -75,8 +54,8 @@ class Journal(AbstractContextManager["Journal"]):
             "loss": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "smoothed_loss": window.smoothed / window.tokens,
-            "learning_rate": self._report.learning_rate,
-            "gradient_norm": self._report.gradient_norm,
+            "learning_rate": window.learning_rate,
+            "gradient_norm": window.gradient_norm,
             "tokens": window.tokens,
             "skipped": state.skipped,
             "tokens_per_second": round(self._rate(), 1),
@@ -96,28 +75,11 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _write(self, kind: str, values: dict[str, Any]) -> None:
         state = self.state
-        if self.log is not None:
-            self.log.write(
-                {"kind": kind, "step": state.step, "epoch": state.epoch}
-                | values
-                | {"seconds": round(state.seconds, 2)}
-            )
-        if self.board is not None:
-            for name, value in values.items():
-                self.board.add_scalar(f"{kind}/{name}", value, state.step)
+        where = {"kind": kind, "step": state.step, "epoch": state.position.epoch}
+        self.writer.log(where | values | {"seconds": round(state.seconds, 2)})
 
     def _measure_from_here(self) -> None:
         self._since, self._tokens = time.monotonic(), 0
 
     def _rate(self) -> float:
         return self._tokens / max(1e-9, time.monotonic() - self._since)
-
-
-def _board(folder: Path, step: int) -> SummaryWriter:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError(
-            "training.tensorboard: TensorBoard is not installed: pip install 'mtkit[tensorboard]'"
-        ) from None
-    return SummaryWriter(folder, purge_step=step + 1)

@@ -6,13 +6,15 @@ import ctypes
 import os
 import platform
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.errors import is_out_of_memory
+from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.run.distributed import Ranks
@@ -27,7 +29,40 @@ SHARE = 0.7
 """Of the memory that is free: the rest is for longer sentences, validation and other programs."""
 
 
-def halves(batch: Batch) -> list[Batch]:
+Report = TypeVar("Report")
+
+
+class BatchRefused(MtkitError):  # noqa: N818 - it says what happened
+    """Memory does not suffice for the gradients of an update."""
+
+
+@contextmanager
+def refusals_named(state: TrainState) -> Iterator[None]:
+    """Around gradients: those of a failed attempt are dropped; for want of memory, BatchRefused."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        state.optimizer.zero_grad(set_to_none=True)
+        if not is_out_of_memory(error):
+            raise
+        reason = f"out of memory at step {state.step + 1}: lower batching.max_tokens"
+        # Frames of the attempt would hold on to its memory.
+        raise BatchRefused(reason) from error.with_traceback(None)
+
+
+def split_if_refused(
+    step: Callable[[Sequence[Batch], float], Report], batches: Sequence[Batch], rate: float
+) -> Report:
+    """`step` with `batches`; where memory refuses them, with each of them split in two.
+
+    Raises BatchRefused where memory does not suffice for these either.
+    """
+    with suppress(BatchRefused):
+        return step(batches, rate)
+    return step([half for batch in batches for half in _halves(batch)], rate)
+
+
+def _halves(batch: Batch) -> list[Batch]:
     """The same sentences as two batches, or as one where there is only one."""
     cut = -(-len(batch.source) // 2)
     return [_rows(batch, slice(0, cut)), _rows(batch, slice(cut, None))][: len(batch.source)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import plan_epoch
-from mtkit.config.settings import Config
+from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
@@ -31,11 +31,18 @@ from mtkit.training.run.history import Validation
 class Validator:
     """Everything that validation needs but the weights."""
 
-    config: Config
     data: Batches
     tokenizer: Tokenizer
     precision: str
     max_tokens: int
+    """Number of padded tokens in a batch, at most."""
+    decoding: DecodingSettings
+    sentences: int
+    """Number of sentences that are decoded for BLEU and chrF."""
+    shown: int
+    """Number of translations that are shown."""
+    language: str | None
+    """The target language, by which text is tokenized for BLEU."""
 
     def __call__(
         self, model: TranslationModel, weights: dict[str, Tensor], step: int
@@ -43,9 +50,7 @@ class Validator:
         """Borrows the model for `weights`, which may be its own, and gives it back as it was."""
         with _borrowed(model, weights), torch.inference_mode():
             loss = self._loss(model)
-            scores: tuple[float | None, float | None] = (None, None)
-            if self.config.training.validation_sentences:
-                scores = self._scores(model)
+            scores = self._scores(model) if self.sentences else (None, None)
         return Validation(step, loss, math.exp(min(loss, 700.0)), *scores)
 
     def _loss(self, model: TranslationModel) -> float:
@@ -62,23 +67,17 @@ class Validator:
 
     def _scores(self, model: TranslationModel) -> tuple[float, float]:
         """Greedy, so that a validation costs little; as long as twice the longest reference."""
-        count = self.config.training.validation_sentences
-        sources, references = self.data.valid_source[:count], self.data.valid_target[:count]
-        longest = int(self.data.valid.lengths[:, 1].max())
-        settings = self.config.decoding.model_copy(
-            update={"beam": 1, "max_length": min(self.config.decoding.max_length, 2 * longest)}
-        )
+        sources = self.data.valid_source[: self.sentences]
+        references = self.data.valid_target[: self.sentences]
+        longest = min(self.decoding.max_length, 2 * int(self.data.valid.lengths[:, 1].max()))
+        settings = self.decoding.model_copy(update={"beam": 1, "max_length": longest})
         translator = Translator(PyTorchEngine(model), self.tokenizer, Request(settings))
         hypotheses = translator.translate(sources)
-        self._show(sources, hypotheses, references)
-        language = self.config.data.target_language
-        return corpus_bleu(hypotheses, references, language), corpus_chrf(hypotheses, references)
-
-    def _show(self, sources: list[str], hypotheses: list[str], references: list[str]) -> None:
-        for index in range(min(self.config.training.sample_translations, len(sources))):
-            say(f"  source      {sources[index]}")
-            say(f"  hypothesis  {hypotheses[index]}")
-            say(f"  reference   {references[index]}")
+        for texts in list(zip(sources, hypotheses, references, strict=True))[: self.shown]:
+            for name, text in zip(("source", "hypothesis", "reference"), texts, strict=True):
+                say(f"  {name:<10}  {text}")
+        bleu = corpus_bleu(hypotheses, references, self.language)
+        return bleu, corpus_chrf(hypotheses, references)
 
 
 @contextmanager

@@ -1,0 +1,51 @@
+"""A run can go on anywhere in its data: what follows a position is a function of the position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.batching.build import open_batches
+from mtkit.config.settings import Config
+from mtkit.config.training import SubwordSampling
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.data import segmentation
+from mtkit.training.data.segmentation import segmentation_of
+from mtkit.training.data.updates import BEGINNING, Position, Stream, Update
+
+
+def test_positions_follow_each_other_through_updates_portions_and_epochs() -> None:
+    updates_of_portions, position, seen = [3, 1, 2], BEGINNING, []
+    for _ in range(12):
+        seen.append(position)
+        position = position.next(updates_of_portions[position.portion], 3)
+    of_an_epoch = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+    assert seen == [Position(epoch, *place) for epoch in (0, 1) for place in of_an_epoch]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
+    sampled: bool, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation, "PORTION", 3)
+    config = fresh("transformer")
+    tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
+    settings = SubwordSampling(alpha=0.3) if sampled else None
+    cut = segmentation_of(settings, tokenizer, longest=100, seed=1)
+    stream = Stream(open_batches(Path(config.run) / "batches"), 256, 1, 2, cut)
+
+    def some(position: Position, count: int) -> list[Update]:
+        return list(islice(stream.updates(position), count))
+
+    whole = some(BEGINNING, 13)
+    assert {update.position.epoch for update in whole} == {0, 1, 2}
+    for done, update in enumerate(whole[:-2], 1):
+        for ours, theirs in zip(some(update.position, 2), whole[done:], strict=False):
+            assert ours.position == theirs.position
+            for one, other in zip(ours.batches, theirs.batches, strict=True):
+                assert torch.equal(one.source, other.source)
+                assert torch.equal(one.target_output, other.target_output)
