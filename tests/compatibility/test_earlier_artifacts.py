@@ -75,16 +75,3 @@ def test_an_earlier_run_that_is_unfinished_is_refused_with_what_to_do(
     assert f"delete {Path('unfinished', 'checkpoints')} to train anew" in refusal
     shutil.rmtree(earlier / "unfinished" / "checkpoints")
     assert call("train", "-c", "unfinished.yaml", "--set", "training.steps=2") == 0
-
-
-def test_an_earlier_run_that_has_not_ended_is_refused_until_its_checkpoints_are_gone(
-    earlier: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ("train", "-c", "unfinished.yaml", "-q", "--set", "training.steps=1")
-    assert call(*command) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "another version" in line
-    assert line.endswith("delete unfinished/checkpoints to train anew")
-    shutil.rmtree(earlier / "unfinished" / "checkpoints")
-    assert call(*command) == 0
-    assert (earlier / "unfinished" / "model" / "manifest.json").exists()
