@@ -12,6 +12,12 @@ class DecodingSettings(Settings):
     beam: PositiveInt = Field(5, le=10_000)
     length_penalty: float = Field(1.0, ge=0, description="alpha in log P / |y|^alpha")
     min_length: NonNegativeInt = Field(0, le=1_000_000)
+    no_repeat_ngram: NonNegativeInt = Field(
+        0, le=1_000_000, description="no n subwords in a row come twice; 0: they may"
+    )
+    repetition_penalty: PositiveFloat = Field(
+        1.0, description="above 1, subwords that are there already become less probable"
+    )
     max_length: Length = Field(256, description="subwords; longer input is split")
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="padded source tokens decoded together"

@@ -8,76 +8,82 @@ A draw inverts the cumulative distribution at a uniform number, and these number
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.beam import NEVER, Hypotheses, allowed_log_probs, in_order
+from mtkit.config.decoding import SamplingSettings
 from mtkit.decoding.contract import Key
-from mtkit.models.base import TranslationModel, select
+from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper
 from mtkit.terms import SourceIds
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.tokenizer.symbols import EOS, PAD
 
 
-@torch.inference_mode()
-def sample(
-    model: TranslationModel,
-    source: SourceIds,
-    settings: DecodingSettings,
-    sampling: SamplingSettings,
-    *,
-    count: int,
-    keys: Sequence[Key],
-) -> Hypotheses:
-    """`count` samples of each sentence in the order drawn; `model` must be in evaluation mode.
+@dataclass(frozen=True)
+class Sampler(Stepper):
+    """Draws K samples of each sentence, in that order.
 
     Scores are those of the model as it is, with no temperature or truncation.
     """
-    memory = model.encode(source, source != PAD)
-    state = model.start(memory, count)
-    noise = _uniform(keys, count, settings.max_length, sampling.seed).to(source.device)
-    sentences = torch.arange(source.shape[0], device=source.device)  # those still sampled
-    last = source.new_full((source.shape[0], count), BOS)
-    drawn = Hypotheses(last.new_zeros(*last.shape, 0), last * 0, last * 0.0, last < 0)
-    done = []
-    for length in range(settings.max_length):
-        decoded = model.decode(memory, state, last.reshape(-1, 1))
-        log_probs = allowed_log_probs(model.project(decoded.hidden[:, -1]), length, settings)
-        last = _draw(log_probs, noise[:, :, length].reshape(-1, 1), sampling).view(last.shape)
-        drawn = _append(drawn, last, log_probs.view(*last.shape, -1))
-        state = decoded.state
-        ended = drawn.finished.all(dim=1)
-        open_ = (~ended).nonzero().squeeze(1)
-        if len(open_) < len(sentences):  # sentences with no sample left to draw leave the batch
-            done.append(select((sentences, drawn), ended.nonzero().squeeze(1)))
-            sentences, drawn, memory, noise, last = select(
-                (sentences, drawn, memory, noise, last), open_
-            )
-            rows = open_.unsqueeze(1) * count + torch.arange(count, device=source.device)
-            state = select(state, rows.flatten())
-        if not len(open_):
-            break
-    samples = in_order([*done, (sentences, drawn)])
-    scale = samples.lengths.clamp(min=1) ** settings.length_penalty
-    return replace(samples, scores=samples.scores / scale)
+
+    sampling: SamplingSettings
+    noise: Float[Tensor, "B K T"]
+    """Uniform numbers in [0, 1): one for each symbol of each sample."""
+    length_penalty: float
+
+    def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
+        count = self.noise.shape[1]
+        return Live.begin(source, count), Hypotheses.none(source, count)
+
+    def grow(
+        self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
+    ) -> tuple[Live, Hypotheses]:
+        """What has not ended grows by a symbol; what has, by padding."""
+        sentences, count, length = live.tokens.shape
+        noise = self.noise[live.sentences, :, length - 1].reshape(-1, 1)
+        drawn = _draw(log_probs, noise, self.sampling)  # (N, 1)
+        symbols = drawn.view(sentences, count)
+        gained = log_probs.gather(1, drawn).view(sentences, count)
+        scores = live.scores + gained.masked_fill(pool.finished, 0.0)
+        finished = pool.finished | (symbols == EOS)
+        lengths = pool.lengths + ~finished
+        tokens = symbols.masked_fill(finished, PAD).unsqueeze(2)
+        own_rows = torch.arange(len(log_probs), device=log_probs.device).view(sentences, count)
+        return (
+            Live(
+                live.sentences,
+                torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2),
+                scores,
+                own_rows,
+            ),
+            Hypotheses(
+                torch.cat([pool.tokens, tokens], dim=2),
+                lengths,
+                scores / lengths.clamp(min=1) ** self.length_penalty,
+                finished,
+            ),
+        )
+
+    def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
+        """Whether every sample has ended."""
+        return pool.finished.all(dim=1)
 
 
-def _append(
-    drawn: Hypotheses, symbols: Int[Tensor, "B K"], log_probs: Float[Tensor, "B K V"]
-) -> Hypotheses:
-    """What has not ended grows by a symbol; what has, by padding."""
-    taken = log_probs.gather(2, symbols.unsqueeze(2)).squeeze(2)
-    finished = drawn.finished | (symbols == EOS)
-    return Hypotheses(
-        torch.cat([drawn.tokens, symbols.masked_fill(finished, PAD).unsqueeze(2)], dim=2),
-        drawn.lengths + ~finished,
-        drawn.scores + taken.masked_fill(drawn.finished, 0.0),
-        finished,
-    )
+def uniform_noise(
+    keys: Sequence[Key], count: int, length: int, seed: int
+) -> Float[Tensor, "B K T"]:
+    """Numbers in [0, 1), the same for a key whatever the other keys, `count` and `length`."""
+    rows = [
+        [
+            np.random.default_rng((seed, *key, index)).random(length, np.float32)
+            for index in range(count)
+        ]
+        for key in keys
+    ]
+    return torch.from_numpy(np.array(rows))
 
 
 def _draw(
@@ -101,15 +107,3 @@ def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float
         least = ranked.masked_fill(before >= sampling.top_p, -NEVER).amin(dim=-1, keepdim=True)
         logits = logits.masked_fill(logits < least, NEVER)
     return logits
-
-
-def _uniform(keys: Sequence[Key], count: int, length: int, seed: int) -> Float[Tensor, "B K T"]:
-    """Numbers in [0, 1), the same for a key whatever the other keys, `count` and `length`."""
-    rows = [
-        [
-            np.random.default_rng((seed, *key, index)).random(length, np.float32)
-            for index in range(count)
-        ]
-        for key in keys
-    ]
-    return torch.from_numpy(np.array(rows))

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.beam import FOLD, NEVER, Hypotheses, beam_search, best_sums
+from mtkit.decoding.beam import FOLD, best_sums
+from mtkit.decoding.search import NEVER, Hypotheses
 from mtkit.models.base import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from searches import beam_search
 
 VOCABULARY = 7
 SYMBOLS = [symbol for symbol in range(VOCABULARY) if symbol not in (PAD, BOS, EOS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,12 +11,12 @@ from torch import Tensor
 
 from architectures import make, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding import sampling
-from mtkit.decoding.beam import Hypotheses, beam_search
 from mtkit.decoding.contract import Key
-from mtkit.decoding.sampling import sample
+from mtkit.decoding.sampling import Sampler, uniform_noise
+from mtkit.decoding.search import Hypotheses
 from mtkit.models.base import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from searches import beam_search, sample
 
 SOURCE = sources([6, 3, 4])
 KEYS: list[Key] = [(7, 0), (8, 0), (8, 1)]
@@ -24,9 +25,16 @@ LONGEST = DecodingSettings(max_length=9)
 both = pytest.mark.parametrize("name", ["transformer", "seq2seq-general-feeding"])
 
 
-def draw(model: TranslationModel, count: int = 3, **sampling: float) -> Hypotheses:
-    settings = SamplingSettings.model_validate(sampling)
-    return sample(model, SOURCE, LONGEST, settings, count=count, keys=KEYS)
+def sampler(
+    keys: list[Key], count: int, settings: DecodingSettings = LONGEST, **sampling: Any
+) -> Sampler:
+    asked = SamplingSettings.model_validate(sampling)
+    noise = uniform_noise(keys, count, settings.max_length, asked.seed)
+    return Sampler(asked, noise, settings.length_penalty)
+
+
+def draw(model: TranslationModel, count: int = 3, **sampling: Any) -> Hypotheses:
+    return sample(model, SOURCE, LONGEST, sampler(KEYS, count, **sampling))
 
 
 def first_log_probs(model: TranslationModel, source: Tensor) -> Tensor:
@@ -40,14 +48,8 @@ def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number
     model = make(name)
     together = draw(model)
     for sentence, source in enumerate(SOURCE):
-        alone = sample(
-            model,
-            source[source != PAD].unsqueeze(0),
-            LONGEST,
-            SamplingSettings(),
-            count=2,
-            keys=[KEYS[sentence]],
-        )
+        unpadded = source[source != PAD].unsqueeze(0)
+        alone = sample(model, unpadded, LONGEST, sampler([KEYS[sentence]], 2))
         for index in range(2):
             length = int(alone.lengths[0, index])
             assert together.lengths[sentence, index] == length
@@ -61,17 +63,13 @@ def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number
 
 def test_equal_sentences_of_other_lines_are_sampled_apart() -> None:
     source = SOURCE[:1].expand(2, -1)
-    drawn = sample(
-        make("transformer"), source, LONGEST, SamplingSettings(), count=1, keys=[(1, 0), (2, 0)]
-    )
+    drawn = sample(make("transformer"), source, LONGEST, sampler([(1, 0), (2, 0)], 1))
     assert not drawn.tokens[0].equal(drawn.tokens[1])
 
 
-def test_what_may_not_follow_is_not_drawn_even_by_the_least_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sampling, "_uniform", lambda *args: torch.zeros(3, 1, 9))
-    drawn = draw(make("transformer"), count=1)
+def test_what_may_not_follow_is_not_drawn_even_by_the_least_number() -> None:
+    least = Sampler(SamplingSettings(), torch.zeros(3, 1, 9), 1.0)
+    drawn = sample(make("transformer"), SOURCE, LONGEST, least)
     assert (drawn.lengths > 0).any()
     assert not (drawn.tokens[drawn.lengths > 0] == BOS).any()
     assert (drawn.tokens[:, :, 0][drawn.lengths > 0] != PAD).all()
@@ -113,8 +111,8 @@ def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> N
 def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
     model = make("transformer")
     one = DecodingSettings(max_length=1)
-    settings = SamplingSettings(temperature=temperature)
-    drawn = sample(model, SOURCE[:1], one, settings, count=4000, keys=[(1, 0)])
+    asked = sampler([(1, 0)], 4000, one, temperature=temperature)
+    drawn = sample(model, SOURCE[:1], one, asked)
     symbols = drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS)
     log_probs = first_log_probs(model, SOURCE[:1])[0] / temperature
     log_probs[[PAD, BOS]] = float("-inf")
@@ -128,7 +126,7 @@ def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
 def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
     model = make("transformer")
     one = DecodingSettings(max_length=1)
-    drawn = sample(model, SOURCE[:1], one, SamplingSettings(top_p=top_p), count=3000, keys=[(1, 0)])
+    drawn = sample(model, SOURCE[:1], one, sampler([(1, 0)], 3000, one, top_p=top_p))
     symbols = set(drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS).tolist())
     probabilities = first_log_probs(model, SOURCE[:1])[0].exp()
     probabilities[[PAD, BOS]] = 0.0
@@ -146,7 +144,7 @@ def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
 @both
 def test_lengths_are_between_the_minimum_and_the_maximum(name: str) -> None:
     settings = DecodingSettings(min_length=2, max_length=4)
-    drawn = sample(make(name), SOURCE, settings, SamplingSettings(), count=20, keys=KEYS)
+    drawn = sample(make(name), SOURCE, settings, sampler(KEYS, 20, settings))
     assert (drawn.lengths >= 2).all()
     assert (drawn.lengths <= 4).all()
     assert (drawn.finished == (drawn.lengths < 4)).all()

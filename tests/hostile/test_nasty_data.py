@@ -39,9 +39,9 @@ from mtkit.config.configfile import dump_config
 from mtkit.config.data import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.settings import ModelConfig
-from mtkit.decoding.beam import Hypotheses
 from mtkit.decoding.engines import pytorch
 from mtkit.decoding.format import Format
+from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
@@ -193,7 +193,7 @@ def test_translate_writes_a_line_for_each_line(
     assert_line_for_line(FILES[name], Path("out").read_bytes(), option)
 
 
-def copy(model: TranslationModel, source: Tensor, settings: DecodingSettings) -> Hypotheses:
+def copy(model: TranslationModel, source: Tensor, *how: object) -> Hypotheses:
     """A search that finds the source."""
     tokens = source.masked_fill(source == EOS, PAD).unsqueeze(1)
     lengths = (tokens != PAD).sum(dim=2)
@@ -205,7 +205,7 @@ def copy(model: TranslationModel, source: Tensor, settings: DecodingSettings) ->
 def test_translate_leaves_nothing_out_of_a_large_line(
     name: str, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pytorch, "beam_search", copy)
+    monkeypatch.setattr(pytorch, "search", copy)
     Path("in").write_bytes(LARGE[name])
     options = ["--max-length", "256", "--engine", "torch", "-q"]
     assert call("translate", "in", "-o", "out", "-m", model, *options) == 0

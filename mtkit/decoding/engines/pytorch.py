@@ -13,12 +13,14 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from mtkit.decoding.beam import Hypotheses, beam_search
+from mtkit.decoding.beam import Beam
+from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.contract import Engine, Hypothesis, Key, Pending, Request
 from mtkit.decoding.engines.batches import in_batches
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
-from mtkit.decoding.sampling import sample
+from mtkit.decoding.sampling import Sampler, uniform_noise
+from mtkit.decoding.search import Hypotheses, Stepper, search
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.models.device import keep_freed_memory, pick_device
@@ -97,11 +99,17 @@ class PyTorchEngine(Engine):
         return self.model.output_weight.device
 
     def _hypotheses(self, source: torch.Tensor, keys: list[Key], request: Request) -> Hypotheses:
-        if request.sampling is None:
-            return beam_search(self.model, source, request.settings)
-        return sample(
-            self.model, source, request.settings, request.sampling, count=request.count, keys=keys
-        )
+        settings = request.settings
+        constraints = constraints_of(settings)
+        stepper = self._stepper(keys, request)
+        return search(self.model, source, stepper, constraints, settings.max_length)
+
+    def _stepper(self, keys: list[Key], request: Request) -> Stepper:
+        settings, sampling = request.settings, request.sampling
+        if sampling is None:
+            return Beam(settings.beam, settings.length_penalty)
+        noise = uniform_noise(keys, request.count, settings.max_length, sampling.seed)
+        return Sampler(sampling, noise.to(self._device), settings.length_penalty)
 
     def _with_attention(
         self, source: torch.Tensor, found: Hypotheses, ranked: list[list[Hypothesis]]
