@@ -16,13 +16,13 @@ from random import Random
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.errors import UserError
+from mtkit.tokenizer.symbols import SPACE
 
 VARIANTS = 32
 """Draws of a word that a sampler knows: enough for variety, few enough to be made once."""
 WORD_PIECES = 12
 """Where a language writes no spaces, a word ends after so many subwords."""
 WORDS_KEPT = 1 << 18
-SPACE = "\u2581"
 
 Word = tuple[int, ...]
 

@@ -1,7 +1,8 @@
 """Subwords to words, as people see them.
 
-A subword that SentencePiece marks begins a word. Text without spaces has no marks: there every
-subword is a word, or a sentence would be one.
+A subword that begins with SentencePiece's mark of a space begins a word. Text without spaces has no
+marks: there every subword is a word, or a sentence would be one. (Alignments are of the words that
+white space separates in the text: `mtkit.decoding.alignment.words`.)
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from dataclasses import dataclass
 
 from mtkit.decoding.splitting import UNSPACED
 from mtkit.report import printable
+from mtkit.tokenizer.symbols import SPACE
 
-MARK = "\N{LOWER ONE EIGHTH BLOCK}"
-"""SentencePiece's space."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _UNKNOWN = "<unk>"
 
@@ -44,7 +44,7 @@ def as_words(pieces: Sequence[str]) -> Segments:
     words: list[list[str]] = []
     of_subword = []
     for piece in pieces:
-        if not words or piece.startswith(MARK) or _is_unspaced_seam(words[-1], piece):
+        if not words or piece.startswith(SPACE) or _is_unspaced_seam(words[-1], piece):
             words.append([])
         words[-1].append(piece)
         of_subword.append(len(words) - 1)
@@ -60,13 +60,13 @@ def is_unknown(pieces: Sequence[str]) -> bool:
 
 def _is_unspaced_seam(word: Sequence[str], piece: str) -> bool:
     """Whether either side is of a script that is written without spaces."""
-    return word != [MARK] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
+    return word != [SPACE] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
 
 
 def _text(pieces: Sequence[str]) -> str:
-    """The characters of subwords, those spelt in bytes too; a lone mark is shown as it is."""
+    """The characters of subwords, those spelt in bytes too; a lone space is shown by its mark."""
     raw = b"".join(
         bytes.fromhex(byte[1]) if (byte := _BYTE.fullmatch(piece)) else piece.encode()
         for piece in pieces
     )
-    return raw.decode(errors="replace").removeprefix(MARK) or MARK
+    return raw.decode(errors="replace").removeprefix(SPACE) or SPACE
