@@ -24,9 +24,23 @@ def write_reversal_task(folder: Path, *, train: int = 400, held_out: int = 20) -
         (folder / f"{name}.tgt").write_text("".join(f"{t}\n" for t in targets), "utf-8")
 
 
+LAYER = {"kind": "transformer", "layers": 1, "ffn": 32, "heads": 2}
+LSTM = {"kind": "lstm", "layers": 1}
 TINY: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "layers": 1, "d_model": 32, "ffn": 32, "heads": 2},
     "seq2seq": {"kind": "seq2seq", "layers": 1, "d_model": 32, "attention": "dot"},
+    "transformer-lstm": {
+        "kind": "encoder-decoder",
+        "d_model": 32,
+        "encoder": LAYER,
+        "decoder": LSTM,
+    },
+    "lstm-transformer": {
+        "kind": "encoder-decoder",
+        "d_model": 32,
+        "encoder": LSTM,
+        "decoder": LAYER,
+    },
 }
 
 

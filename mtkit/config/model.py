@@ -1,7 +1,7 @@
-"""Settings of the architectures: an encoder and a decoder, which short names pair for everybody.
+"""Settings of the architectures: any encoder with any decoder, and short names for two pairs.
 
-`kind: transformer` and `kind: seq2seq` are short for pairs whose halves share their settings. Each
-opens into its `halves()`, and whoever builds or judges a model reads those alone.
+`kind: transformer` and `kind: seq2seq` pair halves that share their settings. Each opens into its
+`halves()`, and whoever builds a model, or judges one, reads those alone.
 """
 
 from __future__ import annotations
@@ -18,19 +18,14 @@ Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
-
-Bidirectional = Annotated[bool, Field(description="half of the width reads from the end")]
 RecurrentAttention = Literal["dot", "general", "additive", "none"]
-InputFeeding = Annotated[
-    bool, Field(description="a step reads what attention made of the one before")
-]
 Neighbourhood = Annotated[
     Length | None, Field(description="encoder positions at most so far apart attend to each other")
 ]
 
 
 class Kind(Settings):
-    """Names which of several sections this is; a section's own class says what it may be."""
+    """A section that comes in kinds; each class says which it is."""
 
     kind: str
 
@@ -55,11 +50,6 @@ class TransformerLayers(Settings):
     activation_dropout: Probability = 0.0
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
-    def check_width(self, d_model: int) -> None:
-        """Raises ValueError for a model size that heads cannot share."""
-        if d_model % self.heads:
-            raise ValueError(f"d_model {d_model} is no multiple of heads {self.heads}")
-
 
 class TransformerEncoderSettings(TransformerLayers, Kind):
     kind: Literal["transformer"] = "transformer"
@@ -81,18 +71,15 @@ class LstmLayers(Settings):
 
 class LstmEncoderSettings(LstmLayers, Kind):
     kind: Literal["lstm"] = "lstm"
-    bidirectional: Bidirectional = True
-
-    def check_width(self, d_model: int) -> None:
-        """Raises ValueError for a model size that two directions cannot share."""
-        if self.bidirectional and d_model % 2:
-            raise ValueError(f"a bidirectional encoder needs an even d_model, not {d_model}")
+    bidirectional: bool = True
 
 
 class LstmDecoderSettings(LstmLayers, Kind):
+    """Attention of Bahdanau et al. 2015 and Luong et al. 2015."""
+
     kind: Literal["lstm"] = "lstm"
     attention: RecurrentAttention = "general"
-    input_feeding: InputFeeding = True
+    input_feeding: bool = True
 
     @model_validator(mode="after")
     def _something_to_feed(self) -> LstmDecoderSettings:
@@ -100,22 +87,19 @@ class LstmDecoderSettings(LstmLayers, Kind):
             raise ValueError("without attention there is nothing to feed: set input_feeding: false")
         return self
 
-    def check_width(self, d_model: int) -> None:
-        """Any will do."""
 
-
-class Widths(Kind):
+class Embeddings(Kind):
     """What both halves of any pair share."""
 
     d_model: Width = 512
     tie: Tie = Field("all", description="output with target embedding, or both with source too")
 
 
-class Surroundings(Widths):
-    """What stands around the halves besides."""
+class Surroundings(Embeddings):
+    """All that stands around the halves."""
 
     positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="for Transformers: an LSTM reads one word after the other"
+        "sinusoidal", description="of Transformers: an LSTM reads one word after the other"
     )
     max_positions: Length = Field(1024, description="bound of learned positions")
     # What has none is named as before there was the setting: models and runs keep their hashes.
@@ -124,44 +108,43 @@ class Surroundings(Widths):
     )
 
 
-EncoderSettings = Annotated[
-    TransformerEncoderSettings | LstmEncoderSettings, Field(discriminator="kind")
-]
-DecoderSettings = Annotated[
-    TransformerDecoderSettings | LstmDecoderSettings, Field(discriminator="kind")
-]
-
-
 class EncoderDecoderSettings(Surroundings):
     """Any encoder with any decoder, as Chen et al. 2018 pair them."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
-    encoder: EncoderSettings = TransformerEncoderSettings()
-    decoder: DecoderSettings = TransformerDecoderSettings()
+    encoder: TransformerEncoderSettings | LstmEncoderSettings = Field(
+        TransformerEncoderSettings(), discriminator="kind"
+    )
+    decoder: TransformerDecoderSettings | LstmDecoderSettings = Field(
+        TransformerDecoderSettings(), discriminator="kind"
+    )
 
     @model_validator(mode="after")
-    def _halves_fit(self) -> EncoderDecoderSettings:
-        self.encoder.check_width(self.d_model)
-        self.decoder.check_width(self.d_model)
-        if self.positions == "sinusoidal" and self.has_positions and self.d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even d_model, not {self.d_model}")
-        if self.positions == "learned" and not self.has_positions:
-            raise ValueError("positions: learned, but neither half is a transformer")
+    def _widths_fit(self) -> EncoderDecoderSettings:
+        width, is_odd = self.d_model, self.d_model % 2 == 1
+        for half in (self.encoder, self.decoder):
+            if isinstance(half, TransformerLayers) and width % half.heads:
+                raise ValueError(f"d_model {width} is no multiple of heads {half.heads}")
+        if isinstance(self.encoder, LstmEncoderSettings) and self.encoder.bidirectional and is_odd:
+            raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
+        if self.has_positions and self.positions == "sinusoidal" and is_odd:
+            raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
         return self
 
     @property
     def name(self) -> str:
+        """As it is called in a sentence."""
         return f"{self.encoder.kind} encoder, {self.decoder.kind} decoder"
 
     @property
     def has_positions(self) -> bool:
-        """Whether a half is told which position a word stands at."""
+        """Whether a half is told at which position a word stands."""
         return "transformer" in (self.encoder.kind, self.decoder.kind)
 
     @property
     def longest(self) -> int | None:
         """Number of positions that there are, where they end."""
-        return self.max_positions if self.positions == "learned" else None
+        return self.max_positions if self.has_positions and self.positions == "learned" else None
 
     def halves(self) -> EncoderDecoderSettings:
         """This pair."""
@@ -190,7 +173,7 @@ class EncoderDecoderSettings(Surroundings):
 
 
 class TransformerSettings(TransformerLayers, Surroundings):
-    """Vaswani et al. 2017: a pair of Transformers with layers alike."""
+    """Vaswani et al. 2017: short for a pair of Transformers whose layers are alike."""
 
     kind: Literal["transformer"] = "transformer"
     encoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
@@ -218,13 +201,13 @@ class TransformerSettings(TransformerLayers, Surroundings):
         return self
 
 
-class Seq2SeqSettings(LstmLayers, Widths):
-    """LSTM encoder and decoder: Sutskever 2014; attention of Bahdanau 2015 and Luong 2015."""
+class Seq2SeqSettings(LstmLayers, Embeddings):
+    """Sutskever et al. 2014: short for a pair of LSTMs whose layers are alike."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    bidirectional: Bidirectional = True
+    bidirectional: bool = True
     attention: RecurrentAttention = "general"
-    input_feeding: InputFeeding = True
+    input_feeding: bool = True
 
     @model_validator(mode="after")
     def _halves_fit(self) -> Seq2SeqSettings:
@@ -235,7 +218,7 @@ class Seq2SeqSettings(LstmLayers, Widths):
         """The pair that this is short for."""
         layers = _shared(self, LstmLayers)
         return EncoderDecoderSettings(
-            **_shared(self, Widths),
+            **_shared(self, Embeddings),
             encoder=LstmEncoderSettings(**layers, bidirectional=self.bidirectional),
             decoder=LstmDecoderSettings(
                 **layers, attention=self.attention, input_feeding=self.input_feeding

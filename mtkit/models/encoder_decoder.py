@@ -8,14 +8,13 @@ Worlds") found best.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from mtkit.config.model import (
-    DecoderSettings,
     EncoderDecoderSettings,
-    EncoderSettings,
+    Kind,
     LstmDecoderSettings,
     LstmEncoderSettings,
     TransformerDecoderSettings,
@@ -42,8 +41,8 @@ class EncoderDecoder(TranslationModel):
         )
         self.settings = settings
         self.positions = _positions(settings)  # one table for both halves
-        self.encoder = _encoder(settings.encoder, d_model, self.positions)
-        self.decoder = _decoder(settings.decoder, d_model, self.positions)
+        self.encoder = _encoder(settings, self.positions)
+        self.decoder = _decoder(settings, self.positions)
         self.encoder_norm = _final_norm(settings.encoder, d_model)
         self.decoder_norm = _final_norm(settings.decoder, d_model)
 
@@ -52,10 +51,11 @@ class EncoderDecoder(TranslationModel):
     ) -> Memory:
         x = self._embed(self.source_embedding, source)  # (B, S, D)
         encoded = self.encoder(x, source_mask, attention=attention)
-        return self.decoder.remember(replace(encoded, states=self.encoder_norm(encoded.states)))
+        encoded = replace(encoded, states=self.encoder_norm(encoded.states))
+        return cast(Memory, self.decoder.remember(encoded))
 
     def start(self, memory: Memory, beam: int = 1) -> State:
-        return self.decoder.start(memory, beam)
+        return cast(State, self.decoder.start(memory, beam))
 
     def decode(
         self, memory: Memory, state: State, target: TargetIds, *, attention: bool = False
@@ -77,27 +77,24 @@ def _positions(settings: EncoderDecoderSettings) -> nn.Module:
     return LearnedPositions(settings.d_model, settings.max_positions)
 
 
-def _encoder(settings: EncoderSettings, d_model: int, positions: nn.Module) -> Encoder:
-    match settings:
-        case TransformerEncoderSettings():
-            return TransformerEncoder(settings, d_model, positions)
-        case LstmEncoderSettings():
-            return LstmEncoder(settings, d_model)
+def _encoder(settings: EncoderDecoderSettings, positions: nn.Module) -> Encoder:
+    match settings.encoder:
+        case TransformerEncoderSettings() as own:
+            return TransformerEncoder(own, settings.d_model, positions)
+        case LstmEncoderSettings() as own:
+            return LstmEncoder(own, settings.d_model)
 
 
-def _decoder(
-    settings: DecoderSettings, d_model: int, positions: nn.Module
-) -> Decoder[Memory, State]:
-    """A decoder's own kind of memory and state is all that it is ever given."""
-    match settings:
-        case TransformerDecoderSettings():
-            decoder: nn.Module = TransformerDecoder(settings, d_model, positions)
-        case LstmDecoderSettings():
-            decoder = LstmDecoder(settings, d_model)
-    return cast("Decoder[Memory, State]", decoder)
+def _decoder(settings: EncoderDecoderSettings, positions: nn.Module) -> Decoder[Any, Any]:
+    """Each has a kind of memory and state of its own, which is all that it is ever given."""
+    match settings.decoder:
+        case TransformerDecoderSettings() as own:
+            return TransformerDecoder(own, settings.d_model, positions)
+        case LstmDecoderSettings() as own:
+            return LstmDecoder(own, settings.d_model)
 
 
-def _final_norm(settings: EncoderSettings | DecoderSettings, d_model: int) -> nn.Module:
+def _final_norm(settings: Kind, d_model: int) -> nn.Module:
     """A stack of pre-norm layers ends in a residual sum, which nothing has normalised yet."""
     ends_in_sum = isinstance(settings, TransformerLayers) and settings.norm == "pre"
     return nn.LayerNorm(d_model) if ends_in_sum else nn.Identity()

@@ -15,7 +15,7 @@ from typing import Any
 import ctranslate2
 import pytest
 
-from architectures import seq2seq, transformer
+from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts import hash_file
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -172,6 +172,8 @@ def test_auto_takes_the_fast_engine_wherever_it_can_do_what_is_asked(
     [
         (transformer(), {"max_length": 9000}, r"max_length: 9000: .*8191.*--engine torch"),
         (seq2seq(), {}, r"model\.kind: seq2seq: "),
+        (pair(encoder=LAYERS, decoder=LSTM), {}, r"model\.decoder\.kind: lstm: "),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), {}, r"model\.decoder\.heads: 2, but"),
         (transformer(neighbourhood=2), {}, r"model\.neighbourhood: "),
         (transformer(), {"compute_type": "float16"}, r"compute type: float16: .*float32.*cpu"),
     ],

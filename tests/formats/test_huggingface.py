@@ -23,7 +23,7 @@ from safetensors.numpy import load_file, save_file
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
-from architectures import seq2seq, transformer
+from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from folders import asking
 from mtkit.artifacts import create, write_json
 from mtkit.batching.build import build_batches
@@ -241,6 +241,8 @@ def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_
         (transformer(positions="learned"), "model.positions: learned"),
         (transformer(neighbourhood=3), "model.neighbourhood: 3"),
         (seq2seq(), "model.kind: seq2seq"),
+        (pair(encoder=LSTM, decoder=LAYERS), "model.encoder.kind: lstm"),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"ffn": 32}), "model.decoder.ffn: 32, but the enc"),
     ],
 )
 def test_what_marian_has_not_is_refused_by_name(

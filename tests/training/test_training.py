@@ -246,8 +246,15 @@ RICH = {
 }
 
 
-@both
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("transformer", signal.SIGINT),
+        ("seq2seq", signal.SIGTERM),
+        ("transformer-lstm", signal.SIGINT),
+        ("lstm-transformer", signal.SIGTERM),
+    ],
+)
 def test_interrupted_equals_uninterrupted_bit_for_bit(
     kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
