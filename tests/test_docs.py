@@ -1,4 +1,4 @@
-"""What the README says is so: its commands parse, its configs load, its tree is the tree."""
+"""What the READMEs say is so: their commands parse, their configs load, their map is the tree."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ from mtkit.cli.main import main
 from mtkit.config.configfile import load_config
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PATHS = [
+    ROOT / "README.md",
+    *(p for top in ("data", "mtkit", "tests") for p in (ROOT / top).rglob("README.md")),
+]
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
+README = TEXTS["README.md"]
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    fence = rf"^```{language}\n(.*?)^```$"
+    found = (re.findall(fence, text, re.MULTILINE | re.DOTALL) for text in TEXTS.values())
+    return [block for each in found for block in each]
 
 
 def commands(program: str) -> list[list[str]]:
@@ -29,7 +36,8 @@ def commands(program: str) -> list[list[str]]:
     return [shlex.split(match[1]) for match in found if match]
 
 
-def test_the_first_screen_has_the_two_commands() -> None:
+def test_the_readme_is_short_and_its_first_screen_has_the_two_commands() -> None:
+    assert len(README.splitlines()) <= 220
     assert [words[0] for words in commands("make")[:2]] == ["demo", "test"]
     assert README.index("make test") < 1500
 
@@ -49,16 +57,16 @@ def test_mtkit_commands_parse(words: list[str], capsys: pytest.CaptureFixture[st
 
 
 def test_every_override_that_is_shown_holds() -> None:
-    shown = [line for line in README.split("\n") if "--set " in line]
+    shown = [line for text in TEXTS.values() for line in text.split("\n") if "--set " in line]
     assert shown
     for line in shown:
-        config = re.search(r"-c (\S+\.yaml)", line)
+        config = re.search(r"-c (configs/\S+\.yaml)", line)
         path = ROOT / (config[1] if config else "configs/transformer-base.yaml")
         for override in re.findall(r"--set (\S+=[^\s`]+)", line):
             load_config(path, [override])
 
 
-@pytest.mark.parametrize("text", blocks("yaml"))
+@pytest.mark.parametrize("text", [text for text in blocks("yaml") if text.startswith("run:")])
 def test_configs_that_are_shown_load(text: str, tmp_path: Path) -> None:
     (tmp_path / "mtkit.yaml").write_text(text, encoding="utf-8")
     assert load_config(tmp_path / "mtkit.yaml").run.startswith("runs/")
@@ -76,27 +84,21 @@ def test_the_python_that_is_shown_uses_what_there_is() -> None:
         assert used <= set(mtkit.__all__)
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
-    for path in re.findall(r"`((?:mtkit|tests|data|configs)/[\w/.]+)`", README):
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXTS[name]):
+        assert target.startswith("https://") or (ROOT / name).parent.joinpath(target).exists(), (
+            target
+        )
+    for path in re.findall(r"`((?:mtkit|tests|data|configs)/[\w/.]+)`", TEXTS[name]):
         assert (ROOT / path).exists(), path
+    here = {path.name for path in (ROOT / name).parent.rglob("*.py")}
+    for file in re.findall(r"`(\w+\.py)`", TEXTS[name]):
+        assert file in here, file
 
 
-def test_the_tree_lists_exactly_the_files_of_the_package() -> None:
-    listed: set[str] = set()
-    folders: list[str] = []
+def test_the_map_lists_exactly_the_folders_of_the_package() -> None:
     tree = README.partition("## What is where\n\n```\n")[2].partition("```")[0]
-    for line in tree.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        name, _, meaning = line.strip().partition(" ")
-        folders = folders[:depth] + ([name] if name.endswith("/") else [])
-        if not name.endswith("/"):
-            listed.add("".join([*folders, name]))
-            assert meaning.strip(), f"{name}: what is it?"
-    files = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "mtkit").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    assert listed == files
+    listed = dict(line.split(maxsplit=1) for line in tree.splitlines() if line.startswith("  "))
+    folders = {f"{path.parent.name}/" for path in (ROOT / "mtkit").glob("*/__init__.py")}
+    assert set(listed) == folders

@@ -2,10 +2,9 @@
 
 Alignments are read from the attention of the decoder's last layer, the mean of its heads, at the
 step that predicts a symbol: what errs least on the validation set of the demo, whose alignments are
-known. Of Transformers of 2 and 4 layers it errs in 20 and 21 %, the mean of all layers in 20 and
-26, the layer before the last in 34 and 36. The step that reads the symbol, which Chen et al. 2020
-found better in deeper models, errs in over 60 % of every model
-(`tests/benchmarks/alignment_error.py`).
+known. The demo's Transformer errs there in 21 %, by the mean of its layers in 22, by the layer
+before the last in 36. The step that reads the symbol, which Chen et al. 2020 found better in deeper
+models, errs in over 70 % (`tests/benchmarks/alignment_error.py`).
 """
 
 from __future__ import annotations
