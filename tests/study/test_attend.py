@@ -22,6 +22,7 @@ from rich.cells import cell_len
 from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make, sources, targets
+from mtkit.cli.main import main
 from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -405,6 +406,13 @@ def test_a_picture_is_of_the_layers_and_heads_asked_for_and_names_both_sides(run
         "keys: words written before",
     ):
         assert f"<!-- {text} -->" in picture
+
+
+def test_a_command_may_name_several_heads(run: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["attend", "ant bee", "-m", run, "--layer", "1", "--head", "2", "--head", "1"])
+    assert ended.value.code == 0
+    assert "per cent, mean of layer 1 and heads 2, 1\n" in capsys.readouterr().out
 
 
 def test_subwords_stay_if_they_are_asked_for(run: str, capsys: Capture) -> None:

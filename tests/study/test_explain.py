@@ -312,6 +312,8 @@ def test_a_model_without_attention_is_refused(fresh: Callable[..., Config]) -> N
         (["--explain", "--view", "html"], "--view: not with --explain"),
         (["--explain", "--target", "DOG"], "--target: not with --explain"),
         (["--explain", "--subwords"], "--subwords: not with --explain"),
+        (["--explain", "--layer", "2"], "--layer: not with --explain"),
+        (["--explain", "--head", "2"], "--head: not with --explain"),
         (["--json"], "--json: only with --explain"),
         (["-r", "file"], "--reference: only with --explain"),
     ],
