@@ -88,11 +88,11 @@ class Aspect:
 
     def of(self, maps: Mapping[Kind, HeatMap]) -> HeatMap:
         """These of all maps; UserError for what is not there."""
-        found = maps.get(self.kind or "cross")
-        if found is None:
+        kind = self.kind or "cross"
+        if kind not in maps:
             there = ", ".join(maps)
-            raise UserError(f"--kind {self.kind}: the model has no such attention, only {there}")
-        chosen = found.only(self.layers, self.heads)
+            raise UserError(f"--kind {kind}: the model has no such attention, only {there}")
+        chosen = maps[kind].only(self.layers, self.heads)
         return chosen.averaged() if self.average else chosen
 
 
@@ -104,11 +104,10 @@ def _place(name: str, number: int, numbers: Sequence[int]) -> int:
 
 def _named(name: str, numbers: Sequence[int]) -> str:
     """Such as "layer 2", "layers 1-3" or "layers 1, 3"."""
-    first, last = numbers[0], numbers[-1]
-    if first == last:
-        return f"{name} {first}"
-    is_run = list(numbers) == list(range(first, last + 1))
-    return f"{name}s {f'{first}-{last}' if is_run else ', '.join(map(str, numbers))}"
+    if len(numbers) == 1:
+        return f"{name} {numbers[0]}"
+    is_run = list(numbers) == list(range(numbers[0], numbers[-1] + 1))
+    return f"{name}s {f'{numbers[0]}-{numbers[-1]}' if is_run else ', '.join(map(str, numbers))}"
 
 
 @torch.inference_mode()
