@@ -4,13 +4,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test crash-test exact-test hostile-test check fix schema multi30k clean
+.PHONY: demo test crash-test exact-test hostile-test mutants check fix schema multi30k clean
 
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
 
+# Each file of tests is one worker's: what it prepares is prepared once.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+# The laws of the core of every room: what they say of a change is known within a minute.
+quick: $(INSTALLED)
+	$(PYTEST) -m "not slow and not campaign"
+
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # Campaigns: what the tests sample, at full length. Some minutes each.
 crash-test: $(INSTALLED)
@@ -21,6 +28,10 @@ exact-test: $(INSTALLED)
 
 hostile-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_nasty_data.py
+
+# Do the tests notice what is wrong? One deleted or negated line at a time; an hour.
+mutants: $(INSTALLED)
+	$(BIN)/python tests/benchmarks/mutants.py --count 60 --seed 1
 
 check: $(INSTALLED)
 	$(BIN)/ruff check

@@ -14,6 +14,7 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transformer": (
         {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tomllib
 from importlib import metadata, resources
@@ -17,6 +18,8 @@ import mtkit
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+(LISTED,) = re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
 PINS = {
     canonicalize_name(name): version
     for name, _, version in (
@@ -72,12 +75,17 @@ def test_the_public_api_is_there_and_lazy() -> None:
         _ = mtkit.nonsense
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "check", "fix", "schema", "multi30k", "clean"])
+@pytest.mark.parametrize("target", LISTED.split())
 def test_make_targets_parse_and_say_what_they_would_do(target: str) -> None:
     dry = subprocess.run(
         ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert dry.stdout
+
+
+def test_make_targets_name_files_that_are_there() -> None:
+    for path in re.findall(r"\b(?:tests|data|configs)/[\w/.-]+\.\w+", MAKEFILE):
+        assert (ROOT / path).exists(), path
 
 
 def test_multi30k_is_copied_from_a_folder(tmp_path: Path) -> None:

@@ -337,6 +337,7 @@ def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> No
 # Trained models
 
 
+@pytest.mark.slow
 def test_what_a_model_has_learnt_to_reverse_is_aligned_backwards(
     fresh: Callable[..., Config],
 ) -> None:

@@ -34,6 +34,7 @@ from crashes import (
 from mtkit.config.configfile import dump_config
 from tasks import tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 told_to_stop = pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )

@@ -43,6 +43,7 @@ from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
 from tasks import tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 SECONDS = 20
 """After which a case hangs."""
 

@@ -53,6 +53,7 @@ from mtkit.tokenizer.symbols import EOS, PAD
 from nasties import ALL, FILES, INVALID, LARGE, LINES, TABLES, VALID, ZIPPED
 from tasks import tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 Capture = pytest.CaptureFixture[str]
 LINE_BREAKS = set("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 MILLION = 1 << 20
@@ -200,7 +201,6 @@ def copy(model: TranslationModel, source: Tensor, *how: object) -> Hypotheses:
     return Hypotheses(tokens, lengths, torch.zeros(lengths.shape), lengths > 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_translate_leaves_nothing_out_of_a_large_line(
     name: str, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -378,7 +378,6 @@ def test_every_kind_of_tokenizer_is_trained_on_every_line(
     assert_stages_keep_what_they_should(home, capsys, ALL, *changes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_batch_drops_lines_that_are_no_sentences(name: str, home: Path, capsys: Capture) -> None:
     assert_stages_keep_what_they_should(home, capsys, LARGE[name], "tokenizer.type=char")
@@ -558,7 +557,6 @@ def test_references_that_are_blank_are_no_division_by_zero(capsys: Capture) -> N
         json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", list(LARGE)[1:])
 def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
     name: str, capsys: Capture

@@ -25,6 +25,7 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 KINDS: tuple[Kind, ...] = ("tokenizer", "batches", "model", "test")
 
 

@@ -106,6 +106,7 @@ def two(folder: Path, launch: Launch) -> Config:
     return config
 
 
+@pytest.mark.slow
 def test_two_ranks_equal_two_accumulated_batches_with_dropout_on(
     folder: Path, two: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ def test_two_ranks_equal_two_accumulated_batches_with_dropout_on(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [f"1 7 {signal.SIGKILL:d}", f"0 7 {signal.SIGTERM:d}"])
 def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
     folder: Path, two: Config, launch: Launch, lose: str

@@ -226,6 +226,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
 def test_an_allocation_that_the_system_refuses_is_such_an_end_too(
     fresh: Callable[..., Config], tmp_path: Path
@@ -252,6 +253,7 @@ def damage(file: Path, how: str) -> None:
         file.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(

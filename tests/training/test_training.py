@@ -132,6 +132,7 @@ def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[...,
     assert len(seeds) == 27
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_every_optimizer_and_precision_learns(
