@@ -20,7 +20,7 @@ LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
         {"steps": 800, "warmup": 100, "schedule": {"kind": "inverse_sqrt", "peak": 4e-3}},
     ),
-    "seq2seq": ({"d_model": 64, "dropout": 0.1}, {"steps": 400, "warmup": 50}),
+    "seq2seq": ({"d_model": 64, "dropout": 0.1}, {"steps": 250, "warmup": 40}),
 }
 
 
@@ -31,7 +31,7 @@ def test_a_reversing_task_is_learnt_to_bleu_above_95(
     monkeypatch.chdir(tmp_path)
     write_reversal_task(tmp_path, train=4000, held_out=200)
     model, training = LEARN[kind]
-    often = {"label_smoothing": 0.0, "validate_every": 100, "save_every": 200}
+    often = {"label_smoothing": 0.0, "validate_every": 200, "save_every": 200}
     config = tiny_config(
         tmp_path, kind, batching={"max_tokens": 1024}, model=model, training=training | often
     )
