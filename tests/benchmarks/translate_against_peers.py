@@ -35,7 +35,7 @@ from typing import Any
 from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.formats.huggingface import to_huggingface
-from mtkit.study.bench.drawn_model import draw_sentences, write_drawn_model
+from mtkit.study.bench.drawn import draw_model, draw_sentences
 
 HERE = Path(__file__).parent
 CORES = len(os.sched_getaffinity(0))
@@ -153,7 +153,7 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
     model = options.model
     if model is None:
         model = str(work / "model")
-        write_drawn_model(Path(model), options.size)
+        draw_model(Path(model), options.size)
         lines = draw_sentences(options.size)
     else:
         lines = options.input.read_text(encoding="utf-8").removesuffix("\n").split("\n")

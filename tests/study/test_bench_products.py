@@ -14,7 +14,6 @@ from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, trans
 from mtkit.config.model import ModelSettings
 from mtkit.models.build import build_model
 from mtkit.study.bench.breakdown import DATA, OPTIMIZER, Clock, measure_breakdown
-from mtkit.study.bench.ceiling import Limit
 from mtkit.study.bench.parts import REST, part_names, telling
 from mtkit.study.bench.products import Product, products_of
 from mtkit.study.bench.workload import open_workload
@@ -23,7 +22,6 @@ from mtkit.tokenizer.symbols import PAD
 from mtkit.training.state import TrainState, new_state
 from tasks import tiny_config
 
-LIMIT = Limit(1, [Product("FeedForward", 1, 1, 1, "nn")], [0.5])
 COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
     "transformer-no-block-is-whole": transformer(neighbourhood=3),
     "seq2seq-additive-feeding": seq2seq(attention="additive", layers=3),
@@ -179,7 +177,7 @@ OF_A_SEQ2SEQ = ["kind=seq2seq", "layers=1", "d_model=16", "input_feeding=false"]
 def test_a_breakdown_names_every_part_that_is_there(model: list[str], parts: set[str]) -> None:
     overrides = [*SMALL, *(f"model.{setting}" for setting in model)]
     with open_workload(None, "tiny", overrides) as workload:
-        record = measure_breakdown(workload, LIMIT)
+        record = measure_breakdown(workload, {"FeedForward": 0.5})
     divided, operators = record["breakdown"], record["operators"]
     assert divided.keys() >= parts | {"Embedding", "Dropout", "Objective", OPTIMIZER, DATA}
     for costs in (divided.values(), operators):
@@ -192,11 +190,3 @@ def test_a_breakdown_names_every_part_that_is_there(model: list[str], parts: set
     assert divided.get(REST, {"share": 0.0})["share"] < 0.1
     if "FeedForward" in parts:
         assert divided["FeedForward"]["limit_ms"] == 500
-
-
-def test_the_limit_is_what_all_products_take_together() -> None:
-    product = Product("Attention", 10, 10, 10, "nn", batch=5, count=2)
-    limit = Limit(30, [product, Product("Objective", 1, 1, 1, "nt")], [1.0, 0.5])
-    assert limit.tokens_per_second == 20
-    assert limit.gflops(0) == pytest.approx(20_000e-9)
-    assert limit.seconds_of("Attention") == 1.0

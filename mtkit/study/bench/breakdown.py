@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,6 @@ import torch
 from torch.autograd.graph import register_multi_grad_hook
 from torch.profiler import profile
 
-from mtkit.study.bench.ceiling import Limit
 from mtkit.study.bench.parts import part_names, telling
 from mtkit.study.bench.profiling import profiling
 from mtkit.study.bench.record import Record
@@ -53,11 +53,11 @@ class Clock:
         return taken
 
 
-def measure_breakdown(workload: Workload, limit: Limit) -> Record:
-    """Milliseconds of an update, by part and by operator; `limit_ms`: of a part's products alone.
+def measure_breakdown(workload: Workload, limits: Mapping[str, float]) -> Record:
+    """Milliseconds of an update, by part and by operator; the means of some.
 
-    Means of some updates from a fresh state, which is not compiled. The operators' are taken under
-    the profiler, which makes small ones dearer than they are.
+    `limits` are the seconds that the products of a part take by themselves. The state is fresh and
+    not compiled; operators are timed by the profiler, which makes small ones dearer than they are.
     """
     state = workload.fresh_state()
     device = state.model.output_weight.device
@@ -85,7 +85,7 @@ def measure_breakdown(workload: Workload, limit: Limit) -> Record:
             part: {
                 "ms": round(ms, 2),
                 "share": round(ms / total, 4),
-                "limit_ms": round(limit.seconds_of(part) * 1e3, 2),
+                "limit_ms": round(1e3 * limits.get(part, 0.0), 2),
             }
             for part, ms in Counter(taken).most_common()
             if ms > SMALLEST_SHARE * total

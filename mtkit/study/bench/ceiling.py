@@ -7,7 +7,7 @@ they can: a wall that no implementation of the same model gets through, only nea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -15,9 +15,10 @@ from torch.utils.benchmark import Timer
 
 from mtkit.batching.plan import plan_epoch
 from mtkit.report import progress, table
+from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import Product, products_of
 from mtkit.study.bench.record import Record, describe_training, machine_text, show
-from mtkit.study.bench.workload import Size, Workload, open_workload
+from mtkit.study.bench.workload import Workload, open_workload
 from mtkit.terms import Batch
 from mtkit.training.data.loader import load_batch
 from mtkit.training.optimizer.precision import DTYPES
@@ -25,30 +26,6 @@ from mtkit.training.state import TrainState
 
 SECONDS_EACH = 0.1
 """How long each product is repeated; the median counts."""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What the products of one batch take, in one precision."""
-
-    target_tokens: int
-    """Number of real target tokens in the batch."""
-    products: Sequence[Product]
-    seconds: Sequence[float]
-    """Seconds of each of `products`, all its `count` times."""
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.target_tokens / sum(self.seconds)
-
-    def gflops(self, index: int) -> float:
-        """Rate of a product: 10^9 additions and multiplications per second."""
-        return self.products[index].flops / self.seconds[index] / 1e9
-
-    def seconds_of(self, part: str) -> float:
-        """Seconds of the products of one part of the model."""
-        pairs = zip(self.products, self.seconds, strict=True)
-        return sum((taken for product, taken in pairs if product.part == part), 0.0)
 
 
 def bench_ceiling(
@@ -67,7 +44,9 @@ def bench_ceiling(
         batch = middling_batch(workload, state)
         products = products_of(state, batch)
         precisions = dict.fromkeys(("float32", "bfloat16", state.precision))
-        limits = {precision: measure_limit(products, batch, precision) for precision in precisions}
+        seconds = {
+            precision: product_seconds(products, batch, precision) for precision in precisions
+        }
         record: Record = {"workload": workload.name} | describe_training(state)
     record["batch"] = {
         "sentences": len(batch.source),
@@ -77,13 +56,14 @@ def bench_ceiling(
     }
     record["gflop"] = sum(product.flops for product in products) / 1e9
     record["limit_tokens_per_second"] = {
-        precision: round(limit.tokens_per_second, 1) for precision, limit in limits.items()
+        precision: round(batch.target_tokens / sum(taken), 1)
+        for precision, taken in seconds.items()
     }
     record["products"] = [
         asdict(product)
         | {"gflop": product.flops / 1e9}
-        | {"gflop_per_second": {p: round(limits[p].gflops(index), 2) for p in limits}}
-        for index, product in enumerate(products)
+        | {"gflop_per_second": {p: round(product.flops / 1e9 / seconds[p][i], 2) for p in seconds}}
+        for i, product in enumerate(products)
     ]
     show(record, _text, as_json=as_json)
 
@@ -96,15 +76,15 @@ def middling_batch(workload: Workload, state: TrainState) -> Batch:
     return load_batch(store, plan[len(plan) // 2]).to(state.model.output_weight.device)
 
 
-def measure_limit(products: Sequence[Product], batch: Batch, precision: str) -> Limit:
-    """Measures every product on the device of the batch that they are made for."""
+def product_seconds(products: Sequence[Product], batch: Batch, precision: str) -> list[float]:
+    """Seconds of each, all its `count` times, measured on the device of the batch."""
     device, dtype = batch.source.device, DTYPES[precision]
+    seconds = []
     with progress(f"ceiling in {precision}", len(products), "products") as shown:
-        seconds = []
         for product in products:
             seconds.append(product.count * _seconds(product, dtype, device))
             shown.advance()
-    return Limit(batch.target_tokens, products, seconds)
+    return seconds
 
 
 def _seconds(product: Product, dtype: torch.dtype, device: torch.device) -> float:
@@ -136,12 +116,11 @@ def _text(record: Record) -> Iterator[str]:
         in_use = "  (in use)" if precision == record["precision"] else ""
         yield f"{precision:<9} {limit:10,.0f} target tokens/s{in_use}"
     yield ""
-    head = ["part", "batch", "rows", "inner", "columns", "", "times", "of all"]
-    rows = [[*head, *(f"{precision} GFLOP/s" for precision in limits)]]
+    sizes = ["batch", "rows", "inner", "columns"]
+    rates = [f"{precision} GFLOP/s" for precision in limits]
+    rows = [["part", *sizes, "", "times", "of all", *rates]]
     for product in record["products"]:
-        sizes = [f"{product[name]:,}" for name in ("batch", "rows", "inner", "columns")]
-        share = product["gflop"] / record["gflop"]
-        rates = [f"{rate:,.0f}" for rate in product["gflop_per_second"].values()]
-        share_of_all = [product["layout"], f"{product['count']:,}", f"{share:.1%}"]
-        rows.append([product["part"], *sizes, *share_of_all, *rates])
+        cells = [product["part"], *(f"{product[size]:,}" for size in sizes), product["layout"]]
+        cells += [f"{product['count']:,}", f"{product['gflop'] / record['gflop']:.1%}"]
+        rows.append([*cells, *(f"{rate:,.0f}" for rate in product["gflop_per_second"].values())])
     yield from table(rows)

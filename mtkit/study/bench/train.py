@@ -11,11 +11,12 @@ import torch
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.report import table
 from mtkit.study.bench.breakdown import measure_breakdown
-from mtkit.study.bench.ceiling import measure_limit, middling_batch
+from mtkit.study.bench.ceiling import middling_batch, product_seconds
+from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import products_of
 from mtkit.study.bench.record import Record, describe_training, machine_text, show
 from mtkit.study.bench.throughput import Timed, measure_updates, window_rates
-from mtkit.study.bench.workload import Size, Workload, open_workload
+from mtkit.study.bench.workload import Workload, open_workload
 from mtkit.training.run.compiling import REPAYING_STEPS, repays_compiling
 from mtkit.training.run.system_memory import peak_bytes
 from mtkit.training.state import TrainState
@@ -46,13 +47,17 @@ def bench_train(
         record |= describe_training(state) | {"compiled": compiled} | _speed(updates)
         record |= {"padding": round(_padding(workload, state), 4), "peak_mib": _peak(device)}
         batch = middling_batch(workload, state)
-        limit = measure_limit(products_of(state, batch), batch, state.precision)
-        tokens = record["tokens_per_second"]["median"]
-        record["limit_tokens_per_second"] = round(limit.tokens_per_second, 1)
-        record["share_of_limit"] = round(tokens / limit.tokens_per_second, 4)
+        products = products_of(state, batch)
+        seconds_of_products = product_seconds(products, batch, state.precision)
+        limit = batch.target_tokens / sum(seconds_of_products)
+        record["limit_tokens_per_second"] = round(limit, 1)
+        record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
         del state
         if breakdown:
-            record |= measure_breakdown(workload, limit)
+            limits = dict.fromkeys((product.part for product in products), 0.0)
+            for product, taken in zip(products, seconds_of_products, strict=True):
+                limits[product.part] += taken
+            record |= measure_breakdown(workload, limits)
     show(record, _text, as_json=as_json)
 
 

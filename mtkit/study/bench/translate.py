@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
 from mtkit.artifacts import VERSION
 from mtkit.config.runs import find_model
+from mtkit.decoding.lines import read_lines
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.report import data, progress, say, table
+from mtkit.report import progress, say, table
 from mtkit.scoring.files import SOURCE
-from mtkit.study.bench.drawn_model import draw_sentences, write_drawn_model
-from mtkit.study.bench.record import processor
-from mtkit.study.bench.translation_rate import Rate, Way, measure_rate
-from mtkit.study.bench.workload import Size
+from mtkit.study.bench.drawn import Size, draw_model, draw_sentences
+from mtkit.study.bench.record import Record, processor, show
+from mtkit.study.bench.translation_rate import Rate, Way, measure_apart
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
 """And the compute types of each that are measured."""
@@ -61,7 +57,7 @@ def bench_translate(
         rows = []
         with progress("measuring", len(ways), "of engines and beams") as shown:
             for name, way in ways:
-                rows.append(_row(name, way, _apart(way, task.lines, seconds)))
+                rows.append(_row(name, way.beam, measure_apart(way, task.lines, seconds)))
                 shown.advance()
     record = {
         "task": task.name,
@@ -71,7 +67,7 @@ def bench_translate(
         "mtkit": VERSION,
         "engines": rows,
     }
-    data(json.dumps(record, indent=2) + "\n" if as_json else "\n".join([*_text(record), ""]))
+    show(record, _text, as_json=as_json)
 
 
 @contextmanager
@@ -86,7 +82,7 @@ def _open_task(model: str | None, input: Path | None, size: Size | None) -> Iter
         raise UserError(f"--input {input}: drawn models know no text: name a model with -m")
     size = size or "tiny"
     with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
-        write_drawn_model(Path(folder) / "model", size)
+        draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
         yield Task(name, folder, draw_sentences(size))
 
@@ -94,13 +90,10 @@ def _open_task(model: str | None, input: Path | None, size: Size | None) -> Iter
 def _read(model: str, input: Path | None) -> list[str]:
     """Lines of the file, or those that the model's run was tested on."""
     path = input or find_model(model).path.parent / "test" / SOURCE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: no text to translate ({error}): name it with --input") from None
-    if not text.strip():
+    lines = list(read_lines(path)) if path.exists() else []
+    if not any(map(str.strip, lines)):
         raise UserError(f"{path}: no text to translate: name it with --input")
-    return text.removesuffix("\n").split("\n")
+    return lines
 
 
 @contextmanager
@@ -133,48 +126,32 @@ def _ways(task: Task, engine: str, beam: int, device: str) -> Iterator[tuple[str
             yield from ((name, way) for way in ways)
 
 
-def _apart(way: Way, lines: Sequence[str], seconds: float) -> Rate:
-    """Measured in a fresh process, whose memory is that of this way alone."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(measure_rate, way, lines, seconds).result()
-
-
-def _row(name: str, way: Way, rate: Rate) -> dict[str, Any]:
-    latency = np.percentile(rate.latencies, PERCENTILES) * 1e3
+def _row(engine: str, beam: int, rate: Rate) -> Record:
+    latencies = np.percentile(rate.latencies, PERCENTILES) * 1e3
     return {
-        "engine": name,
-        "beam": way.beam,
+        "engine": engine,
+        "beam": beam,
         "sentences_per_second": round(rate.sentences_per_second, 1),
         "tokens_per_second": round(rate.tokens_per_second, 1),
         "passes": rate.passes,
         "latency_ms": {
             f"p{percent}": round(float(value), 2)
-            for percent, value in zip(PERCENTILES, latency, strict=True)
+            for percent, value in zip(PERCENTILES, latencies, strict=True)
         },
         "peak_mib": rate.peak_mib,
     }
 
 
-def _text(record: dict[str, Any]) -> Iterator[str]:
+def _text(record: Record) -> Iterator[str]:
     yield f"{record['task']}: {record['sentences']:,} sentences"
     yield f"{record['processor']}, {record['cores']} cores"
     yield ""
-    heads = ["", "beam", "sentences/s", "target tokens/s"]
-    heads += ["one line: p50, ms", *(f"p{percent}" for percent in PERCENTILES[1:]), "MiB"]
-    yield from table(
-        [
-            heads,
-            *(
-                [
-                    row["engine"],
-                    str(row["beam"]),
-                    f"{row['sentences_per_second']:,.1f}",
-                    f"{row['tokens_per_second']:,.0f}",
-                    *(f"{value:,.1f}" for value in row["latency_ms"].values()),
-                    f"{row['peak_mib']:,}",
-                ]
-                for row in record["engines"]
-            ),
-        ]
-    )
+    median, *others = (f"p{percent}" for percent in PERCENTILES)
+    heads = ["", "beam", "sentences/s", "target tokens/s", f"one line: {median}, ms", *others]
+    rows = [[*heads, "MiB"]]
+    for row in record["engines"]:
+        rates = [f"{row['sentences_per_second']:,.1f}", f"{row['tokens_per_second']:,.0f}"]
+        latencies = [f"{value:,.1f}" for value in row["latency_ms"].values()]
+        peak = f"{row['peak_mib']:,}"
+        rows.append([row["engine"], str(row["beam"]), *rates, *latencies, peak])
+    yield from table(rows)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
+import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
+from statistics import median
 
 from mtkit.decoding.lines import WINDOW
 from mtkit.decoding.translator import Translator
@@ -13,7 +16,7 @@ from mtkit.training.run.system_memory import peak_bytes
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""
-FEWEST = 20
+FEWEST_ALONE = 20
 """Lines that are translated one at a time, at least."""
 
 
@@ -45,54 +48,52 @@ class Rate:
     sentences_per_second: float
     """Median of the passes."""
     tokens_per_second: float
-    """Target subwords."""
+    """Target subwords per second, the median of the passes."""
     passes: int
     latencies: list[float]
     """Seconds of each line that was translated alone."""
     peak_mib: int
-    """Resident, of the process so far."""
+    """MiB that were resident at most, of the whole process."""
+
+
+def measure_apart(way: Way, lines: Sequence[str], seconds: float) -> Rate:
+    """`measure_rate` in a fresh process, whose memory is that of this way alone."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure_rate, way, lines, seconds).result()
 
 
 def measure_rate(way: Way, lines: Sequence[str], seconds: float) -> Rate:
     """Passes for about `seconds` seconds, at least one; then single lines for half of that."""
     translator = way.load()
     _translate(translator, lines[:WARM_UP])
-    passes = list(_passes(translator, lines, seconds))
-    latencies = list(_latencies(translator, lines, seconds / 2))
+    passes = _timed(translator, repeat(lines), seconds)
+    alone = _timed(translator, ([line] for line in lines), seconds / 2, FEWEST_ALONE)
     return Rate(
-        statistics.median(len(lines) / taken for _, taken in passes),
-        statistics.median(tokens / taken for tokens, taken in passes),
+        median(len(lines) / taken for _, taken in passes),
+        median(tokens / taken for tokens, taken in passes),
         len(passes),
-        latencies,
+        [taken for _, taken in alone],
         peak_bytes() >> 20,
     )
 
 
-def _passes(
-    translator: Translator, lines: Sequence[str], seconds: float
-) -> Iterator[tuple[int, float]]:
-    """Target tokens and seconds of each."""
-    while seconds > 0:
-        began = time.perf_counter()
-        tokens = _translate(translator, lines)
-        taken = time.perf_counter() - began
-        seconds -= taken
-        yield tokens, taken
-
-
-def _latencies(translator: Translator, lines: Sequence[str], seconds: float) -> Iterator[float]:
-    for number, line in enumerate(lines):
-        if seconds <= 0 and number >= FEWEST:
+def _timed(
+    translator: Translator, texts: Iterable[Sequence[str]], seconds: float, fewest: int = 1
+) -> list[tuple[int, float]]:
+    """Target tokens and seconds of each text, until `seconds` are over and `fewest` are done."""
+    timed: list[tuple[int, float]] = []
+    for text in texts:
+        if seconds <= 0 and len(timed) >= fewest:
             break
         began = time.perf_counter()
-        _translate(translator, [line])
-        taken = time.perf_counter() - began
-        seconds -= taken
-        yield taken
+        tokens = _translate(translator, text)
+        timed.append((tokens, time.perf_counter() - began))
+        seconds -= timed[-1][1]
+    return timed
 
 
 def _translate(translator: Translator, lines: Sequence[str]) -> int:
-    """Target tokens, in windows as `mtkit translate` reads them."""
+    """Number of target tokens; lines come in windows as `mtkit translate` reads them."""
     windows = (lines[first : first + WINDOW] for first in range(0, len(lines), WINDOW))
     return sum(
         len(translation.tokens) for window in translator.stream(windows) for translation in window

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 import torch
 
@@ -18,15 +17,13 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.build import build_model
 from mtkit.models.device import pick_device
-from mtkit.study.bench.synthetic import synthetic_batches
+from mtkit.study.bench.drawn import Size, draw_batches, load_size
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data.segmentation import Segmentation, as_stored, segmentation_of
 from mtkit.training.optimizer.precision import pick_precision
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
 from mtkit.training.state import TrainState, new_state
-
-Size = Literal["tiny", "base"]
 
 
 @dataclass(frozen=True)
@@ -64,39 +61,33 @@ def open_workload(
     Raises UserError where both are named, for a faulty config or override, and where the run has no
     batches.
     """
-    if config_file is not None:
-        if size is not None:
-            raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
+    if config_file is None:
+        with TemporaryDirectory(prefix="mtkit-bench-") as folder:
+            yield _drawn(size or "tiny", overrides, Path(folder))
+    elif size is not None:
+        raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
+    else:
         yield _of_run(load_config(config_file, overrides))
-        return
-    size = size or "tiny"
-    config = load_config(Path(__file__).with_name(f"{size}.yaml"), overrides)
-    with TemporaryDirectory(prefix="mtkit-bench-") as folder:
-        yield _drawn(size, config, Path(folder))
+
+
+def _drawn(size: Size, overrides: Sequence[str], folder: Path) -> Workload:
+    config = load_size(size, overrides)
+    if config.training.subword_sampling is not None:
+        raise UserError("training.subword_sampling: drawn sentences are no text: name a run by -c")
+    vocab = config.tokenizer.vocab_size
+    data = draw_batches(folder, vocab, config.seed)
+    name = f"{size}, sentences as long as Multi30k's"
+    return Workload(name, config, data, vocab, vocab, as_stored)
 
 
 def _of_run(config: Config) -> Workload:
     run = Path(config.run)
     tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
-    return Workload(
-        config.run,
-        config,
-        open_batches(run / "batches"),
-        tokenizer.source_vocab,
-        tokenizer.target_vocab,
-        segmentation_of(
-            config.training.subword_sampling,
-            tokenizer,
-            longest=config.batching.max_length,
-            seed=config.seed,
-        ),
+    segmentation = segmentation_of(
+        config.training.subword_sampling,
+        tokenizer,
+        longest=config.batching.max_length,
+        seed=config.seed,
     )
-
-
-def _drawn(size: Size, config: Config, folder: Path) -> Workload:
-    if config.training.subword_sampling is not None:
-        raise UserError("training.subword_sampling: drawn sentences are no text: name a run by -c")
-    vocab = config.tokenizer.vocab_size
-    data = synthetic_batches(folder, vocab, config.seed)
-    name = f"{size}, sentences as long as Multi30k's"
-    return Workload(name, config, data, vocab, vocab, as_stored)
+    vocabs = tokenizer.source_vocab, tokenizer.target_vocab
+    return Workload(config.run, config, open_batches(run / "batches"), *vocabs, segmentation)
