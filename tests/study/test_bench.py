@@ -136,7 +136,7 @@ def test_the_ceiling_is_a_table_or_json(capsys: Capture) -> None:
     assert "(in use)" in capsys.readouterr().out
     assert call("bench", "ceiling", *options, "--json") == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["limit_tokens_per_second"].keys() == {"float32", "bfloat16"}
+    assert record["limit_tokens_per_second"].keys() == {"float32", "bfloat16", "mixed"}
     assert {of["part"] for of in record["products"]} == {
         "GeneralAttention",
         "LSTM",

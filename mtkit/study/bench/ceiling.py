@@ -7,7 +7,7 @@ they can: a wall that no implementation of the same model gets through, only nea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -35,7 +35,7 @@ def bench_ceiling(
     size: Size | None = None,
     as_json: bool = False,
 ) -> None:
-    """Writes the limit of a config or size, in float32, bfloat16 and the precision in use.
+    """Writes the limit of a config or size: in float32, in bfloat16, and as it is trained.
 
     Raises UserError as `open_workload` does.
     """
@@ -43,11 +43,15 @@ def bench_ceiling(
         state = workload.fresh_state()
         batch = middling_batch(workload, state)
         products = products_of(state, batch)
-        precisions = dict.fromkeys(("float32", "bfloat16", state.precision))
-        seconds = {
-            precision: product_seconds(products, batch, precision) for precision in precisions
+        sweeps = {
+            precision: [replace(product, precision=precision) for product in products]
+            for precision in dict.fromkeys(("float32", "bfloat16", state.precision))
         }
+        in_use = next((name for name, swept in sweeps.items() if swept == products), "mixed")
+        sweeps[in_use] = products
+        seconds = {name: product_seconds(swept, batch) for name, swept in sweeps.items()}
         record: Record = {"workload": workload.name} | describe_training(state)
+    record["in_use"] = in_use
     record["batch"] = {
         "sentences": len(batch.source),
         "source": batch.source.shape[1],
@@ -56,8 +60,7 @@ def bench_ceiling(
     }
     record["gflop"] = sum(product.flops for product in products) / 1e9
     record["limit_tokens_per_second"] = {
-        precision: round(batch.target_tokens / sum(taken), 1)
-        for precision, taken in seconds.items()
+        name: round(batch.target_tokens / sum(taken), 1) for name, taken in seconds.items()
     }
     record["products"] = [
         asdict(product)
@@ -76,22 +79,21 @@ def middling_batch(workload: Workload, state: TrainState) -> Batch:
     return load_batch(store, plan[len(plan) // 2]).to(state.model.output_weight.device)
 
 
-def product_seconds(products: Sequence[Product], batch: Batch, precision: str) -> list[float]:
+def product_seconds(products: Sequence[Product], batch: Batch) -> list[float]:
     """Seconds of each, all its `count` times, measured on the device of the batch."""
-    device, dtype = batch.source.device, DTYPES[precision]
     seconds = []
-    with progress(f"ceiling in {precision}", len(products), "products") as shown:
+    with progress("ceiling", len(products), "products") as shown:
         for product in products:
-            seconds.append(product.count * _seconds(product, dtype, device))
+            seconds.append(product.count * _seconds(product, batch.source.device))
             shown.advance()
     return seconds
 
 
-def _seconds(product: Product, dtype: torch.dtype, device: torch.device) -> float:
+def _seconds(product: Product, device: torch.device) -> float:
     """Seconds of one such product."""
 
     def factor(rows: int, columns: int, stored: str) -> torch.Tensor:
-        batch = (product.batch,) if product.batch > 1 else ()
+        batch, dtype = (product.batch,) if product.batch > 1 else (), DTYPES[product.precision]
         if stored == "n":
             return torch.randn(*batch, rows, columns, dtype=dtype, device=device)
         return torch.randn(*batch, columns, rows, dtype=dtype, device=device).mT
@@ -113,14 +115,15 @@ def _text(record: Record) -> Iterator[str]:
     )
     limits = record["limit_tokens_per_second"]
     for precision, limit in limits.items():
-        in_use = "  (in use)" if precision == record["precision"] else ""
+        in_use = "  (in use)" if precision == record["in_use"] else ""
         yield f"{precision:<9} {limit:10,.0f} target tokens/s{in_use}"
     yield ""
     sizes = ["batch", "rows", "inner", "columns"]
     rates = [f"{precision} GFLOP/s" for precision in limits]
-    rows = [["part", *sizes, "", "times", "of all", *rates]]
+    rows = [["part", *sizes, "", "in use", "times", "of all", *rates]]
     for product in record["products"]:
-        cells = [product["part"], *(f"{product[size]:,}" for size in sizes), product["layout"]]
-        cells += [f"{product['count']:,}", f"{product['gflop'] / record['gflop']:.1%}"]
+        cells = [product["part"], *(f"{product[size]:,}" for size in sizes)]
+        cells += [product["layout"], product["precision"], f"{product['count']:,}"]
+        cells.append(f"{product['gflop'] / record['gflop']:.1%}")
         rows.append([*cells, *(f"{rate:,.0f}" for rate in product["gflop_per_second"].values())])
     yield from table(rows)

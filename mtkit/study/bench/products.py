@@ -37,6 +37,7 @@ class Product:
     columns: int
     layout: str
     """Whether each factor is stored transposed (t) or not (n), in the letters of BLAS."""
+    precision: str
     batch: int = 1
     count: int = 1
 
@@ -101,9 +102,9 @@ class _Recorder(TorchDispatchMode):
 
     def _product(self, left: Tensor, right: Tensor) -> Product:
         *batch, rows, inner = left.shape
-        layout = _stored(left) + _stored(right)
-        part = self._parts[self._at_work]
-        return Product(part, rows, inner, right.shape[-1], layout, *batch)
+        part, layout = self._parts[self._at_work], _stored(left) + _stored(right)
+        precision = str(left.dtype).removeprefix("torch.")
+        return Product(part, rows, inner, right.shape[-1], layout, precision, *batch)
 
     def products(self) -> list[Product]:
         """A weight that is used time and again, as step by step, has one product as its gradient.

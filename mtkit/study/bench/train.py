@@ -48,7 +48,7 @@ def bench_train(
         record |= {"padding": round(_padding(workload, state), 4), "peak_mib": _peak(device)}
         batch = middling_batch(workload, state)
         products = products_of(state, batch)
-        seconds_of_products = product_seconds(products, batch, state.precision)
+        seconds_of_products = product_seconds(products, batch)
         limit = batch.target_tokens / sum(seconds_of_products)
         record["limit_tokens_per_second"] = round(limit, 1)
         record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
@@ -97,7 +97,7 @@ def _text(record: Record) -> Iterator[str]:
     yield f"{precision}{', compiled' if record['compiled'] else ''}, {machine_text(record)}"
     yield ""
     spread = f"({rate['min']:,.0f} to {rate['max']:,.0f} in {record['windows']} windows)"
-    limit = f"{record['limit_tokens_per_second']:,.0f}, what {precision} products allow"
+    limit = f"{record['limit_tokens_per_second']:,.0f}, what its products allow"
     each = f"({record['updates']:,} of them, {record['tokens_per_update']:,.0f} target tokens each)"
     peak = ", ".join(f"{mib:,} MiB {where}" for where, mib in record["peak_mib"].items())
     yield from table(

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtkit.artifacts import VERSION
 from mtkit.config.runs import find_model
-from mtkit.decoding.lines import read_lines
+from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, table
@@ -90,7 +90,7 @@ def _open_task(model: str | None, input: Path | None, size: Size | None) -> Iter
 def _read(model: str, input: Path | None) -> list[str]:
     """Lines of the file, or those that the model's run was tested on."""
     path = input or find_model(model).path.parent / "test" / SOURCE
-    lines = list(read_lines(path)) if path.exists() else []
+    lines = list(input_lines(path)) if path.exists() else []
     if not any(map(str.strip, lines)):
         raise UserError(f"{path}: no text to translate: name it with --input")
     return lines
