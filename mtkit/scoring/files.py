@@ -24,7 +24,7 @@ class Texts:
     systems: Mapping[str, list[str]]
     """Hypotheses by the name of their file."""
     sources: list[str]
-    """Empty where no file of them is given."""
+    """Lines of the source; empty where no file of them is given."""
 
 
 def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | None) -> Texts:

@@ -19,9 +19,9 @@ Test = Literal["bootstrap", "approximate"]
 """Paired bootstrap resampling (Koehn 2004), approximate randomisation (Riezler, Maxwell 2005)."""
 SACREBLEU_NAMES: Mapping[Test, str] = {"bootstrap": "bs", "approximate": "ar"}
 FEWEST_LINES = 10
-"""Of fewer, samples are too much alike: an interval would promise what it does not know."""
+"""Lines below which samples are too much alike: an interval would promise what it cannot know."""
 MOST_LINES = 10_000
-"""Beyond them the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
+"""Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
 
 
 def can_resample(lines: int) -> bool:

@@ -24,7 +24,7 @@ class Scored:
     name: str
     lines: int
     length_ratio: float
-    """Tokens over those of the references."""
+    """Number of tokens of the hypotheses over that of the references."""
     scores: Mapping[str, Score]
     p_values: Mapping[str, float] = field(default_factory=dict)
     """How often chance makes such a difference from the first system, by metric."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtkit.artifacts import kind_at, open_artifact
 from mtkit.config.complaints import flattened
@@ -20,18 +19,12 @@ from mtkit.scoring.significance import Test
 from mtkit.scoring.tables import score_table
 from mtkit.study.info.records import Record, points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, legend, save
-from mtkit.study.plots.terminal import number, sparkline
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mtkit.study.plots.terminal import Points, number, sparkline
 
 CURVES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
 AXES = {"update": ("step", 1.0), "minute": ("seconds", 1 / 60)}
 """What a curve goes over: a field of the records, and what it is multiplied by."""
 UNSET = "-"
-
-Curves = Mapping[str, Sequence[tuple[float, float]]]
-"""Points by the name of the run, for those that have any."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ def compare(
     lines = [*_settings(opened), *_learning(opened), *_scores(opened, paired)]
     data("".join(f"{line}\n" for line in lines))
     if plot is not None:
-        save(_figure(opened), plot)
+        _draw(opened, plot)
 
 
 def _open(path: Path) -> Run:
@@ -108,8 +101,8 @@ def _learning(runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
-def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, Curves]]:
-    """What is learnt and over what, with the curves of all runs, where one has any points."""
+def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, dict[str, Points]]]:
+    """What is learnt and over what, with the points by run; of the runs that have any."""
     for (title, field), (axis, (x, unit)) in product(CURVES.items(), AXES.items()):
         found = {run.name: points_of(run.records, "valid", field, x) for run in runs}
         curves = {name: [(at * unit, y) for at, y in of_run] for name, of_run in found.items()}
@@ -138,7 +131,7 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     yield from score_table(score_systems(hypotheses, tested[0].references, language, test))
 
 
-def _figure(runs: Sequence[Run]) -> Figure:
+def _draw(runs: Sequence[Run], path: Path) -> None:
     """A panel for each curve that any run has, over updates on the left and time on the right."""
     found = list(_curves(runs))
     if not found:
@@ -152,4 +145,4 @@ def _figure(runs: Sequence[Run]) -> Figure:
         panel.set_ylabel(title)
         panel.set_xlabel(axis)
     legend(drawn, panels[0])
-    return drawn
+    save(drawn, path)

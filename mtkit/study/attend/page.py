@@ -15,7 +15,7 @@ TITLES: dict[Kind, str] = {
     "decoder": "decoder",
 }
 DIGITS = 3
-"""Digits of a weight behind the point."""
+"""Number of digits of a weight behind the point."""
 
 
 def page(text: str, translation: str, maps: Mapping[Kind, HeatMap]) -> str:

@@ -13,7 +13,7 @@ CELL_INCHES = 0.24
 LEAST_INCHES, MOST_INCHES = 1.8, 28.0
 """Width and height of a heat map at least, and of all of them side by side at most."""
 MARGIN_INCHES = 1.0
-"""Room for the words along the edges."""
+"""Width of the room for the words along an edge."""
 
 
 def draw_picture(heat_map: HeatMap, path: Path) -> None:

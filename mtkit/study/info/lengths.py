@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
 from mtkit.config.data import BatchingSettings
 from mtkit.config.settings import Config
 from mtkit.study.info.view import View
-from mtkit.study.plots.picture import figure
+from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import bars
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_RANGES = 20
 """Number of ranges of length that are told apart, besides that of the longest sentences."""
@@ -34,7 +31,7 @@ Value = TypeVar("Value", int, float)
 @dataclass(frozen=True)
 class CorpusLengths(View):
     lengths: Lengths
-    """(n, 2): subwords of source and target."""
+    """Number of subwords of source and target of each sentence pair, (n, 2)."""
     plan: list[Rows]
     """The batches of the first epoch."""
     max_tokens: int
@@ -75,7 +72,7 @@ class CorpusLengths(View):
         yield f"{self.title}; % by subwords of a batch's longest sentence"
         yield from bars(self.waste())
 
-    def figure(self) -> Figure:
+    def draw(self, path: Path) -> None:
         drawn, (sentences, batches) = figure(height=6, rows=2)
         for side, name in enumerate(SIDES):
             counts = list(self.counts(side).values())
@@ -88,7 +85,7 @@ class CorpusLengths(View):
         batches.set_xlabel("subwords of a sentence; of the longest in a batch")
         for panel in (sentences, batches):
             panel.set_xlim(0, 2 * self.edges[-2] - self.edges[-3])  # the last range goes on
-        return drawn
+        save(drawn, path)
 
 
 def lengths_of(run: Path, config: Config) -> CorpusLengths:

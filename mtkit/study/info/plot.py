@@ -9,7 +9,7 @@ from mtkit.study.info.curves import curves_of, schedule_of
 from mtkit.study.info.describe import run_at
 from mtkit.study.info.lengths import lengths_of
 from mtkit.study.info.positions import positions_of
-from mtkit.study.plots.picture import check_picture, save
+from mtkit.study.plots.picture import check_picture
 
 VIEWS = {
     "positions": positions_of,
@@ -32,4 +32,4 @@ def draw(path: Path | None, what: str, output: Path | None) -> None:
     if output is None:
         data("".join(f"{line}\n" for line in view.text()))
     else:
-        save(view.figure(), output)
+        view.draw(output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -18,14 +18,11 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import sinusoids
 from mtkit.study.info.view import View
-from mtkit.study.plots.picture import figure
+from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import WIDTH, shades
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 DRAWN, DRAWN_IN_TERMINAL = 128, 32
-"""Number of positions that are drawn."""
+"""Number of positions that are drawn, in a picture and in a terminal."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Positions(View):
             yield "".join(part.center(width) for part in self.parts).rstrip()
         yield from shades(rows[:, shown].tolist(), -self.reach, self.reach)
 
-    def figure(self) -> Figure:
+    def draw(self, path: Path) -> None:
         drawn, (panel,) = figure(width=8)
         image = panel.imshow(
             self.table.numpy(), cmap="RdBu_r", vmin=-self.reach, vmax=self.reach, aspect="auto"
@@ -63,7 +60,7 @@ class Positions(View):
             names.set_xticks([width * (i + 0.5) for i in range(len(self.parts))], self.parts)
             names.tick_params(length=0)
         drawn.colorbar(image, label="value")
-        return drawn
+        save(drawn, path)
 
 
 def positions_of(run: Path, config: Config) -> Positions:

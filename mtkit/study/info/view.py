@@ -1,17 +1,14 @@
-"""What every drawing of a run can do: appear in a terminal, or in a figure."""
+"""What every drawing of a run can do: appear in a terminal, or as a picture."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from mtkit.study.plots.picture import figure
+from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import Points, curve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class View(ABC):
@@ -20,8 +17,8 @@ class View(ABC):
         """Lines for a terminal."""
 
     @abstractmethod
-    def figure(self) -> Figure:
-        """The same as a picture."""
+    def draw(self, path: Path) -> None:
+        """Writes the same as a picture."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Curves(View):
     """One or more curves over the updates of training, each in a panel of its own."""
 
     points: Mapping[str, Points]
-    """(update, value) by what the value is."""
+    """Points (update, value) of each curve, by what the value is."""
 
     def text(self) -> Iterator[str]:
         for name, points in self.points.items():
@@ -37,7 +34,7 @@ class Curves(View):
             yield from curve(points)
             yield ""
 
-    def figure(self) -> Figure:
+    def draw(self, path: Path) -> None:
         columns = min(2, len(self.points))
         rows = -(-len(self.points) // columns)
         drawn, panels = figure(width=5 * columns, height=2.5 * rows, rows=rows, columns=columns)
@@ -47,4 +44,4 @@ class Curves(View):
             panel.set_xlabel("update")
         for panel in panels[len(self.points) :]:
             panel.remove()
-        return drawn
+        save(drawn, path)

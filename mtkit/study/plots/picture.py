@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Told apart by colour-blind people too (Okabe and Ito 2008)."""
+"""Colours that colour-blind people tell apart, too (Okabe and Ito 2008)."""
 PLAIN_FONT = "DejaVu Sans"
-"""Comes with matplotlib; knows Latin, Greek and Cyrillic."""
+"""The font that comes with matplotlib; it knows Latin, Greek and Cyrillic."""
 FALLBACK = "Last Resort"
-"""Comes with matplotlib; has a box for every character."""
+"""The font that comes with matplotlib and has a box for every character."""
 
 
 def check_picture(path: Path) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
-"""(x, y), x ascending."""
+"""Points (x, y), x ascending."""
 
 WIDTH, HEIGHT = 60, 12
-"""Characters of a drawing without its labels."""
+"""Size of a drawing without its labels, in characters."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 BRAILLE = 0x2800
