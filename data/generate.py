@@ -18,7 +18,7 @@ def distinct_pairs(count: int, chance: Chance) -> list[Pair]:
     targets: set[str] = set()
     while len(pairs) < count:
         try:
-            drawn = pair(Meaning("text", chance, "polite"))
+            drawn = pair(Meaning("text", chance))
         except ImpossibleError:
             continue
         new = drawn.english not in pairs and drawn.korean not in targets

@@ -9,7 +9,7 @@ classes cannot be told from it, and are marked in the lexicon by the sound that 
 from dataclasses import dataclass
 from typing import Literal
 
-from grammar.hangul import decompose, final_of, with_final
+from grammar.hangul import decompose, final_of, with_last
 
 Level = Literal["formal", "polite", "casual", "plain"]
 """Speech levels: 하십시오체, 해요체, 해체 and, in writing, 해라체."""
@@ -44,9 +44,9 @@ def attach(stem: Stem, ending: str) -> str:
         return _with_eu(stem, ending)
     final = final_of(stem.text)
     if ending.startswith("습") and final in ("", "ㄹ"):  # 갑니다, 만듭니다
-        return with_final(stem.text, "ㅂ") + ending[1:]
+        return with_last(stem.text, final="ㅂ") + ending[1:]
     drops = final == "ㄹ" and ending and decompose(ending[0])[0] == "ㄴ"  # 만드는
-    return (with_final(stem.text, "") if drops else stem.text) + ending
+    return (with_last(stem.text) if drops else stem.text) + ending
 
 
 def _harmonic(syllable: str) -> str:
@@ -58,11 +58,11 @@ def _before_vowel(stem: Stem) -> str:
     """The alternant before a vowel: 춥-, 듣-, 짓-, 빨갛- are 추우-, 들-, 지-, 빨가-."""
     match stem.irregular:
         case "ㅂ" | "ㅂ오":
-            return with_final(stem.text, "") + "우"
+            return with_last(stem.text) + "우"
         case "ㄷ":
-            return with_final(stem.text, "ㄹ")
+            return with_last(stem.text, final="ㄹ")
         case "ㅅ" | "ㅎ":
-            return with_final(stem.text, "")
+            return with_last(stem.text)
     return stem.text
 
 
@@ -75,9 +75,10 @@ def _infinitive(stem: Stem) -> str:
         case "이":
             return text + "어" if final_of(text[:-1]) else text[:-1] + "여"
         case "르":
-            return with_final(text[:-1], "ㄹ") + ("라" if _harmonic(text[-2]) == "ㅏ" else "러")
+            harmony = "라" if _harmonic(text[-2]) == "ㅏ" else "러"
+            return with_last(text[:-1], final="ㄹ") + harmony
         case "ㅎ":
-            return with_final(base, "", "ㅒ" if decompose(base[-1])[1] == "ㅑ" else "ㅐ")
+            return with_last(base, vowel="ㅒ" if decompose(base[-1])[1] == "ㅑ" else "ㅐ")
         case "ㅂ":
             return base[:-1] + "워"
         case "ㅂ오":
@@ -88,9 +89,9 @@ def _infinitive(stem: Stem) -> str:
     if final_of(base) or stem.irregular in ("ㅅ", "아니"):
         return base + ending
     if last == "ㅡ":
-        return with_final(base, "", _harmonic(base[-2]) if len(base) > 1 else "ㅓ")
+        return with_last(base, vowel=_harmonic(base[-2]) if len(base) > 1 else "ㅓ")
     fused = _CONTRACTED.get(last + vowel)
-    return with_final(base, "", fused) if fused else base + ending
+    return with_last(base, vowel=fused) if fused else base + ending
 
 
 def _with_eu(stem: Stem, ending: str) -> str:
@@ -105,8 +106,8 @@ def _with_eu(stem: Stem, ending: str) -> str:
         return base + ending
     carried, rest = final_of(ending[0]), ending[1:]
     if own_rieul and (carried or decompose(rest[0])[0] == "ㅅ"):
-        base = with_final(base, "")
-    return (with_final(base, carried) if carried else base) + rest
+        base = with_last(base)
+    return (with_last(base, final=carried) if carried else base) + rest
 
 
 def honorific(stem: Stem) -> Stem:
@@ -120,7 +121,7 @@ def honorific(stem: Stem) -> Stem:
 
 def past(stem: Stem) -> Stem:
     """The past stem: the form in 아 closed by ㅆ."""
-    return Stem(with_final(_infinitive(stem), "ㅆ"), quality=True)
+    return Stem(with_last(_infinitive(stem), final="ㅆ"), quality=True)
 
 
 def finite(stem: Stem, level: Level, *, question: bool = False) -> str:
@@ -149,7 +150,7 @@ def _written(stem: Stem) -> str:
     if stem.quality or stem.text[-1] in "있없":
         return stem.text + "다"
     is_open = final_of(stem.text) in ("", "ㄹ")
-    return with_final(stem.text, "ㄴ") + "다" if is_open else stem.text + "는다"
+    return with_last(stem.text, final="ㄴ") + "다" if is_open else stem.text + "는다"
 
 
 def adnominal(stem: Stem, *, is_past: bool = False) -> str:

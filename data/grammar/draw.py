@@ -49,18 +49,16 @@ class Chance:
 class Meaning:
     """A template, and what stands in its slots, each of which is drawn when it is first asked for.
 
-    No noun is drawn twice for a sentence: `mentioned` are those of the meanings around this one.
+    A meaning inside of an `outer` one is said at its level, and no noun is drawn twice for both.
     """
 
-    def __init__(
-        self, group: str, chance: Chance, level: Level, mentioned: set[Noun] | None = None
-    ) -> None:
+    def __init__(self, group: str, chance: Chance, outer: "Meaning | None" = None) -> None:
         templates = RULES["groups"][group]
         weights = {index: each.get("weight", 1) for index, each in enumerate(templates)}
         self.template: dict[str, Any] = templates[chance.weighted(weights)]
-        self.level: Level = self.template.get("level", level)
+        self.level: Level = self.template.get("level", outer.level if outer else "polite")
         self._chance = chance
-        self._mentioned = set() if mentioned is None else mentioned
+        self._mentioned: set[Noun] = outer._mentioned if outer else set()
         self._drawn: dict[str, Any] = {}
 
     def __getitem__(self, slot: str) -> Any:
@@ -85,9 +83,9 @@ class Meaning:
     def _draw(self, rule: dict[str, Any]) -> Any:
         match rule:
             case {"phrase": group}:
-                return Meaning(group, self._chance, self.level, self._mentioned)
+                return Meaning(group, self._chance, self)
             case {"time": slot}:
-                return Meaning(self[slot].time, self._chance, self.level, self._mentioned)
+                return Meaning(self[slot].time, self._chance, self)
             case {"number": numbers}:
                 return self._chance.one(range(*numbers))
             case {"noun": source}:

@@ -27,7 +27,7 @@ def final_of(word: str) -> str:
     return decompose(word[-1])[2]
 
 
-def with_final(word: str, final: str, vowel: str = "") -> str:
-    """The word with another final consonant, and perhaps another vowel, in its last syllable."""
+def with_last(word: str, *, vowel: str = "", final: str = "") -> str:
+    """The word whose last syllable has this final consonant, and this vowel if one is given."""
     initial, own, _ = decompose(word[-1])
     return word[:-1] + compose(initial, vowel or own, final)

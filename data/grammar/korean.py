@@ -5,6 +5,7 @@ itself, auxiliaries of mode, negation. The last one carries the subject's honour
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 from grammar.conjugation import Level, Stem, adnominal, attach, finite, honorific, past
 from grammar.hangul import final_of
@@ -92,35 +93,34 @@ def predicate(clause: Clause, form: str, level: Level, host: str = "") -> list[W
     noun = clause.subject.noun if clause.subject else None
     addressed = form == "자" or (noun is not None and noun.english == "you")
     honored = bool(noun and noun.honored) or (addressed and level == "formal")
-    stem, keys = _stem(clause, honored, host)
     degree = words(_DEGREES.get(clause.degree, ""), "degree")
     said = [*words(clause.predicate.prefix, "head"), *degree]
-    links = _mode(clause, honored)
-    if clause.negative and not any("negation" in each for each in (keys, *(x[2] for x in links))):
-        short, long = _negation(clause, links[-1][1] if links else stem, form, level)
-        said, links = said + short, links + long
-    for asks, auxiliary, meant in links:
-        before = honorific(stem) if honored and asks in ("아야", "아도") else stem
-        said.append(Word(attach(before, asks), frozenset(keys)))
-        stem, keys = auxiliary, meant
+    chain = [_stem(clause, honored, host), *_mode(clause, honored)]
+    if clause.negative and not any("negation" in keys for _, _, keys in chain):
+        short, long = _negation(clause, chain[-1][1], form, level)
+        said, chain = said + short, chain + long
+    for (_, stem, keys), (asks, _, _) in pairwise(chain):
+        stem = honorific(stem) if honored and asks in ("아야", "아도") else stem
+        said.append(Word(attach(stem, asks), frozenset(keys)))
+    _, stem, keys = chain[-1]
     if honored and clause.mode != "obligation" and form != "러":
         stem = honorific(stem)
     ended, *future = _ended(clause, stem, form, level).split()
     return [*said, Word(ended, frozenset({*keys, "finite"})), *words(" ".join(future), "finite")]
 
 
-def _stem(clause: Clause, honored: bool, host: str) -> tuple[Stem, tuple[str, ...]]:
-    """The stem of the predicate itself, or the one that replaces it, and what it says."""
-    entry, recipient = clause.predicate, clause.recipient
+def _stem(clause: Clause, honored: bool, host: str) -> Link:
+    """The stem of the predicate itself, or the one that replaces it."""
+    entry, recipient, head = clause.predicate, clause.recipient, ("head",)
     if honored and entry.honorific:
-        return replace(entry.honorific, honorific=True), ("head",)
+        return "", replace(entry.honorific, honorific=True), head
     if clause.negative and entry.negative and not clause.mode:
-        return entry.negative, ("head", "negation")
+        return "", entry.negative, ("head", "negation")
     if entry.humble and recipient and recipient.noun.honored:
-        return entry.humble, ("head",)
+        return "", entry.humble, head
     if entry.stem.irregular == "이":
-        return replace(entry.stem, text=host + entry.stem.text), ("head",)
-    return entry.stem, ("head",)
+        return "", replace(entry.stem, text=host + entry.stem.text), head
+    return "", entry.stem, head
 
 
 def _mode(clause: Clause, honored: bool) -> list[Link]:
