@@ -66,7 +66,12 @@ def has_fused_kernel(device: torch.device) -> bool:
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O."""
+    """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O.
+
+    Each head looks for something else, in d_head = D / H dimensions of its own. Of two vectors with
+    entries of variance 1 the product has variance d_head: the root brings scores back to 1, where
+    softmax is not yet a choice of one, whose gradient would be 0.
+    """
 
     def __init__(self, d_model: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -93,6 +98,7 @@ class MultiHeadAttention(nn.Module):
         weights: bool = False,
     ) -> tuple[Hidden, Float[Tensor, "B H Q S"] | None]:
         """The attended values and, if asked for, weights; `bias` broadcasts to (B, H, K·T, S)."""
+        # Scaled while they are queries: there are fewer numbers in them than in the scores.
         query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, seen.key.shape[0])
         if has_fused_kernel(x.device) and not weights:
             dropout = self.dropout.p if self.training else 0.0
@@ -106,12 +112,13 @@ class MultiHeadAttention(nn.Module):
         scores = scores.to(exact) if bias is None else scores + bias
         shares = scores.softmax(dim=-1)
         context = self.dropout(shares.to(seen.value.dtype)) @ seen.value  # (B, H, K·T, D/H)
-        return self._merge(context, x), shares if weights else None
+        return self._merge(context, x), shares if weights else None  # (N, T, D)
 
     def _merge(self, context: Float[Tensor, "B H Q Dh"], like: Hidden) -> Hidden:
         return cast(Tensor, self.output(context.transpose(1, 2).reshape(like.shape)))
 
     def _split(self, x: Tensor, sentences: int) -> Float[Tensor, "B H Q Dh"]:
+        """By heads; K hypotheses of T words each become K·T queries on one sentence's memory."""
         return x.view(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
 

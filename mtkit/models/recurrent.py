@@ -1,5 +1,12 @@
 """The halves of LSTM sequence to sequence (Sutskever et al. 2014; attention of Luong et al. 2015).
 
+An LSTM reads one word after the other (Hochreiter and Schmidhuber 1997). What it carries on is a
+cell, which gates open and close, and the state h that it shows of it:
+
+    i, f, o = σ(W x_t + U h_(t-1) + b)
+    c_t = f · c_(t-1) + i · tanh(W' x_t + U' h_(t-1) + b')
+    h_t = o · tanh(c_t)
+
 Without input feeding the decoder's LSTM does not depend on attention, so teacher forcing runs it
 over the whole target at once, and attends from all target positions together. With input feeding
 the attentional hidden state of a step is part of the next step's input, and steps are a loop.
@@ -64,6 +71,7 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
         """Outputs at every position, and those of each direction at the last token it reads."""
         # Whole rectangles run twice as fast as packed sequences, and padding comes last anyway.
+        # What is read after the last token lands on padding: nobody looks there.
         last = (mask.sum(dim=1) - 1)[:, None, None]  # (B, 1, 1)
         outputs, finals = [], []
         for index, lstm in enumerate(self.directions):
@@ -89,8 +97,8 @@ class LstmEncoder(Encoder):
     ) -> Encoded:
         x = self.embedding_dropout(x)
         finals = []
-        for index, layer in enumerate(self.layers):
-            output, final = layer(self.dropout(x) if index else x, mask)
+        for index, layer in enumerate(self.layers):  # the first reads what has its dropout already
+            output, final = layer(self.dropout(x) if index else x, mask)  # (B, S, D), (B, D)
             x = x + output if self.residual and index else output
             finals.append(final)
         return Encoded(x, mask, tuple(finals))
@@ -112,6 +120,7 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
         self.embedding_dropout = embedding_dropout(settings)
 
     def remember(self, encoded: Encoded) -> RecurrentMemory:
+        # [W; W'] in one product: a state is within (-1, 1), as tanh leaves it, a cell is not.
         starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
         states = encoded.states
@@ -128,7 +137,7 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
     def decode(
         self, memory: RecurrentMemory, state: RecurrentState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        x = self.embedding_dropout(x)
+        x = self.embedding_dropout(x)  # (N, T, D)
         pieces = torch.split(x, 1, dim=1) if self.input_feeding else (x,)
         outputs, weights = [], []
         for piece in pieces:
@@ -151,7 +160,7 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
             hiddens.append(hidden[0])
             cells.append(cell[0])
         weight = None
-        if self.attention is not None:
+        if self.attention is not None:  # the topmost layer's h_t asks, and becomes s̃_t
             x, weight = self.attention(x, memory.keys, memory.states, memory.mask)
         x = self.dropout(x)
         carried = RecurrentState(torch.stack(hiddens, 1), torch.stack(cells, 1), x[:, -1])
@@ -171,7 +180,11 @@ def _attention(settings: LstmDecoderSettings, d_model: int) -> RecurrentAttentio
 
 
 def _lstm(inputs: int, outputs: int) -> nn.LSTM:
-    """One LSTM layer with orthogonal recurrent weights and a forget gate that starts open."""
+    """One LSTM layer with orthogonal recurrent weights and a forget gate that starts open.
+
+    Orthogonal weights neither shrink nor swell what passes through them a hundred times (Saxe et
+    al. 2014), and an open gate lets the gradient through the cell (Jozefowicz et al. 2015).
+    """
     lstm = nn.LSTM(inputs, outputs, batch_first=True)
     nn.init.xavier_uniform_(cast(Tensor, lstm.weight_ih_l0))
     nn.init.orthogonal_(cast(Tensor, lstm.weight_hh_l0))

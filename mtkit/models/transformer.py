@@ -65,11 +65,11 @@ class EncoderLayer(nn.Module):
     ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
         """The new hidden states and, if asked, the weights."""
         # Query, key and value all read the same words: converted once for their three products.
-        inner = for_products(self.self_residual.enter(x))
+        inner = for_products(self.self_residual.enter(x))  # (B, S, D)
         attended, shares = self.self_attention(
             inner, self.self_attention.look_at(inner), bias, weights=weights
         )
-        x = self.self_residual.leave(x, attended)
+        x = self.self_residual.leave(x, attended)  # norm(x + attended), or x + attended
         inner = self.feed_forward_residual.enter(x)
         return self.feed_forward_residual.leave(x, self.feed_forward(inner)), shares
 
@@ -134,7 +134,11 @@ class TransformerEncoder(Encoder):
 
 
 class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
-    """Position t sees the target up to t, and all of the source."""
+    """Position t sees the target up to t, and all of the source.
+
+    In training the whole target is known, and all its positions are computed at once: the causal
+    bias hides from each what follows it. In search the keys and values of the past are kept.
+    """
 
     def __init__(
         self, settings: TransformerDecoderSettings, d_model: int, positions: nn.Module
