@@ -142,9 +142,9 @@ def export(
     if source is not None:
         if to or model or quantization or check or text:
             raise UserError("--from: goes with DIR and -o alone")
-        from mtkit.formats.export import import_model
+        from mtkit.formats.from_huggingface import from_huggingface
 
-        import_model(folder, output)
+        from_huggingface(folder, output)
         return
     if folder is not None:
         raise UserError(f"{folder}: a folder only goes with --from; name a model of mtkit with -m")

@@ -7,6 +7,7 @@ path is led back to a line of the file or to an override, and the likely right n
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
@@ -75,6 +76,12 @@ def explain(error: ValidationError, data: dict[str, Any], origin: Origin) -> str
     setting = f"{dotted(first)}: " if first else ""
     more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
     return f"{origin.where(first)}: {setting}{complaints[first]}{more}"
+
+
+def first_complaint(error: ValidationError) -> tuple[str, str]:
+    """Setting and complaint, for settings that stand in a file which nobody writes by hand."""
+    detail = error.errors(include_url=False)[0]
+    return dotted(detail["loc"]), f"{detail['msg']}, found {reprlib.repr(detail['input'])}"
 
 
 def _is_above(key: Key, other: Key) -> bool:

@@ -102,10 +102,7 @@ class Surroundings(Embeddings):
         "sinusoidal", description="of Transformers: an LSTM reads one word after the other"
     )
     max_positions: Length = Field(1024, description="bound of learned positions")
-    # What has none is named as before there was the setting: models and runs keep their hashes.
-    output_bias: bool = Field(
-        False, exclude_if=lambda on: not on, description="added to the logits, as Marian does"
-    )
+    output_bias: bool = Field(False, description="added to the logits, as Marian does")
 
 
 class EncoderDecoderSettings(Surroundings):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mtkit.artifacts import Artifact, read_json
+from mtkit.config.complaints import first_complaint
 from mtkit.config.runs import find_model
 from mtkit.config.settings import ModelConfig
 from mtkit.errors import UserError
@@ -59,10 +59,8 @@ def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> Model
         config["decoding"] |= given
         return ModelConfig.model_validate(config)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        setting = ".".join(str(part) for part in first["loc"])
+        setting, complaint = first_complaint(error)
         where = "" if setting.removeprefix("decoding.") in given else f"{path}: "
-        found = reprlib.repr(first["input"])
-        raise UserError(f"{where}{setting}: {first['msg']}, found {found}") from None
+        raise UserError(f"{where}{setting}: {complaint}") from None
     except (OSError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the config of a model ({error})") from None

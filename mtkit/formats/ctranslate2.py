@@ -10,40 +10,32 @@ from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.cache import LOSS, cached, convert_to, is_close, type_of
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model, outdated
 from mtkit.decoding.engines.load import run_converted
-from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.formats.check import check_export
 from mtkit.formats.texts import Text, text_of_validation
 from mtkit.report import say
 from mtkit.scoring.metrics import corpus_bleu
 
 
-def to_ctranslate2(
-    model: str | None, output: Path | None, quantization: str, *, check: bool, text: Path | None
-) -> None:
+def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
     """Writes the model to `output`, which must not be there yet, or to the cache of `translate`.
 
-    auto: int8 where the BLEU that it loses on the validation text is at most LOSS, else float32.
-    The text is that of the model's run; without it, float32. What was measured is recorded, and
-    `translate` goes by it from then on. Raises UserError for a model that CTranslate2 cannot run.
+    Without `quantization`, or with auto: int8 where the BLEU that it loses on the validation text
+    of the model's run is at most LOSS, else, or without that text, float32. What was measured is
+    recorded, and `translate` goes by it from then on. Raises UserError for a model that CTranslate2
+    cannot run.
     """
-    opened = open_model(model)
     if reason := outdated() or obstacle_in_model(opened.config.model):
         raise UserError(reason)
-    if output is not None and output.exists():
-        raise UserError(f"{output}: is there already: name a new folder with -o")
-    exported = _measured(opened) if quantization == "auto" else None
-    if output is not None:
-        compute_type = type_of(exported) if exported else quantization
-        exported = convert_to(output, opened, compute_type)
-    exported = exported or cached(opened, quantization)
-    say(f"exported: {exported.path}")
-    if check:
-        check_export(opened, exported, text)
+    if quantization in (None, "auto"):
+        found = _measured(opened)
+        return convert_to(output, opened, type_of(found)) if output else found
+    return convert_to(output, opened, quantization) if output else cached(opened, quantization)
 
 
 def _measured(opened: OpenedModel) -> Artifact:
+    """The closer of both types, in the cache."""
     float32 = cached(opened, "float32")
     text = text_of_validation(opened)
     if text is None:

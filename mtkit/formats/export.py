@@ -1,10 +1,19 @@
-"""Models in other people's formats, out and in, and proof that they say the same."""
+"""A model in another program's format, and proof that it says the same there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from mtkit.artifacts import Artifact
+from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.errors import UserError
+from mtkit.report import say
+
+Exporter = Callable[[OpenedModel, Path | None, str | None], Artifact]
+"""Writes a model to a new folder, or to where the format's own program finds it, in a type of
+numbers. Raises UserError for what the format cannot represent.
+"""
 
 
 def export_model(
@@ -23,27 +32,35 @@ def export_model(
     """
     if text is not None and not check:
         raise UserError("--text: only with --check")
+    if check and to != "ctranslate2":
+        raise UserError("--check: only --to ctranslate2")
+    exporter = _exporter(to)
+    if output is not None:
+        refuse_existing(output)
+    opened = open_model(model)
+    exported = exporter(opened, output, quantization)
+    say(f"exported: {exported.path}")
+    if check:
+        from mtkit.formats.check import check_export
+
+        check_export(opened, exported, text)
+
+
+def refuse_existing(output: Path) -> None:
+    """UserError for a folder that is there already."""
+    if output.exists():
+        raise UserError(f"{output}: is there already: name a new folder with -o")
+
+
+def _exporter(to: str | None) -> Exporter:
+    """Its library is imported only where it is asked for."""
     match to:
         case "ctranslate2":
             from mtkit.formats.ctranslate2 import to_ctranslate2
 
-            to_ctranslate2(model, output, quantization or "auto", check=check, text=text)
+            return to_ctranslate2
         case "huggingface":
-            if quantization or check:
-                raise UserError("--quantization, --check: only --to ctranslate2")
-            if output is None:
-                raise UserError("--to huggingface: name a new folder with -o")
             from mtkit.formats.huggingface import to_huggingface
 
-            to_huggingface(model, output)
-        case _:
-            raise UserError("export: say the format, --to ctranslate2 or --to huggingface")
-
-
-def import_model(folder: Path | None, output: Path | None) -> None:
-    """A MarianMT folder of Hugging Face as a model of ours; UserError for what it cannot be."""
-    if folder is None or output is None:
-        raise UserError("--from huggingface: name its folder, and a new one with -o")
-    from mtkit.formats.from_huggingface import from_huggingface
-
-    from_huggingface(folder, output)
+            return to_huggingface
+    raise UserError("export: say the format, --to ctranslate2 or --to huggingface")

@@ -6,7 +6,6 @@ The numbers stay as they are; rows of embeddings and output follow the new order
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +15,14 @@ from safetensors.numpy import save_file
 
 from mtkit.artifacts import create, hash_file, write_json
 from mtkit.config.base import Settings
+from mtkit.config.complaints import first_complaint
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import TransformerSettings
 from mtkit.config.settings import ModelConfig
 from mtkit.decoding.model import CONFIG, WEIGHTS
 from mtkit.errors import UserError
 from mtkit.formats import marian
+from mtkit.formats.export import refuse_existing
 from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
 from mtkit.report import say
@@ -43,14 +44,15 @@ SEARCH = {"num_beams": "beam", "length_penalty": "length_penalty", "min_new_toke
 Kind = TypeVar("Kind", bound=Settings)
 
 
-def from_huggingface(folder: Path, output: Path) -> None:
+def from_huggingface(folder: Path | None, output: Path | None) -> None:
     """Writes the model artifact `output`, which must not be there yet.
 
     Of the settings of its search it takes the beam, the length penalty and the lengths. Raises
     UserError where something in the folder is missing, damaged, or cannot be represented.
     """
-    if output.exists():
-        raise UserError(f"{output}: is there already: name a new folder with -o")
+    if folder is None or output is None:
+        raise UserError("--from huggingface: name its folder, and a new one with -o")
+    refuse_existing(output)
     config = marian.json_in(folder, marian.CONFIG)
     if (folder / marian.GENERATION).is_file():
         config |= marian.json_in(folder, marian.GENERATION)
@@ -80,7 +82,7 @@ def _model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
             raise UserError(f"{path}: {name} is {found}: mtkit can only represent {needed}")
     for name in ("attention_heads", "ffn_dim"):
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
-            raise UserError(f"{path}: {name} of encoder and decoder differ, in mtkit they cannot")
+            raise UserError(f"{path}: {name} of encoder and decoder differ")
     activation = str(config.get("activation_function"))
     if activation not in ACTIVATIONS:
         raise UserError(f"{path}: activation_function is {activation}: mtkit has none such")
@@ -112,10 +114,7 @@ def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kin
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        setting = ".".join(str(part) for part in first["loc"])
-        found = reprlib.repr(first["input"])
-        raise UserError(f"{path}: {setting}: {first['msg']}, found {found}") from None
+        raise UserError(f"{path}: {': '.join(first_complaint(error))}") from None
 
 
 def _weights(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import Artifact, create, open_artifact, write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings, TransformerSettings
-from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
@@ -27,14 +27,15 @@ POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""
 
 
-def to_huggingface(model: str | None, output: Path) -> None:
+def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
     """Writes the folder `output`, which must not be there yet.
 
     Raises UserError for a model that MarianMT cannot be, by the setting.
     """
-    if output.exists():
-        raise UserError(f"{output}: is there already: name a new folder with -o")
-    opened = open_model(model)
+    if quantization is not None:
+        raise UserError("--quantization: only --to ctranslate2")
+    if output is None:
+        raise UserError("--to huggingface: name a new folder with -o")
     settings = _suitable(opened.config.model)
     weights = _weights(opened, settings)
     inputs = {"model": opened.artifact.identity}
@@ -43,7 +44,8 @@ def to_huggingface(model: str | None, output: Path) -> None:
         write_json(folder / marian.CONFIG, _config(opened, settings))
         write_json(folder / marian.GENERATION, _generation(opened.config.decoding))
         _write_tokenizer(folder, opened)
-    say(f'{output}: transformers loads it with MarianMTModel.from_pretrained("{output}")')
+    say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
+    return open_artifact(output, "export")
 
 
 def _suitable(settings: ModelSettings) -> TransformerSettings:

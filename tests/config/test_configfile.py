@@ -273,6 +273,10 @@ def test_another_kind_starts_from_its_own_defaults(
     )
 
 
+def test_a_default_may_be_written_out() -> None:
+    assert load(GOOD, "model.output_bias=false") == load(GOOD)
+
+
 def test_naming_the_kind_that_is_there_drops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     kept = load(GOOD, "model.kind=transformer").model
     assert kept == TransformerSettings(layers=3, heads=4)

@@ -16,7 +16,8 @@ from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.check import compare
-from mtkit.formats.export import export_model, import_model
+from mtkit.formats.export import export_model
+from mtkit.formats.from_huggingface import from_huggingface
 from mtkit.formats.texts import Text, text_of_test, text_of_validation
 from mtkit.pipeline import run
 from tasks import tiny_config
@@ -144,4 +145,4 @@ def test_what_cannot_be_is_refused_by_name(alone: Path, tmp_path: Path) -> None:
         export_model(str(alone), tmp_path / "out", to="huggingface", check=True)
     for folder, output in ((None, tmp_path / "out"), (tmp_path, None)):
         with pytest.raises(UserError, match="--from huggingface: name its folder"):
-            import_model(folder, output)
+            from_huggingface(folder, output)

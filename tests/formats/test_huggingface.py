@@ -34,8 +34,8 @@ from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
+from mtkit.formats.export import export_model
 from mtkit.formats.from_huggingface import from_huggingface
-from mtkit.formats.huggingface import to_huggingface
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.models.weights import save_weights, weights_of
@@ -51,6 +51,10 @@ LONGEST = 16
 
 Found = tuple[list[str], list[float]]
 """Translations and their scores."""
+
+
+def export(model: Path, output: Path) -> None:
+    export_model(str(model), output, to="huggingface")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +176,7 @@ def exported(request: pytest.FixtureRequest, task: Path, transformers: Any) -> t
     run, settings = EXPORTED[request.param]
     tokenizer = Tokenizer.load(task / run / "tokenizer")
     model = write_model(task / f"model-{request.param}", tokenizer, settings)
-    to_huggingface(str(model), task / f"export-{request.param}")
+    export(model, task / f"export-{request.param}")
     return model, Theirs(transformers, task / f"export-{request.param}")
 
 
@@ -214,7 +218,7 @@ def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_
     with chdir(task):  # where the link to the last run goes
         train(config)
     model, lines = task / "trained/model", (task / "test.src").read_text().splitlines()
-    to_huggingface(str(model), task / "export-trained")
+    export(model, task / "export-trained")
     theirs = Theirs(transformers, task / "export-trained")
     by_sums = theirs.translate(lines, num_beams=5, length_penalty=0.0)
     assert_same(ours(model, lines, beam=5, length_penalty=0), by_sums)
@@ -250,16 +254,24 @@ def test_what_marian_has_not_is_refused_by_name(
 ) -> None:
     model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), settings)
     with pytest.raises(UserError, match=named):
-        to_huggingface(str(model), tmp_path / "out")
+        export(model, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_weights_that_were_named_before_there_were_halves_are_exported(tmp_path: Path) -> None:
+    model = Path(__file__).parents[1] / "compatibility/c514bd3/transformer/model"
+    export(model, tmp_path / "out")
+    ours = load_file(model / "model.safetensors")["decoder.0.cross_attention.query.weight"]
+    theirs = load_file(tmp_path / "out/model.safetensors")
+    assert (theirs["model.decoder.layers.0.encoder_attn.q_proj.weight"] == ours).all()
 
 
 def test_exporting_waits_for_neither_torch_nor_transformers(task: Path, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), transformer())
     code = (
         "import sys; from pathlib import Path;"
-        "from mtkit.formats.huggingface import to_huggingface;"
-        f"to_huggingface({str(model)!r}, Path({str(tmp_path / 'out')!r}));"
+        "from mtkit.formats.export import export_model;"
+        f"export_model({str(model)!r}, Path({str(tmp_path / 'out')!r}), to='huggingface');"
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -396,7 +408,7 @@ def test_ctranslate2_runs_an_imported_model_but_gives_its_pad_no_share_of_p(
 def test_an_imported_model_is_exported_as_it_was(
     imported: Path, original: Theirs, transformers: Any, tmp_path: Path
 ) -> None:
-    to_huggingface(str(imported), tmp_path / "back")
+    export(imported, tmp_path / "back")
     back = Theirs(transformers, tmp_path / "back")
     assert_same(back.translate(LINES), original.translate(LINES))
 
@@ -407,7 +419,7 @@ def test_an_exported_model_comes_back_with_its_own_weights(
 ) -> None:
     run, settings = EXPORTED[name]
     model = write_model(tmp_path / "model", Tokenizer.load(task / run / "tokenizer"), settings)
-    to_huggingface(str(model), tmp_path / "out")
+    export(model, tmp_path / "out")
     from_huggingface(tmp_path / "out", tmp_path / "back")
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "back"))
     assert before.keys() == after.keys()
@@ -448,7 +460,7 @@ def test_codes_of_target_languages_are_symbols(
         map(len, theirs.ids(lines))
     )
     assert [ids[0] for ids in theirs.ids(lines)][:2] == [there[">>deu<<"], there[">>cmn_Hans<<"]]
-    to_huggingface(str(tmp_path / "model"), tmp_path / "back")
+    export(tmp_path / "model", tmp_path / "back")
     back = Theirs(transformers, tmp_path / "back")
     for translator in (theirs, back):
         assert translator.translate(lines)[0] == ours(tmp_path / "model", lines)[0]
@@ -586,5 +598,5 @@ def test_what_is_there_already_is_left_alone(opus: Path, imported: Path, tmp_pat
         with pytest.raises(UserError, match="is there already"):
             from_huggingface(opus, output)
         with pytest.raises(UserError, match="is there already"):
-            to_huggingface(str(imported), output)
+            export(imported, output)
     assert (tmp_path / "file").read_text() == "precious"

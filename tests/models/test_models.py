@@ -163,11 +163,6 @@ def test_the_output_factors_multiply_to_the_projection(name: str) -> None:
     torch.testing.assert_close(states @ weight.T, model.project(hidden))
 
 
-def test_only_a_model_with_an_output_bias_is_named_with_that_setting() -> None:
-    assert "output_bias" not in transformer().model_dump()
-    assert transformer(output_bias=True).model_dump()["output_bias"]
-
-
 def test_a_model_without_attention_has_no_weights_to_show() -> None:
     model, source = make("seq2seq-none"), sources([5])
     memory = model.encode(source, source != PAD)

@@ -6,7 +6,7 @@ the projections that read the same input are one matrix, and positions are a tab
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,11 +16,8 @@ from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
 from mtkit.config.model import TransformerSettings
-from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.base import TranslationModel
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.layers import FeedForward
-from mtkit.models.transformer import DecoderLayer, EncoderLayer
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
@@ -30,6 +27,21 @@ ACTIVATIONS = {
     "swish": Activation.SWISH,
     "gated": Activation.SWISH,
 }
+LAYER: Mapping[str, tuple[str, ...]] = {
+    "self_attention.linear.0": tuple(
+        f"self_attention.{part}" for part in ("query", "key", "value")
+    ),
+    "self_attention.linear.1": ("self_attention.output",),
+    "self_attention.layer_norm": ("self_residual.norm",),
+    "attention.linear.0": ("cross_attention.query",),
+    "attention.linear.1": ("cross_attention.key", "cross_attention.value"),
+    "attention.linear.2": ("cross_attention.output",),
+    "attention.layer_norm": ("cross_residual.norm",),
+    "ffn.linear_0": ("feed_forward.expand",),
+    "ffn.linear_1": ("feed_forward.contract",),
+    "ffn.layer_norm": ("feed_forward_residual.norm",),
+}
+"""What of a layer of ours goes where in a layer of CTranslate2's."""
 
 
 def convert(
@@ -43,11 +55,13 @@ def convert(
     assert isinstance(model, EncoderDecoder)
     settings = model.settings.as_transformer()
     spec = _empty_spec(settings)
-    _fill_stack(spec.encoder, model, model.encoder, model.source_embedding, positions)
-    _fill_stack(spec.decoder, model, model.decoder, model.target_embedding, positions)
+    _fill_half(spec.encoder, model, model.encoder, model.source_embedding, positions)
+    _fill_half(spec.decoder, model, model.decoder, model.target_embedding, positions)
     if settings.norm == "pre":
-        _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
-        _fill_norm(spec.decoder.layer_norm, model.decoder_norm)
+        _fill(spec.encoder.layer_norm, [model.encoder_norm])
+        _fill(spec.decoder.layer_norm, [model.decoder_norm])
+    if settings.activation == "gated":
+        _split_gates([*spec.encoder.layer, *spec.decoder.layer])
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
@@ -82,57 +96,42 @@ def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
     spec.config.add_source_eos = True
 
 
-def _fill_stack(
+def _fill_half(
     spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
 ) -> None:
     first = spec.embeddings  # an encoder may have several, for factors of words
     (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)
     spec.position_encodings.encodings = _array(model.positions(0, positions))
-    layers = cast(nn.ModuleList, half.layers)
-    for into, module in zip(spec.layer, layers, strict=True):
-        layer = cast(EncoderLayer | DecoderLayer, module)
-        _fill_self_attention(into.self_attention, layer)
-        if isinstance(layer, DecoderLayer):
-            _fill_cross_attention(into.attention, layer)
-        _fill_feed_forward(into.ffn, layer)
+    for into, layer in zip(spec.layer, cast(nn.ModuleList, half.layers), strict=True):
+        for place, parts in LAYER.items():
+            if hasattr(layer, parts[0].partition(".")[0]):  # only decoders look at the source
+                _fill(_at(into, place), [layer.get_submodule(part) for part in parts])
 
 
-def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    attention = layer.self_attention
-    _fill_linear(spec.linear[0], [attention.query, attention.key, attention.value])
-    _fill_linear(spec.linear[1], [attention.output])
-    _fill_norm(spec.layer_norm, layer.self_residual.norm)
+def _at(spec: Any, place: str) -> Any:
+    for step in place.split("."):
+        spec = spec[int(step)] if step.isdigit() else getattr(spec, step)
+    return spec
 
 
-def _fill_cross_attention(spec: Any, layer: DecoderLayer) -> None:
-    attention: MultiHeadAttention = layer.cross_attention
-    _fill_linear(spec.linear[0], [attention.query])
-    _fill_linear(spec.linear[1], [attention.key, attention.value])
-    _fill_linear(spec.linear[2], [attention.output])
-    _fill_norm(spec.layer_norm, layer.cross_residual.norm)
+def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:
+    """Linear layers side by side, or a norm."""
+    weight, bias = (
+        np.concatenate([_array(cast(Tensor, getattr(module, name))) for module in modules])
+        for name in ("weight", "bias")
+    )
+    if isinstance(modules[0], nn.LayerNorm):
+        spec.gamma, spec.beta = weight, bias
+    else:
+        spec.weight, spec.bias = weight, bias
 
 
-def _fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    inner: FeedForward = layer.feed_forward
-    _fill_linear(spec.linear_0, [inner.expand])
-    if inner.activation == "gated":  # gate and value are two halves of one matrix
-        for into, part in ((spec.linear_0, 0), (spec.linear_0_noact, 1)):
-            into.weight = np.split(_array(inner.expand.weight), 2)[part]
-            into.bias = np.split(_array(inner.expand.bias), 2)[part]
-    _fill_linear(spec.linear_1, [inner.contract])
-    _fill_norm(spec.layer_norm, layer.feed_forward_residual.norm)
-
-
-def _fill_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """The layers side by side."""
-    layers = list(layers)
-    spec.weight = np.concatenate([_array(layer.weight) for layer in layers])
-    spec.bias = np.concatenate([_array(layer.bias) for layer in layers])
-
-
-def _fill_norm(spec: Any, norm: nn.Module) -> None:
-    norm = cast(nn.LayerNorm, norm)
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+def _split_gates(layers: Iterable[Any]) -> None:
+    """Gate and value are two halves of one matrix of ours."""
+    for layer in layers:
+        gate, value = layer.ffn.linear_0, layer.ffn.linear_0_noact
+        gate.weight, value.weight = np.split(gate.weight, 2)
+        gate.bias, value.bias = np.split(gate.bias, 2)
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
