@@ -90,14 +90,6 @@ def gradient_times_input(model: TranslationModel, pair: Pair) -> Float[Tensor, "
 
     Summed over the word's subwords (Denil et al. 2014; Shrikumar et al. 2016).
     """
-    words = torch.arange(pair.size[1], device=pair.source.device)
-    return torch.cat([_along_embeddings(model, pair, some) for some in words.split(pair.rows)])
-
-
-def _along_embeddings(
-    model: TranslationModel, pair: Pair, words: Int[Tensor, " R"]
-) -> Float[Tensor, "R I"]:
-    """Rows `words` of gradient × input."""
     embedded: list[Tensor] = []
 
     def watch(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
@@ -106,16 +98,15 @@ def _along_embeddings(
         embedded.append(output.detach().requires_grad_())
         return embedded[0]
 
-    source = pair.sources(pair.everything(len(words)))
     # cuDNN's LSTM has a backward pass in training mode alone.
     with (
         model.source_embedding.register_forward_hook(watch),
         torch.backends.cudnn.flags(enabled=False),
     ):
-        own = _log_probs(model, source, pair).gather(1, words.unsqueeze(1))
-        (gradient,) = torch.autograd.grad(own.sum(), embedded)
-    along = (gradient * embedded[0]).detach().sum(dim=-1)[:, :-1]  # (R, S)
-    return along.new_zeros(len(words), pair.size[0]).index_add(1, pair.source_words, along)
+        words = _log_probs(model, pair.sources(pair.everything(1)), pair)[0]  # (J,)
+    slopes = [torch.autograd.grad(word, embedded, retain_graph=True)[0] for word in words]
+    along = (torch.cat(slopes) * embedded[0].detach()).sum(dim=-1)[:, :-1]  # (J, S)
+    return along.new_zeros(pair.size[::-1]).index_add(1, pair.source_words, along)
 
 
 def fall_without_best(

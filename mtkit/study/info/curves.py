@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.study.info.lengths import lengths_of
 from mtkit.study.info.records import points_of, records_of
-from mtkit.study.info.view import Curves
+from mtkit.study.info.view import View
+from mtkit.study.plots.picture import figure, save
+from mtkit.study.plots.terminal import Points, curve
 from mtkit.training.optimizer.schedule import learning_rate
 
 LOGGED = {
@@ -22,6 +26,32 @@ LOGGED = {
 """The kind of record in metrics.jsonl and its field, by the name of the curve."""
 MOST_POINTS = 1000
 """Updates that the curve of the learning rate goes through, besides the end of the warmup."""
+
+
+@dataclass(frozen=True)
+class Curves(View):
+    """One or more curves over the updates of training, each in a panel of its own."""
+
+    points: Mapping[str, Points]
+    """Points (update, value) of each curve, by what the value is."""
+
+    def text(self) -> Iterator[str]:
+        for name, points in self.points.items():
+            yield f"{name} by update"
+            yield from curve(points)
+            yield ""
+
+    def draw(self, path: Path) -> None:
+        columns = min(2, len(self.points))
+        rows = -(-len(self.points) // columns)
+        drawn, panels = figure(width=5 * columns, height=2.5 * rows, rows=rows, columns=columns)
+        for panel, (name, points) in zip(panels, self.points.items(), strict=False):
+            panel.plot(*zip(*points, strict=True), "." if len(points) == 1 else "-")
+            panel.set_title(name, fontsize="medium")
+            panel.set_xlabel("update")
+        for panel in panels[len(self.points) :]:
+            panel.remove()
+        save(drawn, path)
 
 
 def curves_of(run: Path, config: Config) -> Curves:
