@@ -108,10 +108,7 @@ def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None
 
 def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
     """In the child; says how many file operations there were, or NOW at the moment."""
-    os.chdir(home)
-    said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for descriptor in (1, 2):
-        os.dup2(said, descriptor)
+    _speak_at(home)
 
     def reached() -> None:
         assert moment is not None
@@ -125,6 +122,66 @@ def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Conne
         main(arguments)
     finally:
         tells.send(operations.count)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The end of one of several ranks."""
+
+    rank: int
+    step: int
+    """Number of updates that it has done."""
+    signal: int
+
+
+def run_ranks(
+    arguments: Sequence[str], home: Path, count: int, loss: Loss | None = None
+) -> list[int]:
+    """Exit codes of so many ranks that run `mtkit ARGUMENTS`, as torchrun would start them.
+
+    They meet at a store of this process, so no other can have taken its port meanwhile.
+    """
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(count)}
+    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+    ranks = [
+        SERVER.Process(target=_rank, args=(list(arguments), home, rank, shared, loss))
+        for rank in range(count)
+    ]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join()
+    return [process.exitcode or 0 for process in ranks]
+
+
+def _rank(
+    arguments: list[str], home: Path, rank: int, shared: dict[str, str], loss: Loss | None
+) -> None:
+    """In the child of that number."""
+    from mtkit.training import step
+
+    os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
+    _speak_at(home)
+    train_step = step.train_step
+
+    def lost(state: Any, *rest: Any, **settings: Any) -> Any:
+        if loss is not None and (rank, state.step) == (loss.rank, loss.step):
+            os.kill(os.getpid(), loss.signal)
+        return train_step(state, *rest, **settings)
+
+    step.train_step = lost
+    main(arguments)
+
+
+def _speak_at(home: Path) -> None:
+    """The folder `home` is where this process works, and has what it says."""
+    os.chdir(home)
+    said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(said, descriptor)
 
 
 class _Operations:

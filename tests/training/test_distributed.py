@@ -6,16 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
-import yaml
 
+from crashes import Loss, run_ranks, said
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
+from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
 from mtkit.models.build import build_model
 from mtkit.report import MetricsLog
@@ -27,65 +27,12 @@ from mtkit.training.step import gradients
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
-Launch = Callable[..., subprocess.CompletedProcess[str]]
-
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-
-FATAL = """
-import os, signal, sys
-from mtkit.cli.main import main
-from mtkit.training import step
-
-train_step = step.train_step
-rank, at, number = (int(x) for x in os.environ["LOSE"].split())
-
-def lost(state, *rest, **settings):
-    if int(os.environ["RANK"]) == rank and state.step == at:
-        os.kill(os.getpid(), number)
-    return train_step(state, *rest, **settings)
-
-step.train_step = lost
-main(sys.argv[1:])
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ranks")
     write_reversal_task(folder)
-    (folder / "fatal.py").write_text(FATAL, encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def launch(folder: Path) -> Launch:
-    """Trains a run under torchrun; `lose`: "rank step signal" ends a rank before that update."""
-
-    def launch(config: Config, *, lose: str | None = None) -> subprocess.CompletedProcess[str]:
-        path = folder / f"{Path(config.run).name}.yaml"
-        path.write_text(yaml.safe_dump(config.model_dump()), encoding="utf-8")
-        program = ["-m", "mtkit"] if lose is None else [str(folder / "fatal.py")]
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                "--nproc-per-node=2",
-                *program,
-                "train",
-                "-c",
-                str(path),
-            ],
-            cwd=folder,
-            env=os.environ
-            | {"LOSE": lose or "", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-
-    return launch
 
 
 def prepared(folder: Path, name: str, kind: str, **training: object) -> Config:
@@ -94,14 +41,22 @@ def prepared(folder: Path, name: str, kind: str, **training: object) -> Config:
     config = config.model_copy(update={"run": str(folder / name)})
     train_tokenizer(config)
     build_batches(config)
+    (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     return config
 
 
 @pytest.fixture(scope="module")
-def two(folder: Path, launch: Launch) -> Config:
-    """A run of two ranks, never interrupted."""
+def two(folder: Path) -> Config:
+    """A run of two ranks, never interrupted, which torchrun started."""
     config = prepared(folder, "two", "transformer")
-    done = launch(config)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node=2", "-m", "mtkit", "train", "-c", "two.yaml"],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return config
 
@@ -131,20 +86,21 @@ def test_two_ranks_equal_two_accumulated_batches_with_dropout_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lose", [f"1 7 {signal.SIGKILL:d}", f"0 7 {signal.SIGTERM:d}"])
+@pytest.mark.parametrize(
+    ("loss", "checkpoint"),
+    [(Loss(1, 7, signal.SIGKILL), 7), (Loss(0, 7, signal.SIGTERM), 8)],
+    ids=["killed", "told to stop"],
+)
 def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
-    folder: Path, two: Config, launch: Launch, lose: str
+    folder: Path, two: Config, loss: Loss, checkpoint: int, tmp_path: Path
 ) -> None:
-    config = prepared(folder, f"lost{lose[0]}", "transformer")
-    done = launch(config, lose=lose)
-    assert done.returncode != 0
-    assert (Path(config.run) / "checkpoints" / "step-00000007" / "manifest.json").exists() or (
-        lose[0] == "0"
-        and (Path(config.run) / "checkpoints" / "step-00000008" / "manifest.json").exists()
-    ), done.stderr
-    assert "checkpoint saved" in done.stderr
-    done = launch(config)
-    assert done.returncode == 0, done.stderr
+    config = prepared(folder, f"lost{loss.rank}", "transformer")
+    command = ["train", "-c", str(folder / f"lost{loss.rank}.yaml")]
+    assert all(run_ranks(command, tmp_path, 2, loss))
+    assert "checkpoint saved" in said(tmp_path)
+    saved = Path(config.run, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
+    assert saved.exists(), said(tmp_path)
+    assert run_ranks(command, tmp_path, 2) == [0, 0], said(tmp_path)
     identities = [open_artifact(Path(c.run) / "model", "model").identity for c in (config, two)]
     assert identities[0] == identities[1]
 

@@ -32,8 +32,10 @@ from mtkit.training.run.memory import split_if_refused
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, StepReport, train_step
 from mtkit.training.train import train
+from tasks import tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+SAVED_OFTEN = {"steps": 12, "save_every": 3}
 
 
 def state_of(config: Config, precision: str = "float32") -> TrainState:
@@ -253,16 +255,33 @@ def damage(file: Path, how: str) -> None:
         file.write_bytes(content)
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, `run`, as it was two updates before the end of `whole`."""
+    folder = tmp_path_factory.mktemp("half_done")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, steps in (("whole", 12), ("run", 10)):
+            shutil.copytree(prepared / "run", folder / name)
+            config = tiny_config(prepared, "transformer", training=SAVED_OFTEN | {"steps": steps})
+            train(config.model_copy(update={"run": name}))
+    return folder
+
+
 @pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
-    how: str, name: str, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+    how: str,
+    name: str,
+    half_done: Path,
+    fresh: Callable[..., Config],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    train(fresh("transformer", "whole", training={"steps": 12, "save_every": 3}))
-    train(fresh("transformer", training={"steps": 10, "save_every": 3}))
+    for run in ("run", "whole"):
+        shutil.copytree(half_done / run, tmp_path / run)
     damage(Path("run/checkpoints/step-00000010") / name, how)
-    train(fresh("transformer", training={"steps": 12, "save_every": 3}))
+    train(fresh("transformer", training=SAVED_OFTEN))
     said = capsys.readouterr().err
     assert f"step-00000010/{name}" in said
     assert "resuming after step 9" in said
