@@ -137,8 +137,10 @@ class Meaning:
         """The noun with this determiner, or with the nearest one that the noun takes."""
         if noun.bare or noun.personal:
             return NounPhrase(noun, "my" if noun.personal else "")
-        counted, owned = determiner in ("count", "how many"), determiner in ("my", "owner")
-        if (counted and not noun.counter) or (owned and not noun.owned):
+        if determiner == "how many" and not noun.counter:
+            raise ImpossibleError
+        owned, counted = determiner in ("my", "owner"), determiner == "count"
+        if (owned and not noun.owned) or (counted and not noun.counter):
             determiner = "the"
         match determiner:
             case "owner":
