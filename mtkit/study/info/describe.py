@@ -49,7 +49,7 @@ def run_at(path: Path | None) -> tuple[Path, Config]:
     if (folder / "config.yaml").is_file():
         return folder, load_config(folder / "config.yaml")
     if path is not None and path.is_dir():
-        raise UserError(f"{path}: no run here: name one, or a config file")
+        raise UserError(f"{path}: no run, model or artifact here: name one, or a config file")
     config = load_config(path)
     return Path(config.run), config
 
