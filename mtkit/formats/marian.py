@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from mtkit.artifacts import read_json
 from mtkit.config.model import TransformerSettings
 from mtkit.errors import UserError
-from mtkit.models.names import name_today
+from mtkit.models.weights_file import open_weights
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -120,36 +119,14 @@ def json_in(folder: Path, name: str) -> dict[str, Any]:
 def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """The named weights of a file, in float32; others in it are passed over.
 
-    Raises UserError naming the first that is missing, of another shape or type, or not finite;
-    shapes are compared before anything is read.
+    Raises UserError as `open_weights`, or naming the first that is not finite.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            there = {name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
-            for name, shape in shapes.items():
-                found = file.get_slice(there[name]) if name in there else None
-                _check(path, found, name, shape)
-            arrays = {name: file.get_tensor(there[name]).astype(np.float32) for name in shapes}
-    except SafetensorError as error:
-        raise UserError(f"{path}: not a safetensors file ({error})") from None
+    with open_weights(path, "numpy", shapes, others=True) as read:
+        arrays = {name: read(name).astype(np.float32) for name in shapes}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise UserError(f"{path}: {name} has values that are not finite: a broken model")
     return arrays
-
-
-def _check(path: Path, found: Any, name: str, shape: tuple[int, ...]) -> None:
-    """`found`: a slice of safetensors, which has no types, or None."""
-    if found is None:
-        raise UserError(f"{path}: {name} is missing")
-    if tuple(found.get_shape()) != shape:
-        raise UserError(
-            f"{path}: {name} has shape {found.get_shape()}, by the config it is {list(shape)}"
-        )
-    if found.get_dtype() not in ("F16", "F32", "F64"):
-        raise UserError(
-            f"{path}: {name} has values of type {found.get_dtype()}: convert them to float32"
-        )
 
 
 def code_in(piece: str) -> str | None:

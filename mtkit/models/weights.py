@@ -1,23 +1,20 @@
-"""Weights as safetensors: data, never code; and nothing in them but names and finite numbers."""
+"""Weights of a model, and the files that they are kept in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mtkit.errors import MtkitError, UserError
-from mtkit.models.names import name_today
+from mtkit.models.weights_file import open_weights
 
-FLOATS = frozenset({"BF16", "F16", "F32", "F64"})
-"""What safetensors calls the types that weights may have."""
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -54,14 +51,12 @@ def load_weights(model: nn.Module, path: Path) -> None:
 def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
     """Weights for `model` from a file that holds exactly its parameters, in their shapes.
 
-    Raises UserError naming the first parameter that is missing, unknown, of another shape or not
-    finite; names and shapes are compared before anything is read.
+    Raises UserError as `open_weights`, or naming the first parameter that is not finite.
     """
     weights: dict[str, Tensor] = {}
-    with _opened(path) as file:
-        names = _checked_names(model, file, path)
+    with open_weights(path, "pt", _shapes(model)) as read:
         for name, parameter in model.named_parameters():
-            weights[name] = file.get_tensor(names[name]).to(parameter.dtype)
+            weights[name] = read(name).to(parameter.dtype)
             if not all(bound.isfinite() for bound in weights[name].aminmax()):
                 raise UserError(f"{path}: {name} has values that are not finite: a broken model")
     return weights
@@ -74,45 +69,15 @@ def load_model_of(build: Callable[[], Model], path: Path) -> Model:
     be huge is one only if its file is.
     """
     with _WithoutMemory():
-        shapes = build()
-    with _opened(path) as file:
-        _checked_names(shapes, file, path)
-    model = build()
+        shapes = _shapes(build())
+    with open_weights(path, "pt", shapes):
+        model = build()
     load_weights(model, path)
     return model
 
 
-def _checked_names(model: nn.Module, file: Any, path: Path) -> dict[str, str]:
-    """What the file calls each parameter of `model`; UserError where it does not hold just those.
-
-    Shapes and types are compared as well, and nothing is read.
-    """
-    parameters = dict(model.named_parameters())
-    names = {name_today(name): name for name in file.keys()}  # noqa: SIM118 (no mapping)
-    if names.keys() != parameters.keys():
-        odd = min(names.keys() ^ parameters.keys())
-        raise UserError(f"{path}: weights of another model (parameter {odd})")
-    for name, parameter in parameters.items():
-        weight, wanted = file.get_slice(names[name]), list(parameter.shape)
-        if weight.get_shape() != wanted:
-            raise UserError(
-                f"{path}: {name} has shape {weight.get_shape()}, the model wants {wanted}"
-            )
-        if weight.get_dtype() not in FLOATS:
-            raise UserError(f"{path}: {name} has values of type {weight.get_dtype()}: no weights")
-    return names
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The file as safetensors' `safe_open`, which has no types."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except SafetensorError as error:
-        raise UserError(f"{path}: not a safetensors file ({error})") from None
+def _shapes(model: nn.Module) -> dict[str, torch.Size]:
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 class _WithoutMemory(TorchFunctionMode):

@@ -9,7 +9,7 @@ from architectures import ARCHITECTURES, LAYERS, LSTM, VOCAB, pair, seq2seq, tra
 from mtkit.config.model import ModelSettings
 from mtkit.models.build import build_model
 from mtkit.models.halves import Encoded
-from mtkit.models.names import name_today
+from mtkit.models.weights_file import name_today
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if "transformer" in kind])
