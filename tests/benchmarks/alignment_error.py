@@ -28,8 +28,9 @@ from mtkit.decoding.alignment.links import (
 )
 from mtkit.decoding.alignment.words import Words
 from mtkit.decoding.engines.pytorch import load_weights_of
+from mtkit.decoding.forced import force
 from mtkit.decoding.model import open_model
-from mtkit.tokenizer.symbols import BOS, EOS
+from mtkit.tokenizer.symbols import EOS
 
 DEMO = Path(__file__).parents[2] / "data/demo"
 WAYS: dict[str, Callable[[np.ndarray], Links]] = {
@@ -55,11 +56,9 @@ def read_pairs(run: str, part: str) -> list[Pair]:
     pairs = []
     for heard, said in zip(lines(f"{part}.en"), lines(f"{part}.ko"), strict=True):
         (source,), (target,) = tokenizer.encode_source([heard]), tokenizer.encode_target([said])
-        ids = torch.tensor([[*source, EOS]])
         with torch.inference_mode():
-            memory = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
-            read = torch.tensor([[BOS, *target]])
-            attention = model.decode(memory, model.start(memory), read, attention=True).attention
+            ids = (torch.tensor([[*side, EOS]]) for side in (source, target))
+            attention = force(model, *ids)[1].attention
         assert attention is not None, f"{run}: no attention"
         of_source, of_target = Words(heard), Words(said)
         pairs.append(
