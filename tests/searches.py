@@ -1,17 +1,31 @@
-"""Searches by settings alone, as the engine makes them of a request."""
+"""Searches by settings alone, and references that share no code with them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
 
-from torch import Tensor
+import pytest
+import torch
+from torch import Tensor, nn
 
+from architectures import make
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.sampling import Sampler
 from mtkit.decoding.search import Hypotheses, search
 from mtkit.models.base import TranslationModel
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+
+VOCABULARY = 7
+SYMBOLS = [symbol for symbol in range(VOCABULARY) if symbol not in (PAD, BOS, EOS)]
+ANY = DecodingSettings()
+
+Scored = tuple[tuple[int, ...], float]
+LogProbs = Callable[[tuple[int, ...]], list[float]]
 
 
 def beam_search(
@@ -33,3 +47,114 @@ def sample(
     prefixes: Sequence[Sequence[int]] = (),
 ) -> Hypotheses:
     return search(model, source, sampler, constraints_of(settings, prefixes), settings.max_length)
+
+
+def random_model(name: str, seed: int = 0) -> TranslationModel:
+    """Peaked distributions, so that hypotheses end at different lengths."""
+    model = make(name, seed=seed, vocab=VOCABULARY)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def teacher_forcing(
+    model: TranslationModel,
+    source: Tensor,
+    settings: DecodingSettings = ANY,
+    prefix: Sequence[int] = (),
+) -> LogProbs:
+    """log P of every symbol that may follow others, for one sentence without padding."""
+    source = source[source != PAD].unsqueeze(0)
+
+    @cache
+    def log_probs_after(written: tuple[int, ...]) -> list[float]:
+        with torch.inference_mode():
+            hidden = model(source, source != PAD, torch.tensor([[BOS, *written]]))
+            logits = model.project(hidden)[0, -1].tolist()
+        for symbol in set(written):
+            factor = settings.repetition_penalty
+            logits[symbol] *= factor if logits[symbol] < 0 else 1 / factor
+        probs = [math.exp(logit) for logit in logits]
+        allowed = [symbol for symbol in [*SYMBOLS, EOS] if may_follow(symbol, written)]
+        total = sum(probs[symbol] for symbol in allowed)
+        return [
+            math.log(probs[symbol] / total) if symbol in allowed else -math.inf
+            for symbol in range(VOCABULARY)
+        ]
+
+    def may_follow(symbol: int, written: tuple[int, ...]) -> bool:
+        if len(written) < len(prefix):
+            return symbol == prefix[len(written)]
+        if symbol == EOS:
+            return len(written) >= settings.min_length
+        ngrams = ngrams_of((*written, symbol), settings.no_repeat_ngram)
+        return not ngrams or ngrams[-1] not in ngrams[:-1]
+
+    return log_probs_after
+
+
+def ngrams_of(tokens: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    """All sequences of `size` neighbours, in order; none of size 0."""
+    places = range(len(tokens) - size + 1) if size else range(0)
+    return [tuple(tokens[place : place + size]) for place in places]
+
+
+def score(log_probs: LogProbs, tokens: tuple[int, ...], alpha: float, ends: bool) -> float:
+    """log P / |y|^alpha, symbol by symbol."""
+    symbols = [*tokens, EOS] if ends else tokens
+    total = sum(log_probs(tokens[:position])[symbol] for position, symbol in enumerate(symbols))
+    return total / float(max(len(tokens), 1) ** alpha)
+
+
+def everything(log_probs: LogProbs, longest: int, alpha: float) -> list[Scored]:
+    """Every hypothesis there is, best first: ended ones, and unended ones of the full length."""
+    found = [
+        (tokens, score(log_probs, tokens, alpha, ends=length < longest))
+        for length in range(longest + 1)
+        for tokens in itertools.product(SYMBOLS, repeat=length)
+    ]
+    return sorted(found, key=lambda scored: -scored[1])
+
+
+def one_by_one(log_probs: LogProbs, settings: DecodingSettings) -> list[Scored]:
+    """Beam search over lists, a hypothesis at a time."""
+    beam, alpha = settings.beam, settings.length_penalty
+    live: list[Scored] = [((), 0.0)]
+    finished: list[Scored] = []
+    for length in range(settings.max_length):
+        grown = [
+            ((*tokens, symbol), total + log_probs(tokens)[symbol])
+            for tokens, total in live
+            for symbol in [*SYMBOLS, EOS]
+            if log_probs(tokens)[symbol] > -math.inf
+        ]
+        grown.sort(key=lambda scored: -scored[1])
+        is_last = length + 1 == settings.max_length
+        for tokens, total in grown[:beam]:
+            if tokens[-1] == EOS:
+                finished.append((tokens[:-1], total / max(length, 1) ** alpha))
+            elif is_last:
+                finished.append((tokens, total / (length + 1) ** alpha))
+        if len(finished) >= beam:
+            break
+        live = [scored for scored in grown[: 2 * beam] if scored[0][-1] != EOS][:beam]
+    return sorted(finished, key=lambda scored: -scored[1])[:beam]
+
+
+def hypotheses_of(found: Hypotheses, sentence: int) -> list[Scored]:
+    return [
+        (tuple(tokens[:length]), value)
+        for tokens, length, value in zip(
+            found.tokens[sentence].tolist(),
+            found.lengths[sentence].tolist(),
+            found.scores[sentence].tolist(),
+            strict=True,
+        )
+        if value > -math.inf
+    ]
+
+
+def assert_same(found: list[Scored], wanted: list[Scored]) -> None:
+    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in wanted]
+    assert [value for _, value in found] == pytest.approx([v for _, v in wanted], abs=1e-4)

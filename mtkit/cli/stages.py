@@ -88,6 +88,13 @@ def translate(
     length_penalty: float | None = Option(None, help="alpha in log P / |y|^alpha."),
     min_length: int | None = Option(None, help="Subwords, at least."),
     max_length: int | None = Option(None, help="Subwords, at most; longer input is split."),
+    no_repeat_ngram: int | None = Option(None, help="No so many subwords in a row come twice."),
+    repetition_penalty: float | None = Option(
+        None, help="Above 1: subwords that are there already become less probable."
+    ),
+    prefix: Path | None = Option(
+        None, "--prefix", metavar="FILE", help="How each line's translation begins, line by line."
+    ),
     alignments: bool = Option(
         False, "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
     ),
@@ -125,12 +132,14 @@ def translate(
     from mtkit.decoding.translate import Files, translate
     from mtkit.decoding.translator import Translator
 
-    files = Files(text, output, resume)
+    files = Files(text, output, prefix, resume)
     searched = {
         "beam": beam,
         "length_penalty": length_penalty,
         "min_length": min_length,
         "max_length": max_length,
+        "no_repeat_ngram": no_repeat_ngram,
+        "repetition_penalty": repetition_penalty,
     }
     opened = open_model(model, searched)
     request = Request(opened.config.decoding, n_best or 1, sampling, attention=alignments)

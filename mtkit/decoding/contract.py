@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,19 @@ if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all th
 
 Key = tuple[int, ...]
 """What tells a sentence from all others: the number of its line, and of the part of the line."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is translated at once."""
+
+    source: list[int]
+    """Subword ids, with EOS."""
+    prefix: list[int] = field(default_factory=list)
+    """Subword ids that every translation of it begins with.
+
+    They count in |y| as all others do, but cost nothing: P of what is given is 1.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,10 @@ class Hypothesis:
     """Attention of each token to each subword of the source, EOS left out; where asked for."""
 
 
+NO_HYPOTHESIS = Hypothesis([], -math.inf, False)
+"""Stands where a sentence has fewer than were asked for."""
+
+
 @runtime_checkable
 class Pending(Protocol):
     """What was submitted to an engine."""
@@ -82,8 +100,8 @@ class Engine(ABC):
     """The library and its type of numbers: what another run needs for the same outputs."""
 
     @abstractmethod
-    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
-        """Begins with any number of sentences, none empty, each with its EOS.
+    def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
+        """Begins with any number of sentences, none empty.
 
         How they are divided into batches is up to the engine; the answers do not depend on it.
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.decoding.translator import Translation
+from mtkit.decoding.parts import Translation
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ that does not end.
 
 from __future__ import annotations
 
+import gzip
 import io
 import select
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from mtkit.batching.corpus.files import GZIP_MAGIC
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import ask, warn
@@ -61,11 +64,11 @@ def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list
         lines, room = lines[room:], min(size, 2 * room)
 
 
-def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
+def decode_lines(windows: Iterable[list[bytes]], name: str = "input") -> Iterator[list[str]]:
     """The same windows as text, without carriage returns at the ends and a byte order mark.
 
-    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning. Lines have at most one
-    character more than LONGEST.
+    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning, which calls the text `name`.
+    Lines have at most one character more than LONGEST.
     """
     number, has_warned = 0, False
     for window in windows:
@@ -74,7 +77,8 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
             number += 1
             text = raw.removesuffix(b"\r").decode(errors="replace")[: LONGEST + 1]
             if "\ufffd" in text and not has_warned and not _is_utf8(raw):
-                warn(f"input line {number}: not UTF-8: replaced by U+FFFD, here and in later lines")
+                where = f"{name} line {number}"
+                warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
                 has_warned = True
             texts.append(text.removeprefix("\ufeff") if number == 1 else text)
         yield texts
@@ -83,7 +87,7 @@ def decode_lines(windows: Iterable[list[bytes]]) -> Iterator[list[str]]:
 def input_lines(path: Path | None) -> Iterator[str]:
     """Every line of the file, or of standard input; UserError where it cannot be read."""
     with open_input(path) as stream:
-        for window in decode_lines(read_windows(stream)):
+        for window in decode_lines(read_windows(stream), str(path or "input")):
             yield from window
 
 
@@ -104,15 +108,15 @@ def prompted_lines() -> Iterator[str]:
 def count_lines(path: Path) -> int:
     """Lines of a file, the last one with its line feed or without."""
     lines, last = 0, b"\n"
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
+    with open_input(path) as file:
+        while chunk := _read(file):
             lines, last = lines + chunk.count(b"\n"), chunk[-1:]
     return lines + (last != b"\n")
 
 
 @contextmanager
 def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
-    """The file, or standard input; UserError where it cannot be read."""
+    """The file, plain or gzip, or standard input; UserError where it cannot be read."""
     if path is None:
         if sys.stdin is None:
             raise UserError("stdin: closed: name a text file")
@@ -123,7 +127,8 @@ def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): name a text file") from None
     with file:
-        yield file
+        is_zipped = path.is_file() and (path.suffix == ".gz" or file.peek()[:2] == GZIP_MAGIC)
+        yield gzip.GzipFile(fileobj=file) if is_zipped else file
 
 
 @contextmanager
@@ -157,10 +162,12 @@ def _is_full(lines: list[bytes], size: int) -> bool:
 
 
 def _read(stream: io.BufferedIOBase) -> bytes:
+    name = getattr(stream, "name", "input")
     try:
         return stream.read1(CHUNK)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{name}: gzip damaged or cut short ({error}): get it anew") from error
     except OSError as error:
-        name = getattr(stream, "name", "input")
         raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,15 +17,17 @@ from mtkit.decoding.format import Format
 from mtkit.decoding.lines import (
     count_lines,
     decode_lines,
+    input_lines,
     open_input,
     open_output,
     prompted_lines,
     read_windows,
     without_first,
 )
+from mtkit.decoding.parts import Translation
 from mtkit.decoding.resume import open_resumable
 from mtkit.decoding.splitting import LONGEST
-from mtkit.decoding.translator import Translation, Translator
+from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.report import progress, warn
 
@@ -37,6 +40,8 @@ class Files:
     """None: standard input, or a prompt for lines where that is a terminal."""
     output: Path | None = None
     """None: standard output. A file appears when it is complete."""
+    prefixes: Path | None = None
+    """A line for each line of the input: how its translation begins, or nothing."""
     resume: bool = False
     """Whether to go on where a command that was interrupted stopped; only from file to file."""
 
@@ -45,6 +50,13 @@ class Files:
             raise UserError(
                 "--resume: needs a text file as INPUT, and -o with the file to go on with"
             )
+        if self.prefixes and self.input and self.prefixes.is_file() and self.input.is_file():
+            begun, lines = count_lines(self.prefixes), count_lines(self.input)
+            if begun != lines:
+                raise UserError(
+                    f"--prefix: {self.prefixes} has {begun:,} lines, {self.input} {lines:,}: "
+                    "line n of one must begin the translation of line n of the other"
+                )
 
     @property
     def resumable(self) -> tuple[Path, Path] | None:
@@ -67,8 +79,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         _shown(files, done) as advance,
     ):
         number = done
-        at_terminal = files.input is None and source.isatty()
-        for window in _answers(translator, source, done, at_terminal=at_terminal):
+        for window in _answers(translator, files, source, done):
             for translation in window:
                 number += 1
                 truncated += translation.truncated
@@ -89,7 +100,7 @@ def _open_target(
     """The output, and how many lines it has already: only from file to file can there be any."""
     if files.resumable is not None:
         input, output = files.resumable
-        asked = _asked(input, translator, form)
+        asked = _asked(input, files.prefixes, translator, form)
         with open_resumable(output, asked, rows=form.rows, resume=files.resume) as opened:
             yield opened
         return
@@ -98,22 +109,28 @@ def _open_target(
 
 
 def _answers(
-    translator: Translator, source: io.BufferedIOBase, done: int, *, at_terminal: bool
+    translator: Translator, files: Files, source: io.BufferedIOBase, done: int
 ) -> Iterator[list[Translation]]:
     """At a terminal, line by line to the one who types; else all lines but those that are done."""
-    if not at_terminal:
+    if files.input is not None or not source.isatty():
         windows = without_first(done, decode_lines(read_windows(source)))
-        yield from translator.stream(windows, first=done)
+        prefixes = islice(input_lines(files.prefixes), done, None) if files.prefixes else None
+        yield from translator.stream(windows, prefixes=prefixes, first=done)
         return
+    if files.prefixes is not None:
+        raise UserError("--prefix: goes with text from a file or a pipe, not with what is typed")
     for number, line in enumerate(prompted_lines()):
         yield from translator.stream([[line]], first=number)
 
 
-def _asked(input: Path, translator: Translator, form: Format) -> dict[str, Any]:
+def _asked(
+    input: Path, prefixes: Path | None, translator: Translator, form: Format
+) -> dict[str, Any]:
     """All that the output for a file depends on, by names that people know."""
     sampling = translator.request.sampling
     return {
         "the input": hash_file(input),
+        "the prefixes": hash_file(prefixes) if prefixes else None,
         "the model": translator.identity,
         "the engine": translator.engine.name,
         "the settings": translator.settings.model_dump(),

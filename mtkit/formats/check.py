@@ -12,7 +12,8 @@ from mtkit.decoding.engines.cache import type_of
 from mtkit.decoding.engines.load import run_converted
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import OpenedModel
-from mtkit.decoding.translator import Translation, Translator
+from mtkit.decoding.parts import Translation
+from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.texts import Text, read_text, text_of_test, text_of_validation
 from mtkit.report import data, progress, table

@@ -2,116 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from architectures import ARCHITECTURES, make
+from architectures import ARCHITECTURES
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import FOLD, best_sums
-from mtkit.decoding.search import NEVER, Hypotheses
-from mtkit.models.base import TranslationModel
+from mtkit.decoding.search import NEVER
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from searches import beam_search
+from searches import (
+    SYMBOLS,
+    assert_same,
+    beam_search,
+    everything,
+    hypotheses_of,
+    one_by_one,
+    random_model,
+    score,
+    teacher_forcing,
+)
 
-VOCABULARY = 7
-SYMBOLS = [symbol for symbol in range(VOCABULARY) if symbol not in (PAD, BOS, EOS)]
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 both = pytest.mark.parametrize("name", ["transformer-neighbourhood", "seq2seq-general-feeding"])
-
-Scored = tuple[tuple[int, ...], float]
-LogProbs = Callable[[tuple[int, ...]], list[float]]
-
-
-def random_model(name: str, seed: int = 0) -> TranslationModel:
-    """Peaked distributions, so that hypotheses end at different lengths."""
-    model = make(name, seed=seed, vocab=VOCABULARY)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            nn.init.normal_(parameter, std=0.5)
-    return model
-
-
-def teacher_forcing(model: TranslationModel, source: Tensor, min_length: int = 0) -> LogProbs:
-    """log P of every symbol that may follow a prefix, for one sentence without padding."""
-    source = source[source != PAD].unsqueeze(0)
-
-    @cache
-    def log_probs_after(prefix: tuple[int, ...]) -> list[float]:
-        with torch.inference_mode():
-            hidden = model(source, source != PAD, torch.tensor([[BOS, *prefix]]))
-            probs = model.project(hidden)[0, -1].softmax(-1)
-        allowed = [*SYMBOLS, *([EOS] if len(prefix) >= min_length else [])]
-        return (probs / probs[allowed].sum()).log().tolist()
-
-    return log_probs_after
-
-
-def score(log_probs: LogProbs, tokens: tuple[int, ...], alpha: float, ends: bool) -> float:
-    """log P / |y|^alpha, symbol by symbol."""
-    symbols = [*tokens, EOS] if ends else tokens
-    total = sum(log_probs(tokens[:position])[symbol] for position, symbol in enumerate(symbols))
-    return total / float(max(len(tokens), 1) ** alpha)
-
-
-def everything(log_probs: LogProbs, longest: int, alpha: float) -> list[Scored]:
-    """Every hypothesis there is, best first: ended ones, and unended ones of the full length."""
-    found = [
-        (tokens, score(log_probs, tokens, alpha, ends=length < longest))
-        for length in range(longest + 1)
-        for tokens in itertools.product(SYMBOLS, repeat=length)
-    ]
-    return sorted(found, key=lambda scored: -scored[1])
-
-
-def one_by_one(log_probs: LogProbs, settings: DecodingSettings) -> list[Scored]:
-    """Beam search over lists, a hypothesis at a time."""
-    beam, alpha = settings.beam, settings.length_penalty
-    live: list[Scored] = [((), 0.0)]
-    finished: list[Scored] = []
-    for length in range(settings.max_length):
-        grown = [
-            ((*tokens, symbol), total + log_probs(tokens)[symbol])
-            for tokens, total in live
-            for symbol in [*SYMBOLS, *([EOS] if length >= settings.min_length else [])]
-        ]
-        grown.sort(key=lambda scored: -scored[1])
-        is_last = length + 1 == settings.max_length
-        for tokens, total in grown[:beam]:
-            if tokens[-1] == EOS:
-                finished.append((tokens[:-1], total / max(length, 1) ** alpha))
-            elif is_last:
-                finished.append((tokens, total / (length + 1) ** alpha))
-        if len(finished) >= beam:
-            break
-        live = [scored for scored in grown[: 2 * beam] if scored[0][-1] != EOS][:beam]
-    return sorted(finished, key=lambda scored: -scored[1])[:beam]
-
-
-def hypotheses_of(found: Hypotheses, sentence: int) -> list[Scored]:
-    return [
-        (tuple(tokens[:length]), value)
-        for tokens, length, value in zip(
-            found.tokens[sentence].tolist(),
-            found.lengths[sentence].tolist(),
-            found.scores[sentence].tolist(),
-            strict=True,
-        )
-        if value > -math.inf
-    ]
-
-
-def assert_same(found: list[Scored], wanted: list[Scored]) -> None:
-    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in wanted]
-    assert [value for _, value in found] == pytest.approx([v for _, v in wanted], abs=1e-4)
 
 
 @every_architecture
@@ -163,7 +81,7 @@ def test_it_is_the_search_that_lists_of_hypotheses_would_make(
     settings = DecodingSettings(beam=beam, max_length=6, min_length=seed % 3)
     found = beam_search(model, SOURCE, settings)
     for sentence, source in enumerate(SOURCE):
-        wanted = one_by_one(teacher_forcing(model, source, settings.min_length), settings)
+        wanted = one_by_one(teacher_forcing(model, source, settings), settings)
         assert_same(hypotheses_of(found, sentence), wanted)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,7 +24,7 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding import lines
 from mtkit.decoding.ahead import Ahead
-from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request
+from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.engines import conversion
 from mtkit.decoding.engines.cache import cached, type_of
 from mtkit.decoding.engines.load import load_engine
@@ -70,10 +72,12 @@ def found_by(folder: Path, engine: str, request: Request, sources: Any) -> list[
     return load_engine(open_model(folder), options, request).submit(sources, request).wait()
 
 
-def sources(count: int, *, longest: int = 20) -> dict[Key, list[int]]:
+def sources(count: int, *, longest: int = 20) -> dict[Key, Sentence]:
     draw = random.Random(1)
     return {
-        (number, 0): [*(draw.randrange(4, 300) for _ in range(draw.randrange(1, longest))), EOS]
+        (number, 0): Sentence(
+            [*(draw.randrange(4, 300) for _ in range(draw.randrange(1, longest))), EOS]
+        )
         for number in range(count)
     }
 
@@ -95,6 +99,10 @@ def engine_of(folder: Path, **options: Any) -> str:
         {"beam": 3, "batch_tokens": 30},
         {"beam": 3, "min_length": 2},
         {"beam": 1, "min_length": 3},
+        {"beam": 1, "no_repeat_ngram": 2},
+        {"beam": 4, "no_repeat_ngram": 1},
+        {"beam": 4, "repetition_penalty": 1.4},
+        {"beam": 3, "repetition_penalty": 0.7, "no_repeat_ngram": 2},
     ],
     ids=str,
 )
@@ -117,6 +125,26 @@ def test_both_engines_find_the_same_with_the_same_score(
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    "settings", [{"beam": 1}, {"beam": 4, "min_length": 8, "repetition_penalty": 1.2}], ids=str
+)
+def test_both_engines_go_on_alike_from_a_prefix(folder: Path, settings: dict[str, Any]) -> None:
+    request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
+    draw = random.Random(2)
+    given = {
+        key: replace(sentence, prefix=draw.choices(range(4, 300), k=draw.choice([0, 1, 7, 12])))
+        for key, sentence in sources(40).items()
+    }
+    by_torch, by_other = (
+        found_by(folder, engine, request, given) for engine in ("torch", "ctranslate2")
+    )
+    for sentence, ours, theirs in zip(given.values(), by_torch, by_other, strict=True):
+        assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
+        assert ours[0].tokens[: len(sentence.prefix)] == sentence.prefix
+        assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
+        assert all(h.tokens == [] for h in [*ours, *theirs] if h.score == -math.inf)
+
+
 def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
     content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
     (tmp_path / "in").write_bytes(content)
@@ -128,7 +156,8 @@ def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
 
 
 def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path) -> None:
-    long: dict[Key, list[int]] = {(0, 0): [*random.Random(1).choices(range(4, 300), k=1500), EOS]}
+    ids = random.Random(1).choices(range(4, 300), k=1500)
+    long: dict[Key, Sentence] = {(0, 0): Sentence([*ids, EOS])}
     opened = open_model(plain, {"max_length": 1500})
     request = Request(DecodingSettings(beam=2, max_length=20))
     ours, theirs = (

@@ -9,15 +9,15 @@ import torch
 
 from architectures import ARCHITECTURES, VOCAB, make
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.contract import Hypothesis, Key, Request
+from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
 from mtkit.decoding.engines.pytorch import COMPUTE_TYPES, PyTorchEngine
 from mtkit.tokenizer.symbols import EOS
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 SETTINGS = DecodingSettings(beam=3, max_length=7)
 DRAWN = random.Random(1)
-SENTENCES: dict[Key, list[int]] = {
-    (number, 0): [*DRAWN.choices(range(EOS + 1, VOCAB), k=DRAWN.randint(1, 9)), EOS]
+SENTENCES: dict[Key, Sentence] = {
+    (number, 0): Sentence([*DRAWN.choices(range(EOS + 1, VOCAB), k=DRAWN.randint(1, 9)), EOS])
     for number in range(10)
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -9,12 +10,13 @@ import shutil
 import sys
 import threading
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -24,10 +26,11 @@ from mtkit.artifacts import create, write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.config.runs import find_model
-from mtkit.decoding import lines, splitting, translator
+from mtkit.decoding import lines, parts, splitting
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.format import Format
+from mtkit.decoding.parts import Parts
 from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
@@ -105,10 +108,13 @@ def run(
     n_best: int | None = None,
     jsonl: bool = False,
     resume: bool = False,
+    begun: bytes | None = None,
     **wanted: Any,
 ) -> bytes:
     (folder / "in").write_bytes(content)
-    files = Files(folder / "in", folder / "out", resume)
+    (folder / "begun").write_bytes(begun or b"")
+    prefixes = None if begun is None else folder / "begun"
+    files = Files(folder / "in", folder / "out", prefixes, resume)
     translate(asking(translator, count=n_best or 1, **wanted), files, Format(n_best, jsonl))
     return (folder / "out").read_bytes()
 
@@ -165,7 +171,8 @@ def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
     copier = asking(copier, {"max_length": 3})
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
-    longest = max(len(ids) for ids in copier._parts(["雨 😀 \ufdfa", "x"], 0).values())
+    window = Parts(copier.tokenizer, copier.request).split(["雨 😀 \ufdfa", "x"], ["", ""], 0)
+    longest = max(len(sentence.source) for sentence in window.sentences.values())
     assert longest == 3 + len([EOS])
 
 
@@ -175,7 +182,7 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (lines, splitting, translator):
+    for module in (lines, splitting, parts):
         monkeypatch.setattr(module, "LONGEST", 12, raising=False)
     content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
     out = run(tmp_path, content, copier, jsonl=True, n_best=2)
@@ -428,6 +435,102 @@ def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
     assert translator.settings == DecodingSettings(max_length=12, min_length=3)
 
 
+# Beginnings that are given
+
+
+@settings(max_examples=30)
+@given(prefix=st.text(st.characters(exclude_categories=["Cs"]), max_size=8), n_best=st.booleans())
+def test_a_translation_begins_as_it_is_told(prefix: str, n_best: bool, real: Path) -> None:
+    translator = asking(loaded(real), {"max_length": 60}, count=2 if n_best else 1)
+    tokenizer = translator.tokenizer
+    (ids,) = tokenizer.encode_target([prefix])
+    assume(len(ids) <= 60)
+    ((found,),) = translator.stream([["A dog runs."]], prefixes=[prefix])
+    for translation in found.n_best or [found]:
+        assert translation.text.startswith(tokenizer.decode([ids])[0])
+
+
+@cache
+def loaded(model: Path) -> Translator:
+    return Translator.load(model, "cpu", engine="torch")
+
+
+def test_a_beginning_stands_in_every_form_and_blank_lines_stay_blank(
+    tmp_path: Path, copier: Translator
+) -> None:
+    (tmp_path / "begun").write_text("\nA dog\nMen\n It\n\n")
+    (tmp_path / "in").write_text("Why?\nA dog runs.\n \nIt rains.\nA dog")
+    files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun")
+    texts = ["Why?", "A dog runs.", "", "It rains.", "A dog"]
+    translate(copier, files, Format())
+    assert (tmp_path / "out").read_text().splitlines() == texts
+    translate(asking(copier, count=2), files, Format(n_best=2))
+    rows = [row.split("\t") for row in (tmp_path / "out").read_text().splitlines()]
+    assert [row[2] for row in rows[::2]] == texts
+    assert rows[3][2].startswith("A dog")
+    translate(copier, files, Format(jsonl=True))
+    records = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [record["text"] for record in records] == texts
+    assert not any(record["truncated"] for record in records)
+
+
+def test_a_blank_beginning_changes_nothing(real: Path) -> None:
+    translator = Translator.load(real, "cpu", engine="torch")
+    (free,) = translator.stream([SENTENCES])
+    (blank,) = translator.stream([SENTENCES], prefixes=["", " ", "\t", "\u3000"])
+    assert blank == free
+
+
+def test_the_beginning_of_a_line_in_parts_is_that_of_its_first_part(copier: Translator) -> None:
+    short = asking(copier, {"max_length": 12})
+    line = "A dog runs in the rain. It rains. Why?"
+    assert short.translate([line], ["A dog"]) == [line]
+    long = short.translate(["Why?"], ["dog " * 20])[0]
+    assert ("dog " * 20).startswith(long)
+    ((cut,),) = short.stream([["Why?"]], prefixes=["dog " * 20])
+    assert cut.truncated and len(cut.tokens) == 12
+
+
+@pytest.mark.parametrize("begun", ["A\n", "A\nB\nC\n"])
+def test_there_are_as_many_beginnings_as_lines(
+    begun: str, tmp_path: Path, copier: Translator
+) -> None:
+    (tmp_path / "in").write_text("A dog runs.\nWhy?\n")
+    (tmp_path / "begun").write_text(begun)
+    with pytest.raises(UserError, match=r"--prefix: .*begun has . lines, .*in 2: line n"):
+        Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun")
+    with pytest.raises(UserError, match=r"prefixes: (fewer than lines|more than 2)"):
+        copier.translate(["A dog runs.", "Why?"], begun.splitlines())
+
+
+def test_what_is_typed_has_no_beginning(
+    tmp_path: Path, copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "begun").write_text("A\n")
+    terminal = io.BytesIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": terminal}))
+    with pytest.raises(UserError, match="--prefix: goes with text from a file or a pipe"):
+        translate(copier, Files(prefixes=tmp_path / "begun"), Format())
+
+
+# Gzip
+
+
+def test_gzipped_text_is_read_by_its_name_or_by_its_first_bytes(
+    tmp_path: Path, copier: Translator
+) -> None:
+    content = b"A dog runs.\n\nWhy?"
+    for name in ("in.gz", "in"):
+        (tmp_path / name).write_bytes(gzip.compress(content))
+        translate(copier, Files(tmp_path / name, tmp_path / "out"), Format())
+        assert (tmp_path / "out").read_text() == "A dog runs.\n\nWhy?\n"
+    (tmp_path / "in.gz").write_bytes(gzip.compress(content * 100)[:-20])
+    with pytest.raises(UserError, match=r"in\.gz: gzip damaged or cut short .*: get it anew"):
+        translate(copier, Files(tmp_path / "in.gz", tmp_path / "out"), Format())
+    assert left_behind(tmp_path) == []
+
+
 # Going on
 
 
@@ -441,12 +544,14 @@ def test_a_translation_that_was_killed_anywhere_goes_on_to_the_same_output(
     share: float, n_best: int | None, tmp_path: Path, copier: Translator
 ) -> None:
     content = "\ufeffdog\n\n".encode() + b"".join(b"A dog %d.\n" % n for n in range(60)) + b"end"
-    wanted = run(tmp_path, content, copier, n_best=n_best)
+    begun = b"dog\n\n" + b"A dog\n" * 60 + b"\n"
+    wanted = run(tmp_path, content, copier, n_best=n_best, begun=begun)
     half = wanted[: int(share * len(wanted))]
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path, copier, n_best)
     (tmp_path / ".out.partial").write_bytes(half)
-    assert run(tmp_path, content, copier, n_best=n_best, resume=True) == wanted
+    found = run(tmp_path, content, copier, n_best=n_best, begun=begun, resume=True)
+    assert found == wanted
     assert left_behind(tmp_path) == []
 
 
@@ -461,7 +566,9 @@ def interrupted(folder: Path, translator: Translator, n_best: int | None = None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "stream", once)
         asked = asking(translator, count=n_best or 1)
-        translate(asked, Files(folder / "in", folder / "out"), Format(n_best))
+        begun = folder / "begun"
+        prefixes = begun if begun.stat().st_size else None
+        translate(asked, Files(folder / "in", folder / "out", prefixes), Format(n_best))
 
 
 def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
@@ -488,6 +595,7 @@ def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
         (b"Another text.\n", {}, "the input"),
         (None, {"jsonl": True}, "the form of the output"),
         (None, {"sampling": SamplingSettings()}, "the sampling"),
+        (None, {"begun": b"A dog.\n" * 100}, "the prefixes"),
     ],
 )
 def test_what_was_begun_otherwise_is_not_gone_on_with(

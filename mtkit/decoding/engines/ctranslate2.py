@@ -1,18 +1,19 @@
 """CTranslate2, the fastest engine on CPUs: for Transformers, where it finds what our search finds.
 
 Both search alike: 2K candidates a step, a sentence stops at K finished hypotheses, those of
-`max_length` stand as they are, what may not follow is left out before the softmax. Two differences
-remain, measured with 4.8.5:
+`max_length` stand as they are, what may not follow is left out before the softmax, and constraints
+are applied in the same order. Three differences remain, measured with 4.8.5:
 
 - It counts end of sentence in |y|. So K hypotheses are asked for and ranked anew by our score.
   Where more than K have finished it keeps the K best by its own, which may change the tail of the
   list; the best can be lost only among very short ones, by a model that is sure of none.
 - With a length penalty of 0 it stops elsewhere; not with one that is next to 0.
+- Where prefixes are given, the end may follow one at once only as the best of all symbols. So
+  sentences without a prefix are searched apart from those that have one.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Mapping
@@ -26,12 +27,14 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import ModelConfig
 from mtkit.decoding.contract import (
+    NO_HYPOTHESIS,
     Engine,
     EngineOptions,
     Hypothesis,
     Key,
     Pending,
     Request,
+    Sentence,
 )
 from mtkit.decoding.engines.batches import in_batches
 from mtkit.errors import UserError
@@ -43,6 +46,8 @@ INT8_BATCH_TOKENS = 160
 LEAST_PENALTY = 1e-6
 NEEDED = (4, 8, 5)
 """The version whose search was compared with ours."""
+NOWHERE = -1e6
+"""Scores below are of what fills a beam where a prefix leaves it one hypothesis."""
 POSITIONS = (1024, 8192)
 """Lengths of the table of positions that a converted model has."""
 
@@ -81,24 +86,29 @@ class CTranslate2Engine(Engine):
         self._target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
-    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
+    def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         if reason := obstacle_in_request(request):
             raise UserError(f"{reason}: load the model with the engine torch")
         most = min(request.settings.batch_tokens, self._most_tokens)
-        batches = list(in_batches(sentences, most))
+        free = {key: sentence for key, sentence in sentences.items() if not sentence.prefix}
+        bound = {key: sentence for key, sentence in sentences.items() if sentence.prefix}
+        batches = [*in_batches(free, most), *in_batches(bound, most)]
         begun = [
             self._callers.submit(self._search, [sentences[key] for key in keys], request)
             for keys in batches
         ]
         return _Begun(list(sentences), batches, begun)
 
-    def _search(self, sentences: list[list[int]], request: Request) -> list[list[Hypothesis]]:
+    def _search(self, sentences: list[Sentence], request: Request) -> list[list[Hypothesis]]:
         settings = request.settings
         results = self._translator.translate_batch(
-            [[self._source[i] for i in ids[:-1]] for ids in sentences],
+            [[self._source[i] for i in sentence.source[:-1]] for sentence in sentences],
+            [[self._target[i] for i in sentence.prefix] for sentence in sentences],
             beam_size=settings.beam,
             num_hypotheses=settings.beam,
             length_penalty=max(settings.length_penalty, LEAST_PENALTY),
+            no_repeat_ngram_size=settings.no_repeat_ngram,
+            repetition_penalty=settings.repetition_penalty,
             suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
             max_input_length=0,
             max_decoding_length=settings.max_length,
@@ -121,9 +131,10 @@ class CTranslate2Engine(Engine):
                 finished=len(pieces[i]) < settings.max_length,
             )
             for i in best
+            if scores[i] > NOWHERE
         ]
         missing = request.count - len(ranked)  # a small vocabulary has fewer
-        return ranked + [Hypothesis([], -math.inf, False)] * missing
+        return ranked + [NO_HYPOTHESIS] * missing
 
 
 @dataclass(frozen=True)

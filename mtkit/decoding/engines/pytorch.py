@@ -15,12 +15,20 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
-from mtkit.decoding.contract import Engine, Hypothesis, Key, Pending, Request
+from mtkit.decoding.contract import (
+    NO_HYPOTHESIS,
+    Engine,
+    Hypothesis,
+    Key,
+    Pending,
+    Request,
+    Sentence,
+)
 from mtkit.decoding.engines.batches import in_batches
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import Hypotheses, Stepper, search
+from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
 from mtkit.models.device import keep_freed_memory, pick_device
@@ -64,21 +72,21 @@ class PyTorchEngine(Engine):
         model = load_weights_of(opened).to(pick_device(device), COMPUTE_TYPES[compute_type])
         return cls(model.eval(), workers)
 
-    def submit(self, sentences: Mapping[Key, list[int]], request: Request) -> Pending:
+    def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         if request.attention:
             check_attention(self.model)
         return _Postponed(partial(self._search, sentences, request))
 
     def _search(
-        self, sentences: Mapping[Key, list[int]], request: Request
+        self, sentences: Mapping[Key, Sentence], request: Request
     ) -> list[list[Hypothesis]]:
         on_device = torch.get_num_threads() if self._device.type == "cpu" else 1
         workers = self.workers or on_device
-        share = -(-sum(map(len, sentences.values())) // workers)
+        share = -(-sum(len(sentence.source) for sentence in sentences.values()) // workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
 
         def of_batch(keys: list[Key]) -> list[list[Hypothesis]]:
-            return self._search_batch(keys, _padded([sentences[key] for key in keys]), request)
+            return self._search_batch({key: sentences[key] for key in keys}, request)
 
         found: dict[Key, list[Hypothesis]] = {}
         with _evaluating(self.model), _side_by_side(min(workers, len(batches))) as map_batches:
@@ -87,22 +95,19 @@ class PyTorchEngine(Engine):
         return [found[key] for key in sentences]
 
     def _search_batch(
-        self, keys: list[Key], source: torch.Tensor, request: Request
+        self, sentences: dict[Key, Sentence], request: Request
     ) -> list[list[Hypothesis]]:
-        source = source.to(self._device)
-        hypotheses = self._hypotheses(source, keys, request)
+        source = _padded([it.source for it in sentences.values()]).to(self._device)
+        constraints = constraints_of(request.settings, [it.prefix for it in sentences.values()])
+        stepper = self._stepper(list(sentences), request)
+        longest = request.settings.max_length
+        hypotheses = search(self.model, source, stepper, constraints, longest)
         ranked = _ranked(hypotheses, request.count)
         return self._with_attention(source, hypotheses, ranked) if request.attention else ranked
 
     @property
     def _device(self) -> torch.device:
         return self.model.output_weight.device
-
-    def _hypotheses(self, source: torch.Tensor, keys: list[Key], request: Request) -> Hypotheses:
-        settings = request.settings
-        constraints = constraints_of(settings)
-        stepper = self._stepper(keys, request)
-        return search(self.model, source, stepper, constraints, settings.max_length)
 
     def _stepper(self, keys: list[Key], request: Request) -> Stepper:
         settings, sampling = request.settings, request.sampling
@@ -157,7 +162,7 @@ def _ranked(found: Hypotheses, count: int) -> list[list[Hypothesis]]:
     """The first `count` of each sentence, as plain data."""
     return [
         [
-            Hypothesis(tokens[:length], score, finished)
+            Hypothesis(tokens[:length], score, finished) if score > NEVER else NO_HYPOTHESIS
             for tokens, length, score, finished in zip(*sentence, strict=True)
         ]
         for sentence in zip(

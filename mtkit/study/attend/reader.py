@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.contract import Request
+from mtkit.decoding.contract import Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
@@ -98,7 +98,7 @@ class Reader:
 
     def _search(self, source_ids: list[int]) -> list[int]:
         request = Request(self.settings)
-        searched = PyTorchEngine(self.model).submit({(0,): [*source_ids, EOS]}, request)
+        searched = PyTorchEngine(self.model).submit({(0,): Sentence([*source_ids, EOS])}, request)
         return searched.wait()[0][0].tokens
 
     def _check(self, name: str, pieces: list[str]) -> None:
