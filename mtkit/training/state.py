@@ -17,7 +17,7 @@ from mtkit.config.training import Learning, Muon, Optimizer, Sgd
 from mtkit.models.base import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data.updates import BEGINNING, Position
-from mtkit.training.objective.objective import build_objective
+from mtkit.training.objective.objective import Objective, build_objective
 from mtkit.training.optimizer.muon import build_muon
 from mtkit.training.optimizer.precision import autocast
 from mtkit.training.run.distributed import ALONE, Ranks
@@ -40,8 +40,10 @@ class TrainState:
     """Mutable through `train_step` and the loop around it."""
 
     model: TranslationModel
-    objective: nn.Module
-    """The model with its loss, as it is differentiated: spread over ranks, perhaps compiled."""
+    objective: Objective
+    """The model with its loss."""
+    parallel: nn.Module
+    """The objective as it is differentiated: with gradients that all ranks share."""
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     precision: str
@@ -81,9 +83,11 @@ def new_state(
 ) -> TrainState:
     """The state before the first update of `model`, which is on its device already."""
     device = model.output_weight.device
+    objective = build_objective(model.train(), learning)
     return TrainState(
-        model.train(),
-        ranks.parallel(build_objective(model, learning)),
+        model,
+        objective,
+        ranks.parallel(objective),
         build_optimizer(model, learning.optimizer),
         torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         precision,

@@ -1,7 +1,8 @@
 """One update, and the generator of them that training loops over.
 
-The loss of an update is the mean over its target tokens, however these are spread over the
-micro-batches of all ranks: all are counted before the first gradient is taken,
+The loss of an update is the mean over its target tokens (or over what else the objective counts),
+however these are spread over the micro-batches of all ranks: all are counted before the first
+gradient is taken,
 
     gradient = Σ over micro-batches of ∇(their summed losses) / (target tokens of all of them),
 
@@ -94,14 +95,17 @@ def train_step(
     clip_norm: float | None,
     ranks: Ranks = ALONE,
 ) -> StepReport:
-    """One update of `state`, by the gradient of the mean loss per target token.
+    """One update of `state`, by the gradient of the mean loss.
 
     Skipped where loss or gradient are not finite. Raises BatchRefused where memory does not suffice
     for the gradients; then, as after any other error, `state` is as it was.
     """
-    tokens = int(ranks.sum(sum(batch.target_tokens for batch in batches))[0])
+    tokens, size = ranks.sum(
+        sum(batch.target_tokens for batch in batches),
+        sum(state.objective.size(batch) for batch in batches),
+    )
     with refusals_named(state):
-        smoothed, nll = gradients(state, batches, tokens, seed, ranks)
+        smoothed, nll = gradients(state, batches, size, seed, ranks)
     # Clipping (Pascanu et al. 2013) bounds the length of all gradients together, as one vector.
     state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(
@@ -117,13 +121,13 @@ def train_step(
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)  # between updates their memory is of better use
     state.count(skipped=not healthy)
-    return StepReport(smoothed, nll, tokens, norm, rate, skipped=not healthy)
+    return StepReport(smoothed, nll, int(tokens), norm, rate, skipped=not healthy)
 
 
 def gradients(
-    state: TrainState, batches: Sequence[Batch], tokens: int, seed: int, ranks: Ranks
+    state: TrainState, batches: Sequence[Batch], size: int | float, seed: int, ranks: Ranks
 ) -> tuple[float, float]:
-    """Adds up the gradients of all micro-batches, of their losses divided by `tokens`.
+    """Adds up the gradients of all micro-batches, of their losses divided by `size`.
 
     Returns the sums of smoothed loss and nll over all ranks, in nats.
     """
@@ -133,11 +137,11 @@ def gradients(
         # is resumed, or that 2 ranks share instead of 1 accumulating, draws the same.
         torch.manual_seed(seed_of(seed, state.step + 1, ranks.index + index * ranks.count))
         is_last = index + 1 == len(batches)  # with which gradients of all ranks are summed
-        with nullcontext() if is_last else ranks.accumulating(state.objective):
+        with nullcontext() if is_last else ranks.accumulating(state.parallel):
             with state.autocast():
-                loss = state.objective(batch.source, batch.target_input, batch.target_output)
+                loss = state.parallel(batch.source, batch.target_input, batch.target_output)
             # Ranks exchange means of their gradients, and the sum is wanted.
-            state.scaler.scale(loss.smoothed * (ranks.count / tokens)).backward()
+            state.scaler.scale(loss.smoothed * (ranks.count / size)).backward()
         total += torch.stack([loss.smoothed.detach(), loss.nll]).to(total)
     smoothed, nll = ranks.sum(*total.tolist())
     return smoothed, nll

@@ -36,14 +36,14 @@ def plain_objective(
     self: Objective, source: Tensor, target_input: Tensor, target_output: Tensor
 ) -> Loss:
     hidden = self.model(source, source != PAD, target_input)
-    logits = self.model.project(hidden).float().flatten(0, 1)
+    logits = self.model.project(hidden).float().mT  # (B, V, T)
     smoothed, nll = (
         F.cross_entropy(
-            logits, target_output.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=some
-        )
+            logits, target_output, ignore_index=PAD, reduction="none", label_smoothing=some
+        ).sum(dim=1)
         for some in (self.smoothing, 0.0)
     )
-    return Loss(smoothed, nll.detach())
+    return Loss(smoothed.sum(), nll.sum().detach(), smoothed, nll.detach())
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.models.build import build_model
 from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.loss import CHUNK, projected_cross_entropy
+from mtkit.training.objective.loss import CHUNK_TOKENS, projected_cross_entropy
 from mtkit.training.objective.objective import Objective
 from mtkit.training.optimizer.precision import autocast
 from tasks import tiny_config
@@ -36,7 +36,7 @@ def naive(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> T
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
-@pytest.mark.parametrize("rows", [1, 5, CHUNK])
+@pytest.mark.parametrize("rows", [1, 5, CHUNK_TOKENS])
 def test_loss_and_gradients_equal_the_naive_formula(rows: int, smoothing: float) -> None:
     hidden, weight, target = example(rows)
     loss = projected_cross_entropy(hidden, weight, target, smoothing)
@@ -53,6 +53,21 @@ def test_gradients_agree_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(
         lambda h, w: projected_cross_entropy(h, w, target, 0.1).smoothed, (hidden, weight)
     )
+
+
+@pytest.mark.parametrize("rows", [5, CHUNK_TOKENS])
+def test_the_loss_of_each_sentence_has_a_gradient_of_its_own(rows: int) -> None:
+    hidden, weight, target = example(rows)
+    loss = projected_cross_entropy(hidden, weight, target, 0.1)
+    each = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.1) for i in range(2)]
+    torch.testing.assert_close(loss.smoothed_of, torch.stack(each))
+    plain = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.0) for i in range(2)]
+    torch.testing.assert_close(loss.nll_of, torch.stack(plain))
+    assert not loss.nll.requires_grad
+    assert not loss.nll_of.requires_grad
+    ours = torch.autograd.grad(loss.smoothed_of.prod() + 2 * loss.smoothed, (hidden, weight))
+    theirs = torch.autograd.grad(each[0] * each[1] + 2 * (each[0] + each[1]), (hidden, weight))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_bfloat16_products_stay_near_float32() -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from architectures import ARCHITECTURES, make, sources, targets
-from mtkit.config.training import TrainingSettings
+from mtkit.config.training import Learning, Sgd, TrainingSettings
 from mtkit.models.layers import Dropout
+from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
-from mtkit.training.objective.loss import CHUNK, projected_cross_entropy, projected_loss
+from mtkit.training.objective.loss import (
+    CHUNK_TOKENS,
+    Loss,
+    projected_cross_entropy,
+    projected_loss,
+)
 from mtkit.training.objective.objective import Objective, TokenDropout, build_objective
 from mtkit.training.objective.r_drop import Agreement
+from mtkit.training.state import new_state
+from mtkit.training.step import train_step
 
 SMOOTHING, ALPHA = 0.1, 3.0
 
@@ -41,7 +51,7 @@ def r_drop(hidden: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     return sum(losses) / 2 + ALPHA / 4 * apart
 
 
-@pytest.mark.parametrize("rows", [1, 5, CHUNK])
+@pytest.mark.parametrize("rows", [1, 5, CHUNK_TOKENS])
 def test_r_drop_and_its_gradients_equal_the_equation(rows: int) -> None:
     hidden, weight, target = example(rows)
     loss = projected_loss(hidden, weight, target, SMOOTHING, Agreement(ALPHA))
@@ -49,6 +59,16 @@ def test_r_drop_and_its_gradients_equal_the_equation(rows: int) -> None:
     torch.testing.assert_close(loss.smoothed, expected)
     ours = torch.autograd.grad(loss.smoothed * 1.7, (hidden, weight))
     torch.testing.assert_close(ours, torch.autograd.grad(expected * 1.7, (hidden, weight)))
+
+
+def test_r_drop_of_each_sentence_has_a_gradient_of_its_own() -> None:
+    hidden, weight, target = example(9)
+    loss = projected_loss(hidden, weight, target, SMOOTHING, Agreement(ALPHA))
+    each = [r_drop(hidden[:, i : i + 1], weight, target[i : i + 1]) for i in range(2)]
+    torch.testing.assert_close(loss.smoothed_of, torch.stack(each))
+    ours = torch.autograd.grad(loss.smoothed_of.prod(), (hidden, weight))
+    theirs = torch.autograd.grad(each[0] * each[1], (hidden, weight))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_two_equal_passes_cost_what_one_does() -> None:
@@ -112,3 +132,40 @@ def test_the_source_is_hidden_in_training_alone(name: str, settings: dict[str, f
         if isinstance(module, Dropout):
             module.p = 0.0
     assert (objective(source, target, target).nll - plain).abs() > 1e-6
+
+
+class Risk(Objective):
+    """Minimum risk training (Shen et al. 2016): the expected cost of the sentences of a batch.
+
+    They stand for translations of one source; each costs what its number of words is.
+    """
+
+    def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Loss:
+        loss = super().forward(source, target_input, target_output)
+        costs = (target_output != PAD).sum(dim=1)
+        return replace(loss, smoothed=(loss.smoothed_of.neg().softmax(0) * costs).sum())
+
+    def size(self, batch: Batch) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq-dot"])
+def test_an_objective_over_whole_sentences_needs_nothing_but_itself(name: str) -> None:
+    learning = Learning(optimizer=Sgd(), clip_norm=None)
+    model = make(name)
+    state = new_state(model, learning, "float32")
+    state.objective = state.parallel = Risk(model, smoothing=0.0)
+    state.model.eval()  # without dropout
+    source, target = sources([5, 3, 7, 4]), targets(4, 6)
+    target[1, 4:] = target[3, 2:] = PAD
+    batch = Batch(source, target, target, int((target != PAD).sum()))
+    log_probs = model.project(model(source, source != PAD, target)).log_softmax(-1)
+    real = target != PAD
+    chosen = log_probs.gather(2, target.unsqueeze(2)).squeeze(2).where(real, 0.0)
+    risk = (chosen.sum(1).softmax(0) * real.sum(1)).sum()
+    expected = torch.autograd.grad(risk, list(model.parameters()))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    report = train_step(state, [batch], 1.0, seed=1, clip_norm=None)
+    assert report.smoothed == pytest.approx(risk.item())
+    for old, new, gradient in zip(before, model.parameters(), expected, strict=True):
+        torch.testing.assert_close(old - new, gradient)

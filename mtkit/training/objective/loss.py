@@ -1,14 +1,21 @@
 """Cross-entropy with label smoothing, fused with the output projection.
 
+The loss of a token is -log p(y), smoothed by ε towards the uniform distribution over the V symbols
+(Szegedy et al. 2016): with logits z and p = softmax(z),
+
+    loss = (1 - ε) · -log p(y) + ε · mean over v of -log p(v)
+         = log Σ exp(z) - (1 - ε) · z(y) - ε · mean(z),
+    d loss / dz = p - (1 - ε) · onehot(y) - ε / V.
+
 The logits of all target tokens (4096 × 8000 floats) would be the largest tensor of a training step
 by far, and reading and writing it the slowest part. Here they exist for one chunk of tokens at a
-time; on a CPU the softmax runs over pieces of it that stay in the cache. Gradients with respect to
-hidden states and output weights are made from the softmax of the same chunk, in the same pass: with
-p = softmax(z),
+time; on a CPU the softmax runs over pieces of it that stay in the cache. The softmax, of which the
+gradients are made, is at hand just then, so that the forward pass makes them too: with z = h · W^T,
 
-    d loss / dz = p - (1 - ε) · onehot(y) - ε / V,
+    d loss / dh = d loss / dz · W,        d loss / dW = Σ over tokens of (d loss / dz)^T · h.
 
-whose last term, the same for every token and symbol, is left to the sides of the two products.
+The term - ε / V, the same for every token and symbol, is left out of dz, which would have to be
+read and written once more for it, and is added to both products instead.
 """
 
 from __future__ import annotations
@@ -17,25 +24,29 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.tokenizer.symbols import PAD
 
-CHUNK = 1024
-"""Tokens whose logits exist at once: large enough for the matrix products."""
-PIECE = 32
-"""Tokens of a chunk whose softmax is taken at once: 1 MB of float32 for 8000 subwords."""
+CHUNK_TOKENS = 1024
+"""Number of tokens whose logits exist at once: large enough for the matrix products."""
+PIECE_TOKENS = 32
+"""Number of tokens whose softmax is taken at once: 1 MB of float32 for 8000 subwords."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Sums over the real tokens of a batch, in nats."""
+    """In nats, summed over the real tokens: of the whole batch, and of each of its sentences."""
 
     smoothed: Float[Tensor, ""]
-    """What is minimised."""
+    """The loss that is minimised."""
     nll: Float[Tensor, ""]
     """The negative log-likelihood, for perplexity; carries no gradient."""
+    smoothed_of: Float[Tensor, " B"]
+    """The loss of each sentence: an objective over whole sentences starts from here."""
+    nll_of: Float[Tensor, " B"]
+    """The negative log-likelihood of each sentence; carries no gradient."""
 
 
 def projected_cross_entropy(
@@ -44,44 +55,47 @@ def projected_cross_entropy(
     target: Int[Tensor, "B T"],
     smoothing: float,
 ) -> Loss:
-    """(1 - ε) · -log p(y) + ε · mean over v of -log p(v), p = softmax(hidden · weight^T).
+    """Cross-entropy of `target`, but for its padding, at logits hidden · weight^T.
 
-    Label smoothing of Szegedy et al. 2016 with the uniform distribution over the vocabulary.
     Products run in autocast's type where that is on; softmax and sums in float32 (or float64).
     """
     return projected_loss(hidden.unsqueeze(0), weight, target, smoothing, cross_entropy)
 
 
+RowTerms = tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]
+"""For each token: log Σ exp(logits), the gold logit, and what is added to cross-entropy."""
+
+
 @runtime_checkable
 class RowLoss(Protocol):
-    """A loss of the logits that P passes of the model have for the same tokens."""
+    """A loss of the logits that P passes of the model have for the same R tokens."""
 
     def __call__(
         self, logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
-    ) -> Float[Tensor, 3]:
-        """Sums of log Σ exp(logits), of the gold logits, and of what is added to cross-entropy.
+    ) -> RowTerms:
+        """What the losses are made of.
 
-        `logits` become the gradient of the sum over passes, but for its term - ε / V.
+        `logits` become the gradient of the sum over tokens and passes, but for its term - ε / V.
         """
 
 
 def cross_entropy(
     logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
-) -> Float[Tensor, 3]:
+) -> RowTerms:
     """The row loss of each pass by itself."""
     log_sum, gold_logit = softmax_(logits, gold)
     subtract_gold_(logits, gold, smoothing)
-    return torch.stack([log_sum, gold_logit, torch.zeros_like(log_sum)])
+    return log_sum, gold_logit, torch.zeros_like(log_sum)
 
 
 def softmax_(
     logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"]
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Turns logits into probabilities; returns the sums of log Σ exp(logits) and gold logits."""
-    gold_logit, top = logits.gather(-1, gold).sum(), logits.amax(dim=-1, keepdim=True)
-    total = logits.sub_(top).exp_().sum(dim=-1, keepdim=True)
+) -> tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]:
+    """Turns logits into probabilities; returns log Σ exp(logits) and the gold logits."""
+    gold_logit, top = logits.gather(-1, gold), logits.amax(dim=-1, keepdim=True)
+    total = logits.sub_(top).exp_().sum(dim=-1, keepdim=True)  # no exponent is above 0
     logits.div_(total)
-    return (top + total.log()).sum(), gold_logit
+    return top + total.log(), gold_logit
 
 
 def subtract_gold_(
@@ -104,17 +118,24 @@ def projected_loss(
     compute = hidden.dtype
     if torch.is_autocast_enabled(device):
         compute = torch.get_autocast_dtype(device)
-    smoothed, nll = cast(
-        tuple[Tensor, Tensor],
+    smoothed, nll, smoothed_rows, nll_rows = cast(
+        tuple[Tensor, Tensor, Tensor, Tensor],
         _ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-            hidden[:, real], weight, target[real], smoothing, row_loss, compute
+            hidden[:, real], weight, target[real], _Fused(row_loss, smoothing, compute)
         ),
     )
-    return Loss(smoothed, nll)
+    return Loss(smoothed, nll, _by_sentence(smoothed_rows, real), _by_sentence(nll_rows, real))
+
+
+def _by_sentence(rows: Float[Tensor, " R"], real: Bool[Tensor, "B T"]) -> Float[Tensor, " B"]:
+    return rows.new_zeros(real.shape).masked_scatter(real, rows).sum(dim=1)
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Forward makes the gradients too, unless none are wanted; backward only scales them."""
+    """Forward makes the gradients of the sum too, unless none are wanted; backward scales them.
+
+    Where sentences count differently, which only backward knows, it makes them anew.
+    """
 
     @staticmethod
     def forward(
@@ -122,61 +143,101 @@ class _ProjectedLoss(torch.autograd.Function):
         hidden: Float[Tensor, "P R D"],
         weight: Float[Tensor, "V D"],
         target: Int[Tensor, " R"],
-        smoothing: float,
-        row_loss: RowLoss,
-        compute: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
+        fused: _Fused,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        passes, wanted = len(hidden), any(ctx.needs_input_grad[:2])
         with torch.autocast(hidden.device.type, enabled=False):
-            wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-            return _forward(ctx, hidden, weight, target, smoothing, row_loss, compute, wanted)
+            terms, sums, *gradients = fused(hidden, hidden, weight, target, wanted=wanted)
+            exact = hidden.to(sums.dtype)
+            mean = weight.to(sums.dtype).mean(dim=0)  # h · mean = the mean logit
+            smoothed, nll = fused.smoothed(sums, exact.sum(dim=(0, 1)) @ mean)
+            smoothed_rows, nll_rows = fused.smoothed(terms, exact @ mean)  # (P, R)
+        if wanted:
+            ctx.fused = fused
+            ctx.save_for_backward(hidden, weight, target, *gradients)
+        smoothed, nll = smoothed / passes, nll / passes
+        smoothed_rows, nll_rows = smoothed_rows.mean(dim=0), nll_rows.mean(dim=0)
+        ctx.mark_non_differentiable(nll, nll_rows)
+        return smoothed, nll, smoothed_rows, nll_rows
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_hidden, grad_weight = ctx.saved_tensors
-        scale = grads[0] / len(grad_hidden)
-        return grad_hidden * scale, grad_weight * scale, None, None, None, None
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        hidden, weight, target, grad_hidden, grad_weight = ctx.saved_tensors
+        of_sum, _, of_rows, _ = grads
+        if of_sum is None and of_rows is None:
+            return None, None, None, None
+        if of_rows is not None:
+            factors = (of_rows if of_sum is None else of_rows + of_sum).unsqueeze(-1)  # (R, 1)
+            with torch.autocast(hidden.device.type, enabled=False):
+                _, _, grad_hidden, grad_weight = ctx.fused(
+                    hidden, hidden * factors, weight, target, wanted=True
+                )
+            grad_hidden, of_sum = grad_hidden * factors, None
+        scale = (1.0 if of_sum is None else of_sum) / len(hidden)
+        return grad_hidden * scale, grad_weight * scale, None, None
 
 
-def _forward(
-    ctx: Any,
-    hidden: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    smoothing: float,
-    row_loss: RowLoss,
-    compute: torch.dtype,
-    wanted: bool,
-) -> tuple[Tensor, Tensor]:
-    passes, count, width = hidden.shape
-    accumulate = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    table, states = weight.detach().to(compute), hidden.to(compute)
-    gold = target.unsqueeze(1).expand(passes, count, 1)
-    size = CHUNK // passes
-    piece = PIECE // passes if hidden.device.type == "cpu" else size
-    sums = hidden.new_zeros(3, dtype=accumulate)
-    buffer = table.new_empty(passes * min(size, count), len(weight))
-    grad_hidden = torch.empty(hidden.shape, dtype=accumulate, device=hidden.device)
-    grad_weight = torch.zeros(weight.shape if wanted else 0, dtype=accumulate, device=hidden.device)
-    for start in range(0, count, size):
-        chunk = slice(start, min(start + size, count))
-        rows = states[:, chunk].reshape(-1, width)
-        logits = torch.mm(rows, table.T, out=buffer[: len(rows)])
-        parts = logits.view(passes, -1, len(weight)).split(piece, dim=1)
-        for part, part_gold in zip(parts, gold[:, chunk].split(piece, dim=1), strict=True):
-            values = part.to(accumulate)  # the logits themselves, where products are in float32
-            sums += row_loss(values, part_gold, smoothing)
-            if wanted:
-                part.copy_(values)
+@dataclass(frozen=True)
+class _Fused:
+    """A row loss of logits that exist for one chunk of tokens at a time."""
+
+    row_loss: RowLoss
+    smoothing: float
+    compute: torch.dtype
+    """The number format of matrix products."""
+
+    def smoothed(
+        self, terms: Float[Tensor, "3 ..."], mean_logit: Float[Tensor, ...]
+    ) -> tuple[Float[Tensor, ...], Float[Tensor, ...]]:
+        """The loss and its nll, of the terms of rows or of their sums."""
+        log_sum, gold_logit, added = terms
+        nll, uniform = log_sum - gold_logit, log_sum - mean_logit
+        return (1 - self.smoothing) * nll + self.smoothing * uniform + added, nll
+
+    def __call__(
+        self,
+        hidden: Float[Tensor, "P R D"],
+        factors: Float[Tensor, "P R D"],
+        weight: Float[Tensor, "V D"],
+        target: Int[Tensor, " R"],
+        *,
+        wanted: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Terms of rows (3, P, R), their sums (3,), and gradients like `hidden` and `weight`.
+
+        The gradient of `weight` is made from `factors`: `hidden`, perhaps weighed row by row.
+        Where no gradients are `wanted`, what is returned for them means nothing.
+        """
+        passes, count, width = hidden.shape
+        exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        table, states = weight.to(self.compute), hidden.to(self.compute)
+        weighed = factors.to(self.compute)
+        gold = target.unsqueeze(1).expand(passes, count, 1)
+        size = CHUNK_TOKENS // passes
+        piece = PIECE_TOKENS // passes if hidden.device.type == "cpu" else size
+        terms = [hidden.new_empty((3, passes, 0, 1), dtype=exact)]
+        sums = hidden.new_zeros(3, dtype=exact)
+        buffer = table.new_empty(passes * min(size, count), len(weight))
+        grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
+        grad_weight = torch.zeros(weight.shape if wanted else 0, dtype=exact, device=hidden.device)
+        for start in range(0, count, size):
+            chunk = slice(start, min(start + size, count))
+            rows = states[:, chunk].reshape(-1, width)  # (P·C, D), C tokens of the chunk
+            logits = torch.mm(rows, table.T, out=buffer[: len(rows)])  # (P·C, V)
+            parts = logits.view(passes, -1, len(weight)).split(piece, dim=1)
+            for part, part_gold in zip(parts, gold[:, chunk].split(piece, dim=1), strict=True):
+                values = part.to(exact)  # the logits themselves, where products are in float32
+                found = self.row_loss(values, part_gold, self.smoothing)
+                sums += torch.stack([term.sum() for term in found])
+                terms.append(torch.stack(found))
+                if wanted:
+                    part.copy_(values)
+            if wanted:  # logits have become d loss / dz
+                grad_hidden[:, chunk] = (logits @ table).view(passes, -1, width)
+                grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
         if wanted:
-            grad_hidden[:, chunk] = (logits @ table).view(passes, -1, width)
-            grad_weight += logits.T @ rows
-    total_hidden = hidden.detach().to(accumulate).sum(dim=(0, 1))
-    mean = weight.detach().to(accumulate).mean(dim=0)  # h · mean = the mean logit
-    log_sum, gold_logit, added = sums
-    nll, smooth = log_sum - gold_logit, log_sum - total_hidden @ mean
-    if wanted:
-        grad_hidden.sub_(smoothing * mean)
-        grad_weight -= total_hidden * (smoothing / len(weight))
-        ctx.save_for_backward(grad_hidden.to(hidden.dtype), grad_weight.to(weight.dtype))
-    ctx.mark_non_differentiable(nll)
-    return ((1 - smoothing) * nll + smoothing * smooth + added) / passes, nll / passes
+            grad_hidden.sub_(self.smoothing * weight.to(exact).mean(dim=0))
+            total = factors.to(exact).sum(dim=(0, 1))
+            grad_weight -= total * (self.smoothing / len(weight))
+        return torch.cat(terms, dim=2).squeeze(-1), sums, grad_hidden, grad_weight

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mtkit.config.training import Learning
 from mtkit.models.base import TranslationModel
-from mtkit.terms import SourceIds
+from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.training.objective.loss import Loss, RowLoss, cross_entropy, projected_loss
 from mtkit.training.objective.r_drop import Agreement
@@ -50,6 +50,10 @@ class Objective(nn.Module):
         hidden, weight = self.model.output_factors(hidden)
         hidden = hidden.unflatten(0, (self.passes, -1))  # (P, B, T, D)
         return projected_loss(hidden, weight, target_output, self.smoothing, self.row_loss)
+
+    def size(self, batch: Batch) -> int:
+        """What the loss is a mean over: the target tokens, of all micro-batches of an update."""
+        return batch.target_tokens
 
 
 class TokenDropout(nn.Module):

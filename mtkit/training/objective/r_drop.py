@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.training.objective.loss import softmax_, subtract_gold_
+from mtkit.training.objective.loss import RowTerms, softmax_, subtract_gold_
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,11 @@ class Agreement:
 
     def __call__(
         self, logits: Float[Tensor, "2 R V"], gold: Int[Tensor, "2 R 1"], smoothing: float
-    ) -> Float[Tensor, 3]:
+    ) -> RowTerms:
         apart = logits - logits.flip(0)
         log_sum, gold_logit = softmax_(logits, gold)
         expected = (logits * apart).sum(dim=-1, keepdim=True)
         pull = apart.sub_(expected).mul_(logits).add_(logits).sub_(logits.flip(0))
         subtract_gold_(logits, gold, smoothing)
         logits.add_(pull, alpha=self.alpha / 2)
-        return torch.stack([log_sum, gold_logit, self.alpha / 2 * expected.sum()])
+        return log_sum, gold_logit, self.alpha / 2 * expected

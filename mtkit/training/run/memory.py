@@ -101,9 +101,9 @@ def _attempt(state: TrainState, tokens: int, longest: int, ranks: Ranks) -> None
     """Gradients of a batch of `tokens` tokens, in sentences of the length `longest`."""
     device = state.model.output_weight.device
     ids = torch.full((tokens // longest, longest), EOS, device=device)
-    with ranks.accumulating(state.objective):  # ranks may differ in what they try
+    with ranks.accumulating(state.parallel):  # ranks may differ in what they try
         with state.autocast():
-            loss = state.objective(ids, ids, ids)
+            loss = state.parallel(ids, ids, ids)
         loss.smoothed.backward()
 
 
