@@ -29,18 +29,7 @@ from mtkit.report import say
 
 SILENCE = -1000.0
 """e to this, beside any other logit, is nothing in float32."""
-DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-REPRESENTED: Mapping[str, tuple[Any, Any]] = {
-    "model_type": (None, "marian"),
-    "scale_embedding": (False, True),
-    "normalize_before": (False, False),
-    "normalize_embedding": (False, False),
-    "add_final_layer_norm": (False, False),
-    "static_position_embeddings": (True, True),
-}
-"""Settings that must have one value: what they are where they are absent, and what they must be."""
-SEARCH = {"num_beams": "beam", "length_penalty": "length_penalty", "min_new_tokens": "min_length"}
 Kind = TypeVar("Kind", bound=Settings)
 
 
@@ -77,7 +66,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
 
 
 def _model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
-    for name, (absent, needed) in REPRESENTED.items():
+    for name, (absent, needed) in marian.REPRESENTED.items():
         if (found := config.get(name, absent)) != needed:
             raise UserError(f"{path}: {name} is {found}: mtkit can only represent {needed}")
     for name in ("attention_heads", "ffn_dim"):
@@ -96,7 +85,7 @@ def _model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
         "heads": config.get("encoder_attention_heads"),
         "activation": ACTIVATIONS[activation],
         "tie": ("all" if shared else "target") if tied else "none",
-        **{name: config.get(name, 0.0) for name in DROPOUTS},
+        **{name: config.get(name, 0.0) for name in marian.DROPOUTS},
     }
     return _validated(TransformerSettings, path, settings)
 
@@ -104,7 +93,7 @@ def _model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
 def _decoding(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     """Its `max_length` counts the symbol that decoding starts from."""
     there = {name: value for name, value in config.items() if value is not None}
-    settings = {ours: there[theirs] for theirs, ours in SEARCH.items() if theirs in there}
+    settings = {ours: there[theirs] for theirs, ours in marian.SEARCH.items() if theirs in there}
     if isinstance(longest := there.get("max_length"), int):
         settings["max_length"] = longest - 1
     return _validated(DecodingSettings, path, settings)

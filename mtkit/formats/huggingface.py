@@ -25,6 +25,12 @@ from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""
+IDS = {
+    "pad_token_id": PAD,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+    "decoder_start_token_id": BOS,
+}
 
 
 def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
@@ -80,7 +86,6 @@ def _weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Ar
 def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
     return {
         "architectures": ["MarianMTModel"],
-        "model_type": "marian",
         "is_encoder_decoder": True,
         "dtype": "float32",
         "vocab_size": opened.config.source_vocab,
@@ -95,24 +100,11 @@ def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any
         "encoder_ffn_dim": settings.ffn,
         "decoder_ffn_dim": settings.ffn,
         "activation_function": settings.activation,
-        "scale_embedding": True,
-        "normalize_before": False,
-        "static_position_embeddings": True,
         "max_position_embeddings": max(POSITIONS, _longest(opened)),
-        "dropout": settings.dropout,
-        "attention_dropout": settings.attention_dropout,
-        "activation_dropout": settings.activation_dropout,
         "forced_eos_token_id": None,
-        **_ids(),
-    }
-
-
-def _ids() -> dict[str, int]:
-    return {
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
-        "decoder_start_token_id": BOS,
+        **{name: needed for name, (_, needed) in marian.REPRESENTED.items()},
+        **{name: getattr(settings, name) for name in marian.DROPOUTS},
+        **IDS,
     }
 
 
@@ -124,11 +116,9 @@ def _longest(opened: OpenedModel) -> int:
 def _generation(decoding: DecodingSettings) -> dict[str, Any]:
     """Its search as near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
     return {
-        **_ids(),
-        "num_beams": decoding.beam,
-        "length_penalty": decoding.length_penalty,
+        **IDS,
+        **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH.items()},
         "early_stopping": True,
-        "min_new_tokens": decoding.min_length,
         "max_length": decoding.max_length + 1,  # BOS counts
         "suppress_tokens": [PAD, BOS],
         "renormalize_logits": True,  # P is among what may follow

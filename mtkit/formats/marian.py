@@ -31,6 +31,20 @@ FILES = (
 )
 OUTPUT_BIAS = "final_logits_bias"
 
+REPRESENTED: Mapping[str, tuple[Any, Any]] = {
+    "model_type": (None, "marian"),
+    "scale_embedding": (False, True),
+    "normalize_before": (False, False),
+    "normalize_embedding": (False, False),
+    "add_final_layer_norm": (False, False),
+    "static_position_embeddings": (True, True),
+}
+"""Settings that must have one value: what they are where they are absent, and what they must be."""
+SEARCH = {"num_beams": "beam", "length_penalty": "length_penalty", "min_new_tokens": "min_length"}
+"""What a search is told, by their name and by ours."""
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
+"""Settings that both call the same."""
+
 SPACE = "\u2581"
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
