@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
@@ -53,7 +55,19 @@ def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 if TYPE_CHECKING:
+    from commands import Stdin
     from mtkit.config.settings import Config
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
+    """The standard input of commands that are called in this process."""
+
+    def give(content: BinaryIO | str | None) -> None:
+        stream = io.BytesIO(content.encode()) if isinstance(content, str) else content
+        monkeypatch.setattr(sys, "stdin", stream and io.TextIOWrapper(stream))
+
+    return give
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,7 @@ def load_model_of(build: Callable[[], Model], path: Path) -> Model:
     Raises UserError as `load_weights` does, before memory is taken for it: a model that claims to
     be huge is one only if its file is.
     """
-    with _WithoutMemory():
+    with WithoutMemory():
         shapes = _shapes(build())
     with open_weights(path, "pt", shapes):
         model = build()
@@ -80,7 +80,7 @@ def _shapes(model: nn.Module) -> dict[str, torch.Size]:
     return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
-class _WithoutMemory(TorchFunctionMode):
+class WithoutMemory(TorchFunctionMode):
     """Parameters, which all begin as `torch.empty`, are made on "meta", and no numbers drawn.
 
     Under torch.device("meta") the first `normal_` or `arange` would take a second of imports.

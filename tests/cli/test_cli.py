@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mtkit.study.info.info
-from mtkit.cli.main import main
+from commands import call
 from mtkit.config.configfile import dump_config
 from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
@@ -20,14 +20,6 @@ STAGES = ["train-spm", "batch", "train", "run"]
 COMMANDS = [*STAGES, "translate", "score", "attend", "export", "info", "compare"]
 GROUPS = ["bench"]
 Capture = pytest.CaptureFixture[str]
-
-
-def call(*arguments: str) -> int:
-    """Exit code of a command run in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.cli.main import main
+from commands import call
 
 EARLIER = Path(__file__).with_name("c514bd3")
 FINISHED = ("transformer", "seq2seq")
@@ -29,14 +29,6 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             shutil.copytree(folder / artifact, folder / run / artifact)
     monkeypatch.chdir(folder)
     return folder
-
-
-def call(*arguments: str) -> int:
-    """Exit code of a command run in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def written(run: Path) -> dict[Path, int]:

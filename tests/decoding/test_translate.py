@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import transformer
+from commands import Stdin
 from folders import SENTENCES, asking, train, write_model
 from mtkit.artifacts import create, write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -622,7 +623,7 @@ def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
-    copier: Translator, monkeypatch: pytest.MonkeyPatch
+    copier: Translator, stdin: Stdin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = io.BytesIO()
     asked: list[bytes] = []
@@ -635,7 +636,7 @@ def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Terminal()}))
+    stdin(Terminal())
     monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
     monkeypatch.setattr(lines, "ask", ask)
     translate(copier, Files(), Format())

@@ -34,7 +34,7 @@ from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.build import build_model
-from mtkit.models.weights import _WithoutMemory
+from mtkit.models.weights import WithoutMemory
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
@@ -470,7 +470,7 @@ def test_a_claim_that_the_weights_do_not_bear_out_takes_no_memory(
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_its_shapes_before_it_has_memory(name: str) -> None:
     real = dict(build_model(ARCHITECTURES[name], 30, 30).named_parameters())
-    with _WithoutMemory():
+    with WithoutMemory():
         hollow = dict(build_model(ARCHITECTURES[name], 30, 30).named_parameters())
     assert all(parameter.is_meta for parameter in hollow.values())
     assert {k: v.shape for k, v in hollow.items()} == {k: v.shape for k, v in real.items()}

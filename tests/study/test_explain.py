@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import shutil
-import sys
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, VOCAB, make
+from commands import Stdin
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -246,19 +245,11 @@ def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    def feed(text: str) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-
-    return feed
-
-
 SENTENCES = "ant bee cat dog\nant\n\neel fox gnu hen ibis\n"
 
 
 def test_the_table_and_the_json_say_the_same(
-    run: Path, stdin: Callable[[str], None], capsys: Capture, tmp_path: Path
+    run: Path, stdin: Stdin, capsys: Capture, tmp_path: Path
 ) -> None:
     translations = tmp_path / "translations"
     translations.write_text("DOG CAT BEE ANT\nANT\n\nIBIS HEN GNU FOX EEL\n")
@@ -286,9 +277,7 @@ def test_without_translations_the_models_own_are_explained(run: Path, capsys: Ca
     assert record["kendall"]["attention and leave one out"]["plus_minus"] is None  # of one
 
 
-def test_what_cannot_be_measured_is_refused(
-    run: Path, stdin: Callable[[str], None], tmp_path: Path
-) -> None:
+def test_what_cannot_be_measured_is_refused(run: Path, stdin: Stdin, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to explain: every sentence is under 4 words"):
         explain(str(run), "ant bee")
     with pytest.raises(UserError, match=r"a \.png or an \.svg"):
