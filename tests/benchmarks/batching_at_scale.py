@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -23,10 +23,12 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
+from processes import mtkit
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
+from mtkit.training.run.system_memory import peak_bytes
 
 BLOCK = 50_000
 """Lines that SentencePiece is given at a time."""
@@ -55,9 +57,9 @@ def measure(given: argparse.Namespace, pairs: int) -> None:
     run.mkdir(parents=True, exist_ok=True)
     sides = [write_side(path, pairs, run / name) for name, path in sources(given)]
     config = write_config(given, run, sides)
-    mtkit("train-spm", config)
+    stage("train-spm", config)
     alone = sentencepiece_seconds(run / "tokenizer/spm.model", sides, given.threads)
-    seconds, peak = mtkit("batch", config)
+    seconds, peak = stage("batch", config)
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         planned, plan_peak, waste = fresh.submit(plan, run / "batches", given.max_tokens).result()
     manifest = json.loads((run / "batches/manifest.json").read_text(encoding="utf-8"))
@@ -132,12 +134,11 @@ def blocks(path: Path) -> Iterator[list[str]]:
             yield lines
 
 
-def mtkit(command: str, config: Path) -> tuple[float, int]:
+def stage(name: str, config: Path) -> tuple[float, int]:
     """Seconds and the largest resident bytes of the command, which does not find its work done."""
-    subprocess.run(["rm", "-rf", config.parent / "batches"], check=True)
+    shutil.rmtree(config.parent / "batches", ignore_errors=True)
     start, peak = time.perf_counter(), 0
-    arguments = [sys.executable, "-m", "mtkit", command, "-c", str(config)]
-    with subprocess.Popen(arguments) as process:
+    with subprocess.Popen(mtkit(name, "-c", str(config))) as process:
         while process.poll() is None:
             peak = max(peak, resident_bytes(process.pid))
             time.sleep(BETWEEN_LOOKS)
@@ -165,7 +166,7 @@ def resident_bytes(root: int) -> int:
             line.append(parents[line[-1]])
         if line[-1] in members:
             members.update(line)
-    return sum(resident.get(process, 0) for process in members) * resource.getpagesize()
+    return sum(resident.get(process, 0) for process in members) * os.sysconf("SC_PAGE_SIZE")
 
 
 def plan(batches: Path, max_tokens: int) -> tuple[float, int, float]:
@@ -175,8 +176,7 @@ def plan(batches: Path, max_tokens: int) -> tuple[float, int, float]:
     start = time.perf_counter()
     planned = plan_epoch(lengths, max_tokens=max_tokens, seed=1, epoch=0, weights=data.weights)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return seconds, peak, padding(lengths, planned)
+    return seconds, peak_bytes(), padding(lengths, planned)
 
 
 if __name__ == "__main__":

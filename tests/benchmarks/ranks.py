@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
+from processes import run
+
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
+from mtkit.report import MetricsLog
 from mtkit.tokenizer.train import train_tokenizer
 
 WAYS = {
@@ -69,17 +70,11 @@ def speed(given: argparse.Namespace, way: str) -> float:
         for name, value in settings.items()
         for part in ("--set", f"training.{name}={json.dumps(value)}")
     ]
-    subprocess.run(
-        [
-            *(sys.executable, *program, "train", "-q"),
-            *("-c", str(given.config), "--set", f"run={given.run}", *overrides),
-        ],
-        env=os.environ | {"OMP_NUM_THREADS": str(threads)},
-        check=True,
-    )
+    command = [sys.executable, *program, "train", "-q", "-c", str(given.config)]
+    run([*command, "--set", f"run={given.run}", *overrides], threads=threads)
     shutil.rmtree(given.run / "model")
-    lines = (given.run / "metrics.jsonl").read_text("utf-8").splitlines()
-    speeds = [r["tokens_per_second"] for r in map(json.loads, lines) if r["kind"] == "train"]
+    records = MetricsLog(given.run / "metrics.jsonl").read()
+    speeds = [record["tokens_per_second"] for record in records if record["kind"] == "train"]
     return float(statistics.mean(speeds[len(speeds) // 2 :]))
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from threading import Thread
 from typing import IO
 
 import numpy as np
+from processes import mtkit
 
 from mtkit.report import MetricsLog
 
@@ -68,10 +68,6 @@ def main() -> None:
     print(f"{'':13} samples  MiB, least to most  growth  2nd half  open files")
     show("steps", trained, given.warmup * given.steps)
     show("lines", translated, given.warmup * given.lines)
-
-
-def mtkit(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mtkit", *arguments]
 
 
 def training(folder: Path, options: list[str]) -> Iterator[Sample]:

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
 from mtkit.report import table
+from mtkit.scoring.files import lines_of
 from mtkit.scoring.metrics import corpus_bleu
 from mtkit.study.bench.translate import ENGINES
-from mtkit.study.bench.translation_rate import Way, measure_rate
+from mtkit.study.bench.translation_rate import Way, measure_apart
 from mtkit.study.plots.picture import COLOURS, figure, save
 
 BEAMS = (5, 2, 1)
@@ -43,7 +42,7 @@ class Point:
 
 def main() -> None:
     options = _options()
-    source, reference = (_lines(path) for path in (options.source, options.reference))
+    source, reference = lines_of(options.source), lines_of(options.reference)
     points = []
     for named in options.models:
         name, path = named.split("=", 1)
@@ -51,7 +50,9 @@ def main() -> None:
             for compute_type in types:
                 for beam in BEAMS:
                     way = Way(path, engine, compute_type, "cpu", beam)
-                    speed, bleu = _apart(way, source, reference, options)
+                    speed = measure_apart(way, source, options.seconds).sentences_per_second
+                    found = way.load().translate(source)
+                    bleu = round(corpus_bleu(found, reference, options.language), 2)
                     points.append(Point(name, f"{engine} {compute_type}", beam, speed, bleu))
                     print(json.dumps(asdict(points[-1])), flush=True)
     print(_text(points))
@@ -59,25 +60,13 @@ def main() -> None:
         _draw(points, options.plot)
 
 
-def _apart(
-    way: Way, source: list[str], reference: list[str], options: argparse.Namespace
-) -> tuple[float, float]:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        given = (way, source, reference, options.language, options.seconds)
-        return process.submit(_measure, *given).result()
-
-
-def _measure(
-    way: Way, source: list[str], reference: list[str], language: str, seconds: float
-) -> tuple[float, float]:
-    bleu = corpus_bleu(way.load().translate(source), reference, language)
-    return round(measure_rate(way, source, seconds).sentences_per_second, 1), round(bleu, 2)
-
-
 def _text(points: Sequence[Point]) -> str:
     header = ["model", "engine", "beam", "sentences/s", "BLEU"]
-    rows = [[str(value) for value in asdict(point).values()] for point in points]
-    return "\n".join(table([header, *rows]))
+    rows = [
+        [of.model, of.engine, str(of.beam), f"{of.sentences_per_second:,.1f}", f"{of.bleu:.2f}"]
+        for of in points
+    ]
+    return "\n".join(table([header, *rows], left=2))
 
 
 def _draw(points: Sequence[Point], path: Path) -> None:
@@ -106,10 +95,6 @@ def _draw(points: Sequence[Point], path: Path) -> None:
     axes.minorticks_off()
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(drawn, path)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def _options() -> argparse.Namespace:

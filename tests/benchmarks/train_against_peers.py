@@ -22,7 +22,6 @@ eole    eole; all that it requires, or what its start needs: pip install --no-de
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import signal
@@ -38,23 +37,19 @@ from typing import Any
 
 import safetensors.torch
 import yaml
+from processes import mtkit, run, start, wait
 from torch import Tensor
 
-import mtkit.study.bench
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
+from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
+from mtkit.study.bench.drawn import load_size
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data.loader import load_batch
 
-SIZES = Path(mtkit.study.bench.__file__).parent
-BEST_PRECISION = {
-    ("hf", "tiny"): "float32",
-    ("hf", "base"): "bfloat16",
-    ("eole", "tiny"): "float32",
-    ("eole", "base"): "bfloat16",
-}
-"""Of each peer on processors that multiply bfloat16; mtkit chooses for itself."""
+BEST_PRECISION = {"tiny": "float32", "base": "bfloat16"}
+"""Of both peers on processors that multiply bfloat16; mtkit chooses for itself."""
 WARM_UP = 15.0
 """Seconds that a peer trains before its speed counts."""
 
@@ -99,10 +94,10 @@ def main() -> None:
 
 def run_mtkit(task: Task) -> Result:
     """`mtkit bench train` on the batches of the run."""
-    seconds = str(task.options.seconds)
-    command = [sys.executable, "-m", "mtkit", "bench", "train", "-c", str(task.config_file)]
-    record, peak = _json_of([*command, "--seconds", seconds, "--json", "--quiet"], task)
-    return Result(record["tokens_per_second"]["median"], peak)
+    command = mtkit("bench", "train", "-c", str(task.config_file), "--json", "--quiet")
+    command += ["--seconds", str(task.options.seconds)]
+    finished = run(command, threads=task.options.threads)
+    return Result(finished.record["tokens_per_second"]["median"], finished.peak_mib)
 
 
 def run_hf(task: Task) -> Result:
@@ -115,10 +110,10 @@ def run_hf(task: Task) -> Result:
     names = ("layers", "d_model", "ffn", "heads", "dropout", "vocab")
     command = [options.peer_python, str(Path(__file__).with_name("peer_hf.py")), str(batches)]
     command += [word for name in names for word in (f"--{name}", str(settings[name]))]
-    command += ["--precision", BEST_PRECISION["hf", options.size]]
+    command += ["--precision", BEST_PRECISION[options.size]]
     command += ["--warm-up", str(WARM_UP), "--seconds", str(options.seconds)]
-    record, peak = _json_of(command, task)
-    return Result(median(record["tokens_per_second"]), peak)
+    finished = run(command, threads=options.threads)
+    return Result(median(finished.record["tokens_per_second"]), finished.peak_mib)
 
 
 def run_eole(task: Task) -> Result:
@@ -128,7 +123,9 @@ def run_eole(task: Task) -> Result:
         _write_pieces(task)
         config.write_text(yaml.safe_dump(_eole_config(task)), encoding="utf-8")
     program = str(Path(task.options.peer_python).with_name("eole"))
-    process = _start([program, "train", "--config", str(config)], task, stderr=subprocess.STDOUT)
+    command = [program, "train", "--config", str(config)]
+    threads = task.options.threads
+    process = start(command, threads=threads, stderr=subprocess.STDOUT, is_leader=True)
     assert process.stdout is not None
     rates, lines, first = [], [], None
     for line in process.stdout:
@@ -142,7 +139,7 @@ def run_eole(task: Task) -> Result:
                 os.killpg(process.pid, signal.SIGTERM)
                 break
     process.stdout.close()
-    peak = _wait(process)
+    peak = wait(process)
     if not rates:
         sys.exit("".join(lines[-20:]) + "eole: ended without a line on its speed")
     return Result(median(rates), peak)
@@ -170,17 +167,16 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
     """Tokenizer and batches of mtkit, from which everything else is made."""
     work = (work / options.size).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    settings = yaml.safe_load((SIZES / f"{options.size}.yaml").read_text(encoding="utf-8"))
-    settings["run"] = str(work / "run")
+    overrides = [f"run={work / 'run'}"]
     for part, name in (("train", "train"), ("valid", "val")):
-        files = {side: options.data / f"{name}.{end}" for side, end in SIDES.items()}
-        settings["data"][part] = {side: str(path.resolve()) for side, path in files.items()}
+        for side, end in SIDES.items():
+            overrides.append(f"data.{part}.{side}={(options.data / f'{name}.{end}').resolve()}")
+    config = load_size(options.size, overrides)
     config_file = work / "mtkit.yaml"
-    config_file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    config_file.write_text(dump_config(config), encoding="utf-8")
     for stage in ("train-spm", "batch"):
-        command = [sys.executable, "-m", "mtkit", stage, "-c", str(config_file)]
-        subprocess.run(command, check=True)
-    return Task(options, work, config_file, Config.model_validate(settings))
+        run(mtkit(stage, "-c", str(config_file)))
+    return Task(options, work, config_file, config)
 
 
 SIDES = {"source": "en", "target": "de"}
@@ -221,7 +217,7 @@ def _eole_config(task: Task) -> dict[str, Any]:
     """The same model, batches and optimizer in eole's words; sentences are in subwords already."""
     model = task.config.model.model_dump()
     forever = 1_000_000
-    work, precision = task.work, BEST_PRECISION["eole", task.options.size]
+    work, precision = task.work, BEST_PRECISION[task.options.size]
     corpora = {"train": "train", "valid": "val"}
     return {
         "save_data": str(work / "eole-data"),
@@ -289,45 +285,6 @@ def _eole_config(task: Task) -> dict[str, Any]:
             },
         },
     }
-
-
-def _json_of(command: list[str], task: Task) -> tuple[dict[str, Any], int]:
-    """What a command writes to stdout, and its peak memory in MiB."""
-    process = _start(command, task)
-    assert process.stdout is not None
-    text = process.stdout.read()
-    process.stdout.close()
-    peak = _wait(process)
-    if process.returncode:
-        sys.exit(f"failed: {' '.join(command)}")
-    record: dict[str, Any] = json.loads(text)
-    return record, peak
-
-
-def _start(command: list[str], task: Task, stderr: int | None = None) -> subprocess.Popen[str]:
-    threads = str(task.options.threads)
-    environment = os.environ | {
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "PYTHONUNBUFFERED": "1",
-    }
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-
-
-def _wait(process: subprocess.Popen[str]) -> int:
-    """Peak resident MiB of an ending process, which Python's own waiting does not tell."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return usage.ru_maxrss * unit >> 20
 
 
 def _middle(results: list[Result]) -> Result:

@@ -19,25 +19,27 @@ cold         one sentence from stdin, against the shortest script there is: seco
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+
+from processes import mtkit, run
 
 from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.formats.huggingface import to_huggingface
+from mtkit.scoring.files import lines_of
 from mtkit.study.bench.drawn import draw_model, draw_sentences
+from mtkit.study.bench.translation_rate import Way, measure_apart
 
 HERE = Path(__file__).parent
+SECONDS = 5.0
+"""How long mtkit translates in a round, when all is warm."""
 CORES = len(os.sched_getaffinity(0))
 BATCHES = [("examples", 8), ("examples", 16), ("examples", 32), ("examples", 64)]
 BATCHES += [("tokens", 256), ("tokens", 512), ("tokens", 1024)]
@@ -61,7 +63,11 @@ class Task:
     work: Path
     opened: OpenedModel
     input: Path
-    sentences: int
+    lines: list[str]
+
+    def rate(self, seconds: float) -> float:
+        """Sentences per second."""
+        return len(self.lines) / seconds
 
     @property
     def beam(self) -> list[str]:
@@ -82,7 +88,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="mtkit-peers-") as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         task = _prepare(options, Path(folder))
-        print(f"{task.sentences:,} sentences, beam {options.beam}, {CORES} cores", flush=True)
+        print(f"{len(task.lines):,} sentences, beam {options.beam}, {CORES} cores", flush=True)
         for part in options.parts or PARTS:
             PARTS[part](task)
 
@@ -106,13 +112,13 @@ def compare_torch(task: Task) -> None:
 
 
 def compare_cold(task: Task) -> None:
-    line = task.input.read_text(encoding="utf-8").partition("\n")[0] + "\n"
+    line = task.lines[0] + "\n"
     model = str(cached(task.opened, "float32").path)
     bare = [sys.executable, "-c", BARE, model, *task.tokenizers, str(task.options.beam)]
-    own = [sys.executable, "-m", "mtkit", "translate", "-m", str(task.opened.artifact.path)]
+    own = mtkit("translate", "-m", str(task.opened.artifact.path), *task.beam)
     sides: dict[str, Side] = {
-        "mtkit": lambda: _seconds([*own, *task.beam, "--compute-type", "float32"], line),
-        "peer": lambda: _seconds(bare, line),
+        "mtkit": lambda: run([*own, "--compute-type", "float32"], text=line).seconds,
+        "peer": lambda: run(bare, text=line).seconds,
     }
     rounds = [{name: side() for name, side in sides.items()} for _ in range(10)]
     middle = {name: median(each[name] for each in rounds) for name in sides}
@@ -156,11 +162,11 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
         draw_model(Path(model), options.size)
         lines = draw_sentences(options.size)
     else:
-        lines = options.input.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = lines_of(options.input)
     lines = lines[: options.sentences]
     text = work / "input.txt"
     text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return Task(options, work, open_model(model), text, len(lines))
+    return Task(options, work, open_model(model), text, lines)
 
 
 def _best_settings(task: Task, arguments: list[str]) -> list[str]:
@@ -169,8 +175,8 @@ def _best_settings(task: Task, arguments: list[str]) -> list[str]:
     for workers, (batch_type, size) in product(sorted({1, CORES}), BATCHES):
         settings = ["--workers", str(workers), "--threads", str(CORES // workers)]
         settings += ["--batch-type", batch_type, "--batch-size", str(size)]
-        run = _peer("peer_ctranslate2.py", task, [*arguments, *settings, "--passes", "3"])
-        tried[" ".join(settings)] = min(_json_of(run)["seconds"])
+        command = _peer("peer_ctranslate2.py", task, [*arguments, *settings, "--passes", "3"])
+        tried[" ".join(settings)] = min(run(command).record["seconds"])
     return min(tried, key=tried.__getitem__).split()
 
 
@@ -185,66 +191,29 @@ def _peer(script: str, task: Task, arguments: list[str]) -> list[str]:
 
 
 def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) -> None:
-    output = str(task.work / "output.txt")
-    own = [sys.executable, "-m", "mtkit", "translate", str(task.input), "-o", output, *task.beam]
-    own += ["-m", str(task.opened.artifact.path), "--engine", engine[0]]
-    own += ["--compute-type", engine[1], "--quiet"]
+    model, output = str(task.opened.artifact.path), str(task.work / "output.txt")
+    way = Way(model, *engine, "auto", task.options.beam)
+    own = mtkit("translate", str(task.input), "-o", output, *task.beam, "-m", model, "--quiet")
+    own += ["--engine", engine[0], "--compute-type", engine[1]]
     sides: dict[str, dict[str, Side]] = {
         "warm": {
-            "mtkit": lambda: _warm_mtkit(task, engine),
-            "peer": lambda: min(_json_of([*peer, "--passes", "3"])["seconds"]),
+            "mtkit": lambda: measure_apart(way, task.lines, SECONDS).sentences_per_second,
+            "peer": lambda: task.rate(median(run([*peer, "--passes", "3"]).record["seconds"])),
         },
         "whole process": {
-            "mtkit": lambda: _seconds(own),
-            "peer": lambda: _seconds([*peer, "-o", output]),
+            "mtkit": lambda: task.rate(run(own).seconds),
+            "peer": lambda: task.rate(run([*peer, "-o", output]).seconds),
         },
     }
     for kind, pair in sides.items():
-        rounds = [{side: run() for side, run in pair.items()} for _ in range(task.options.rounds)]
-        rates = {side: task.sentences / median(each[side] for each in rounds) for side in pair}
-        ratios = sorted(each["peer"] / each["mtkit"] for each in rounds)
+        rounds = [{side: rate() for side, rate in pair.items()} for _ in range(task.options.rounds)]
+        rates = {side: median(each[side] for each in rounds) for side in pair}
+        ratios = sorted(each["mtkit"] / each["peer"] for each in rounds)
         print(
             f"{name}, {kind}: mtkit {rates['mtkit']:.1f}, peer {rates['peer']:.1f} sentences/s: "
             f"{rates['mtkit'] / rates['peer']:.2f} x ({ratios[0]:.2f} to {ratios[-1]:.2f})",
             flush=True,
         )
-
-
-WARM = """
-import json, sys, time
-from mtkit.decoding import Translator
-model, engine, compute_type, beam, text = sys.argv[1:]
-translator = Translator.load(model, engine=engine, compute_type=compute_type, beam=int(beam))
-lines = open(text, encoding="utf-8").read().removesuffix("\\n").split("\\n")
-seconds = []
-for _ in range(3):
-    began = time.perf_counter()
-    translator.translate(lines)
-    seconds.append(time.perf_counter() - began)
-print(json.dumps({"seconds": seconds}))
-"""
-
-
-def _warm_mtkit(task: Task, engine: tuple[str, str]) -> float:
-    arguments = [str(task.opened.artifact.path), *engine, str(task.options.beam), str(task.input)]
-    return float(min(_json_of([sys.executable, "-c", WARM, *arguments])["seconds"]))
-
-
-def _json_of(command: list[str]) -> dict[str, Any]:
-    process = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if process.returncode:
-        sys.exit(f"failed: {' '.join(command)}")
-    record: dict[str, Any] = json.loads(process.stdout)
-    return record
-
-
-def _seconds(command: list[str], text: str = "") -> float:
-    """The time of a whole process."""
-    began = time.perf_counter()
-    process = subprocess.run(command, input=text, stdout=subprocess.DEVNULL, text=True)
-    if process.returncode:
-        sys.exit(f"failed: {' '.join(command)}")
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":
