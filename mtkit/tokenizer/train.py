@@ -60,7 +60,7 @@ def train_tokenizer(config: Config) -> Artifact:
     report: dict[str, Any] = {}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
-        sample = _sample(config.data.train, config.tokenizer.sample_lines, config.seed)
+        sample = sample_pairs(config.data.train, config.tokenizer.sample_lines, config.seed)
         report["lines_per_side"] = len(sample)
         for name, lines in _lines_by_model(sample, config.tokenizer.joint).items():
             model = _train(lines, config.tokenizer, name)
@@ -85,7 +85,7 @@ def _take_over(path: Path, config: Config, model: str) -> Artifact:
     return open_artifact(path, "tokenizer")
 
 
-def _sample(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
+def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
     """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985).
 
     Where they are long, they are fewer, so that CHARACTERS are never exceeded.

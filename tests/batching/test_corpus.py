@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mtkit.batching.corpus.files import read_lines
+from mtkit.batching.corpus.files import LONGEST_LINE, read_lines
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.data import Corpus
@@ -63,12 +63,14 @@ def test_gzip_is_known_by_its_content_too() -> None:
 
 
 def test_a_line_over_the_limit_is_empty_with_one_warning(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("mtkit.batching.corpus.files.LONGEST_LINE", 4)
+    fits, over, far_over = (b"x" * length for length in (LONGEST_LINE, LONGEST_LINE, 3_000_000))
     for name in ("a", "a.gz"):
-        content = b"abc\nabcd\nab\r\n" + b"x" * 29 + b"\n\nabcd"
-        assert list(read_lines(write(name, content))) == ["abc", "", "ab", "", "", "abcd"]
+        content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
+        found = list(read_lines(write(name, content)))
+        assert found[:-1] == ["abc", "", "ab", "", ""]
+        assert found[-1] == fits.decode()
         warning = capsys.readouterr().err
         assert warning.count("\n") == 1
         assert f"{name}:2: longer than" in warning and "2 such lines" in warning

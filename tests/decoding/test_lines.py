@@ -7,16 +7,15 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.decoding import lines
-from mtkit.decoding.lines import decode_lines, open_output, read_windows
-from mtkit.decoding.splitting import join_parts, split_line
+from mtkit.decoding.lines import HELD, decode_lines, open_output, read_windows
+from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
 
 
@@ -124,21 +123,22 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -
         pass
 
 
-def test_no_more_is_kept_of_a_line_than_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "HELD", 24)
-    monkeypatch.setattr(lines, "LONGEST", 5)
-    for letter in ("a", "é", "雨", "😀"):
-        stream = Chunks(f"{letter * 99}\n{letter * 5}\n{letter * 6}".encode(), cycle([7]))
-        found = list(read_windows(stream))
-        assert max(len(raw) for window in found for raw in window) <= 24
-        texts = [text for window in decode_lines(found) for text in window]
-        assert texts == [letter * 6, letter * 5, letter * 6]
+@pytest.mark.parametrize("letter", ["a", "é", "雨", "😀"])
+def test_no_more_is_kept_of_a_line_than_is_translated(letter: str) -> None:
+    fits, over, far_over = letter * LONGEST, letter * (LONGEST + 1), letter * (2 * LONGEST)
+    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([HELD // 7]))
+    found = list(read_windows(stream))
+    assert max(len(raw) for window in found for raw in window) <= HELD
+    texts = [text for window in decode_lines(found) for text in window]
+    assert [texts[0] == over, texts[1] == fits, texts[2] == over] == [True] * len(texts)
 
 
-def test_a_window_is_full_with_the_bytes_of_one_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "HELD", 24)
-    stream = Chunks(b"a\n" * 3 + b"x" * 30 + b"\nb\nc", cycle([1]))
-    assert list(read_windows(stream)) == [[b"a", b"a", b"a", b"x" * 24], [b"b", b"c"]]
+def test_a_window_is_full_with_the_bytes_of_one_long_line() -> None:
+    content = b"a\n" * 3 + b"x" * (HELD + 6) + b"\nb\nc"
+    stream = Chunks(content, chain([6, HELD + 6], cycle([1])))
+    (*short, long), rest = read_windows(stream)
+    assert (short, rest) == ([b"a"] * 3, [b"b", b"c"])
+    assert long == b"x" * HELD
 
 
 LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from mtkit.artifacts import Artifact
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.tokenizer import train as training
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train import sample_pairs, train_tokenizer
 
 
 def sentences(syllables: str, seed: int) -> list[str]:
@@ -153,7 +152,7 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
     corpus = config(tmp_path, lines, lines).data.train
     seen = [0] * 5
     for seed in range(400):
-        sample = training._sample(corpus, size, seed)
+        sample = sample_pairs(corpus, size, seed)
         assert len(sample) == len(set(sample)) == size
         for source, target in sample:
             assert source == target
@@ -164,11 +163,11 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
 def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{i:05}" for i in range(100)]
     corpus = config(tmp_path, lines, lines).data.train
-    monkeypatch.setattr(training, "CHARACTERS", 200)
+    monkeypatch.setattr("mtkit.tokenizer.train.CHARACTERS", 200)
     for size in (10, 50, 1000):
-        sample = training._sample(corpus, size, seed=1)
+        sample = sample_pairs(corpus, size, seed=1)
         assert len(sample) == len(set(sample)) == min(size, 20)
-    seen = [int(line) for seed in range(200) for line, _ in training._sample(corpus, 100, seed)]
+    seen = [int(line) for seed in range(200) for line, _ in sample_pairs(corpus, 100, seed)]
     assert len(seen) == 200 * 20
     assert all(10 < seen.count(i) < 75 for i in range(100))  # 40 are expected, give or take 6
 
