@@ -32,7 +32,7 @@ names it most exactly, and may import from its own room and from any floor below
 
 QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
 QUICK += ["cli/main", "cli/bench", "cli/commands", "cli/options", "cli/stages", "cli/studies"]
-QUICK += ["study/info/info", "study/info/describe", "study/plots/picture"]
+QUICK += ["study/info/info", "study/info/records", "study/plots/picture"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 
 

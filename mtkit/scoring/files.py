@@ -48,7 +48,13 @@ def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | Non
         if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
     for name, lines in {str(references): expected, **systems}.items():
-        _warn_of_length(name, lines)
+        too_long = (number for number, line in enumerate(lines, 1) if len(line) > MOST_CHARACTERS)
+        if (number := next(too_long, None)) is not None:
+            warn(
+                f"{name}:{number}: {len(lines[number - 1]):,} characters, over "
+                f"{MOST_CHARACTERS:,}: only BLEU and chrF are counted; give a sentence a line for "
+                "the others"
+            )
     return Texts(expected, systems, next(iter(given.values()), []))
 
 
@@ -74,13 +80,3 @@ def lines_of(path: Path | None) -> list[str]:
         except UnicodeDecodeError:
             raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None
     return texts
-
-
-def _warn_of_length(name: str, lines: Sequence[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_CHARACTERS:
-            counted = f"{name}:{number}: {len(line):,} characters, over {MOST_CHARACTERS:,}"
-            warn(
-                f"{counted}: only BLEU and chrF are counted; give a sentence a line for the others"
-            )
-            return

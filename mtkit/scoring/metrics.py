@@ -3,27 +3,41 @@
 "BLEU (lower-cased, Moses-tokenised)" is what many papers report: both sides lower-cased, then
 Moses punctuation normalisation and tokenisation (sacremoses, no escaping), then sacreBLEU with
 tokenize=none and no smoothing. It is another scale than sacreBLEU's own.
+
+The sentences of a test set are a sample. An interval says how far a score would move with other
+sentences; a paired test, how often a difference as large would come about by chance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, Result
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from mtkit.errors import UserError
+from mtkit.report import warn
 
 TOKENIZERS = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko"), "zh": ("zh", None)}
 """sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
 MOST_CHARACTERS = 10_000
 """Characters of a line up to which metrics that are made for sentences are done in seconds."""
+
+Test = Literal["bootstrap", "approximate"]
+"""Paired bootstrap resampling (Koehn 2004), approximate randomisation (Riezler, Maxwell 2005)."""
+SACREBLEU_NAMES: Mapping[Test, str] = {"bootstrap": "bs", "approximate": "ar"}
+FEWEST_LINES = 10
+"""Lines below which samples are too much alike: an interval would promise what it cannot know."""
+MOST_LINES = 10_000
+"""Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
 
 Lines = Sequence[str]
 Language = str | None
@@ -59,28 +73,34 @@ class Metric:
         self, hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
     ) -> Score:
         """The corpus-level score, with its interval or (which takes half the time) without."""
-        score = _with_interval if interval else _without_interval
-        found = score(
-            self.scorer(language),
-            self.prepare(hypotheses, language),
-            self.prepare(references, language),
-        )
-        signature = self.sign(found.signature, language)
-        return replace(found, name=self.name or found.name, signature=signature)
+        if interval:
+            # What `corpus_score` does by itself fails for some numbers.
+            alone = {"": hypotheses}
+            name, signature, found = self.resample(alone, references, language, "bootstrap")
+            mean, half = cast(float, found[0].mean), cast(float, found[0].ci)
+            value, bounds = found[0].score, (float(mean - half), float(mean + half))
+        else:
+            scorer, right = self.scorer(language), self.prepare(references, language)
+            score = scorer.corpus_score(self.prepare(hypotheses, language), [right])
+            name, signature = score.name, str(scorer.get_signature())
+            value, bounds = score.score, None
+        return Score(self.name or name, value, self.sign(signature, language), bounds)
 
+    def resample(
+        self, systems: Mapping[str, Lines], references: Lines, language: Language, test: Test
+    ) -> tuple[str, str, list[Result]]:
+        """sacreBLEU's name and signature, and what its test finds of each system, in order.
 
-def _without_interval(scorer: Scorer, hypotheses: Lines, references: Lines) -> Score:
-    found = scorer.corpus_score(hypotheses, [references])
-    return Score(found.name, found.score, str(scorer.get_signature()))
-
-
-def _with_interval(scorer: Scorer, hypotheses: Lines, references: Lines) -> Score:
-    """By a paired test of one system: what `corpus_score` does by itself fails for some numbers."""
-    signatures, columns = PairedTest([("", hypotheses)], {"": scorer}, [references], "bs")()
-    ((name, signature),) = signatures.items()
-    found = cast(Any, columns[name][0])
-    bounds = (float(found.mean - found.ci), float(found.mean + found.ci))
-    return Score(name, found.score, str(signature), bounds)
+        Those are the score, its interval, and p of all systems but the first.
+        """
+        signatures, columns = PairedTest(
+            [(name, self.prepare(lines, language)) for name, lines in systems.items()],
+            {"": self.scorer(language)},
+            [self.prepare(references, language)],
+            SACREBLEU_NAMES[test],
+        )()
+        ((name, signature),) = signatures.items()
+        return name, str(signature), cast(list[Result], columns[name])
 
 
 def _moses(lines: Lines, language: Language) -> Lines:
@@ -126,6 +146,38 @@ def evaluate(
         for key, metric in METRICS.items()
         if (language or not metric.needs_language) and longest <= metric.most_characters
     }
+
+
+def can_resample(lines: int) -> bool:
+    """Whether intervals are made; warns where there are too many lines for them."""
+    if lines > MOST_LINES:
+        warn(f"{lines:,} lines: confidence intervals are made of up to {MOST_LINES:,}")
+    return FEWEST_LINES <= lines <= MOST_LINES
+
+
+def p_values(
+    systems: Mapping[str, Lines],
+    references: Lines,
+    language: Language,
+    test: Test,
+    metrics: Iterable[str],
+) -> dict[str, dict[str, float]]:
+    """System → metric → p, of its difference from the first system, which has none itself.
+
+    Raises UserError where there is nothing to compare with, or too much.
+    """
+    if len(systems) < 2:
+        raise UserError("--paired: a single system: name those to compare, the baseline first")
+    if len(references) > MOST_LINES:
+        raise UserError(f"--paired: {len(references):,} lines: at most {MOST_LINES:,} can be")
+    found: dict[str, dict[str, float]] = {name: {} for name in systems}
+    for key in metrics:
+        _, _, (baseline, *others) = METRICS[key].resample(systems, references, language, test)
+        for name, result in zip(list(systems)[1:], others, strict=True):
+            # Of no difference at all sacreBLEU says that no sample differs more: p near 0.
+            p = 1.0 if result.score == baseline.score else cast(float, result.p_value)
+            found[name][key] = p
+    return found
 
 
 def length_ratio(hypotheses: Lines, references: Lines, language: Language) -> float:

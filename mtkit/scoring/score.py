@@ -10,10 +10,17 @@ from mtkit.errors import UserError
 from mtkit.report import data, warn
 from mtkit.scoring.comet import check_comet, comet
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.lengths import buckets_of, plot_buckets, score_buckets
-from mtkit.scoring.metrics import METRICS, bleu_tokenizer, evaluate, language_code, length_ratio
-from mtkit.scoring.sentences import worst_sentences
-from mtkit.scoring.significance import Test, can_resample, p_values
+from mtkit.scoring.metrics import (
+    METRICS,
+    Test,
+    bleu_tokenizer,
+    can_resample,
+    evaluate,
+    language_code,
+    length_ratio,
+    p_values,
+)
+from mtkit.scoring.sentences import buckets_of, plot_buckets, score_buckets, worst_sentences
 from mtkit.scoring.tables import Scored, to_json, to_text
 from mtkit.study.plots.picture import check_picture
 

@@ -1,13 +1,26 @@
-"""Where a system fails worst: sentences by their own chrF."""
+"""Where a system fails: its worst sentences, and its scores by the length of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import repeat
+from pathlib import Path
 
 from sacrebleu.metrics.chrf import CHRF
+
+from mtkit.report import warn
+from mtkit.scoring.metrics import METRICS, Language, Score, can_resample
+from mtkit.study.plots.picture import figure, legend, save
+
+EDGES = (5, 10, 15, 20, 25, 30, 40, 60)
+"""Words of the source that a bucket goes up to; one more bucket has all that is longer."""
+COUNTED = ("bleu", "chrf")
+"""Metrics that each bucket is scored by."""
+MOST_MEAN_CHARACTERS = 20
+"""Characters of a word in the mean, above which the script seems to write no blanks."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +49,81 @@ def worst_sentences(
         for line, (hypothesis, reference, source) in enumerate(rows, start=1)
     )
     return nsmallest(count, every, key=lambda sentence: sentence.chrf)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    shortest: int
+    """Number of words that a source has at least."""
+    longest: int | None
+    """Number of words that a source has at most; None: there is no limit."""
+    rows: Sequence[int]
+    """Lines that it holds, counted from 0."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """Scores of one system on these lines, by metric."""
+
+    @property
+    def label(self) -> str:
+        return f"over {EDGES[-1]}" if self.longest is None else f"{self.shortest}-{self.longest}"
+
+
+def buckets_of(sources: Sequence[str]) -> list[Bucket]:
+    """The buckets that hold a line, shortest first; words are what blanks separate."""
+    words = [len(line.split()) for line in sources]
+    if sum(map(len, sources)) > MOST_MEAN_CHARACTERS * max(1, sum(words)):
+        warn("--by-length: counts words between blanks, of which the source seems to have few")
+    bounds = [*zip((0, *(edge + 1 for edge in EDGES)), (*EDGES, None), strict=True)]
+    rows: list[list[int]] = [[] for _ in bounds]
+    for row, count in enumerate(words):
+        rows[bisect_left(EDGES, count)].append(row)
+    return [Bucket(*bound, held) for bound, held in zip(bounds, rows, strict=True) if held]
+
+
+def score_buckets(
+    buckets: Sequence[Bucket],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: Language,
+) -> list[Bucket]:
+    """The buckets with BLEU and chrF2 of one system."""
+    scored = []
+    for bucket in buckets:
+        translated = [hypotheses[row] for row in bucket.rows]
+        right = [references[row] for row in bucket.rows]
+        interval = can_resample(len(bucket.rows))
+        scores = {
+            key: METRICS[key].compute(translated, right, language, interval=interval)
+            for key in COUNTED
+        }
+        scored.append(replace(bucket, scores=scores))
+    return scored
+
+
+def plot_buckets(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
+    """A panel per metric, a line per system with its intervals, and how many lines each has."""
+    buckets = next(iter(systems.values()))
+    counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
+    drawn, panels = figure(width=5 * len(COUNTED), height=4, columns=len(COUNTED))
+    for key, panel in zip(COUNTED, panels, strict=True):
+        for place, (name, of_system) in enumerate(systems.items()):
+            scores = [bucket.scores[key] for bucket in of_system]
+            beside = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
+            panel.errorbar(
+                [index + beside for index in range(len(scores))],
+                [score.value for score in scores],
+                yerr=list(zip(*map(_error, scores), strict=True)),
+                fmt="o-",
+                label=name,
+            )
+            panel.set_ylabel(scores[0].name)
+        panel.set_xticks(range(len(buckets)), counted)
+        panel.set_xlabel("words of the source, and lines of that length")
+        panel.set_ylim(bottom=0)
+    legend(drawn, panels[0])
+    save(drawn, path)
+
+
+def _error(score: Score) -> tuple[float, float]:
+    """How far the interval reaches below and above, at least to the score itself."""
+    low, high = score.interval or (score.value, score.value)
+    return max(0.0, score.value - low), max(0.0, high - score.value)

@@ -9,12 +9,8 @@ from typing import Any
 
 from mtkit.report import printable, table
 from mtkit.scoring.comet import COMET
-from mtkit.scoring.lengths import COUNTED, Bucket
-from mtkit.scoring.metrics import METRICS, Score
-from mtkit.scoring.sentences import Sentence
-from mtkit.scoring.significance import Test
-
-MISSING = "-"
+from mtkit.scoring.metrics import METRICS, Score, Test
+from mtkit.scoring.sentences import COUNTED, Bucket, Sentence
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ def score_table(systems: Sequence[Scored]) -> Iterator[str]:
     for key, metric in metrics.items():
         rows.append([metric.name, *(_cell(system.scores.get(key)) for system in systems)])
         if any(key in system.p_values for system in systems):
-            ps = (_p(system.p_values.get(key)) for system in systems)
-            rows.append([f"  p, {systems[0].test}", *ps])
+            ps = [system.p_values.get(key) for system in systems]
+            rows.append([f"  p, {systems[0].test}", *("" if p is None else f"{p:.4f}" for p in ps)])
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
     yield ""
@@ -69,16 +65,12 @@ def score_table(systems: Sequence[Scored]) -> Iterator[str]:
 
 def _cell(score: Score | None) -> str:
     if score is None:
-        return MISSING
+        return "-"
     value = f"{score.value:.{score.digits}f}"
     if score.interval is None:
         return value
     low, high = (f"{bound:.{score.digits}f}" for bound in score.interval)
     return f"{value} [{low}, {high}]"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else f"{p:.4f}"
 
 
 def _by_length(systems: Sequence[Scored]) -> Iterator[Iterator[str]]:

@@ -14,8 +14,8 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
+from mtkit.scoring.metrics import Test
 from mtkit.scoring.score import score_systems
-from mtkit.scoring.significance import Test
 from mtkit.scoring.tables import score_table
 from mtkit.study.info.records import Record, points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, legend, save
@@ -115,10 +115,8 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     tested = [run for run in runs if run.hypotheses]
     for run in runs:
         if not run.hypotheses:
-            warn(
-                f"{run.name}: no test set is translated there: `mtkit run` does it, where "
-                "data.test is"
-            )
+            hint = "`mtkit run` does it, where data.test is"
+            warn(f"{run.name}: no test set is translated there: {hint}")
         elif run.references != tested[0].references:
             warn(f"{run.name}: another test set than that of {tested[0].name}: not compared")
             tested.remove(run)

@@ -24,18 +24,19 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from commands import Stdin
 from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.comet import MODEL
-from mtkit.scoring.lengths import EDGES, buckets_of
-from mtkit.scoring.metrics import METRICS, corpus_bleu, corpus_chrf
-from mtkit.scoring.score import Extras, score
-from mtkit.scoring.sentences import worst_sentences
-from mtkit.scoring.significance import (
+from mtkit.scoring.metrics import (
     FEWEST_LINES,
+    METRICS,
     MOST_LINES,
     SACREBLEU_NAMES,
     Test,
     can_resample,
+    corpus_bleu,
+    corpus_chrf,
     p_values,
 )
+from mtkit.scoring.score import Extras, score
+from mtkit.scoring.sentences import EDGES, buckets_of, worst_sentences
 
 REFERENCES = [
     "Ein Hund rennt über die Wiese.",

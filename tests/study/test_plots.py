@@ -19,10 +19,8 @@ from mtkit.config.training import Cosine, InverseSqrt, Plateau
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.report import MetricsLog
-from mtkit.study.info.curves import schedule_of
 from mtkit.study.info.info import info
-from mtkit.study.info.lengths import CorpusLengths, lengths_of
-from mtkit.study.info.positions import positions_of
+from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, schedule_of
 from mtkit.study.info.records import points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline

@@ -1,15 +1,255 @@
-"""`mtkit info --plot`: a run or config as a drawing."""
+"""`mtkit info --plot`: a run or config as a drawing, in a terminal or as a picture."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mtkit.batching.build import open_batches
+from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
+from mtkit.config.data import BatchingSettings
+from mtkit.config.settings import Config
+from mtkit.decoding.engines.pytorch import load_weights_of
+from mtkit.decoding.model import open_model
+from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.layers import sinusoids
 from mtkit.report import data
-from mtkit.study.info.curves import curves_of, schedule_of
-from mtkit.study.info.describe import run_at
-from mtkit.study.info.lengths import lengths_of
-from mtkit.study.info.positions import positions_of
-from mtkit.study.plots.picture import check_picture
+from mtkit.study.info.records import points_of, records_of, run_at
+from mtkit.study.plots.picture import check_picture, figure, save
+from mtkit.study.plots.terminal import WIDTH, Number, Points, bars, curve, shades
+from mtkit.training.optimizer.schedule import learning_rate
+
+LOGGED = {
+    "training loss": ("train", "loss"),
+    "validation loss": ("valid", "loss"),
+    "validation BLEU": ("valid", "bleu"),
+    "validation chrF2": ("valid", "chrf"),
+    "learning rate": ("train", "learning_rate"),
+    "tokens per second": ("train", "tokens_per_second"),
+}
+"""The kind of record in metrics.jsonl and its field, by the name of the curve."""
+MOST_POINTS = 1000
+"""Updates that the curve of the learning rate goes through, besides the end of the warmup."""
+MOST_RANGES = 20
+"""Number of ranges of length that are told apart, besides that of the longest sentences."""
+LONGEST_PERCENT = 0.5
+"""Per cent of all sentences: the longest, which share the last range."""
+SIDES = ("source", "target")
+DRAWN, DRAWN_IN_TERMINAL = 128, 32
+"""Number of positions that are drawn, in a picture and in a terminal."""
+
+
+class View(ABC):
+    """What every drawing of a run can do."""
+
+    @abstractmethod
+    def text(self) -> Iterator[str]:
+        """Lines for a terminal."""
+
+    @abstractmethod
+    def draw(self, path: Path) -> None:
+        """Writes the same as a picture."""
+
+
+@dataclass(frozen=True)
+class Curves(View):
+    """One or more curves over the updates of training, each in a panel of its own."""
+
+    points: Mapping[str, Points]
+    """Points (update, value) of each curve, by what the value is."""
+
+    def text(self) -> Iterator[str]:
+        for name, points in self.points.items():
+            yield f"{name} by update"
+            yield from curve(points)
+            yield ""
+
+    def draw(self, path: Path) -> None:
+        columns = min(2, len(self.points))
+        rows = -(-len(self.points) // columns)
+        drawn, panels = figure(width=5 * columns, height=2.5 * rows, rows=rows, columns=columns)
+        for panel, (name, points) in zip(panels, self.points.items(), strict=False):
+            panel.plot(*zip(*points, strict=True), "." if len(points) == 1 else "-")
+            panel.set_title(name, fontsize="medium")
+            panel.set_xlabel("update")
+        for panel in panels[len(self.points) :]:
+            panel.remove()
+        save(drawn, path)
+
+
+def curves_of(run: Path, config: Config) -> Curves:
+    """What metrics.jsonl holds; UserError where it holds nothing yet."""
+    metrics = run / "metrics.jsonl"
+    records = records_of(metrics)
+    curves = {name: points_of(records, *of) for name, of in LOGGED.items()}
+    found = {name: points for name, points in curves.items() if points}
+    if not found:
+        raise UserError(f"{metrics}: nothing logged there yet: train with `mtkit train`")
+    return Curves(found)
+
+
+def schedule_of(run: Path, config: Config) -> Curves:
+    """The learning rate; that of `plateau` falls where the validations of the run so far let it.
+
+    Raises UserError where epochs are to be counted, and there are no batches.
+    """
+    training, validations = config.training, records_of(run / "metrics.jsonl")
+    losses = [(int(step), loss) for step, loss in points_of(validations, "valid", "loss")]
+    total = training.steps
+    if total is None:  # that of all epochs on one processor
+        batches = len(lengths_of(run, config).plan)
+        total = (training.epochs or 0) * -(-batches // training.accumulate)
+    rate = partial(
+        learning_rate,
+        schedule=training.schedule,
+        warmup=training.warmup,
+        d_model=config.model.d_model,
+        total_steps=total,
+        losses=losses,
+    )
+    spaced = range(1, total, -(-total // MOST_POINTS))
+    steps = sorted({*spaced, min(training.warmup, total), total})
+    return Curves({f"learning rate ({training.schedule.kind})": [(at, rate(at)) for at in steps]})
+
+
+@dataclass(frozen=True)
+class CorpusLengths(View):
+    lengths: Lengths
+    """Number of subwords of source and target of each sentence pair, (n, 2)."""
+    plan: list[Rows]
+    """The batches of the first epoch."""
+    max_tokens: int
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """Bounds of the ranges: from each up to, but without, the next."""
+        usual = int(np.percentile(self.lengths, 100 - LONGEST_PERCENT)) + 1
+        return [*range(0, usual, -(-usual // MOST_RANGES)), int(self.lengths.max()) + 1]
+
+    def counts(self, side: int) -> dict[str, Number]:
+        """Number of sentences by range; `side` is 0 for the source, 1 for the target."""
+        return self._by_range(np.histogram(self.lengths[:, side], self.edges)[0].tolist())
+
+    def waste(self) -> dict[str, Number]:
+        """Per cent of padding in the batches whose longest sentence lies in each range."""
+        batches: list[list[Rows]] = [[] for _ in self.edges[1:]]
+        for rows in self.plan:
+            place = np.searchsorted(self.edges, self.lengths[rows].max(), side="right") - 1
+            batches[place].append(rows)
+        return self._by_range([100 * padding(self.lengths, plan) for plan in batches])
+
+    def _by_range(self, values: Iterable[Number]) -> dict[str, Number]:
+        names = (f"{low}-{after - 1}" for low, after in pairwise(self.edges))
+        return dict(zip(names, values, strict=True))
+
+    @property
+    def title(self) -> str:
+        share = padding(self.lengths, self.plan)
+        return f"padding: {share:.1%} of {len(self.plan):,} batches of {self.max_tokens:,} tokens"
+
+    def text(self) -> Iterator[str]:
+        for side, name in enumerate(SIDES):
+            yield f"sentences by subwords of the {name}"
+            yield from bars(self.counts(side))
+            yield ""
+        yield f"{self.title}; % by subwords of a batch's longest sentence"
+        yield from bars(self.waste())
+
+    def draw(self, path: Path) -> None:
+        drawn, (sentences, batches) = figure(height=6, rows=2)
+        for side, name in enumerate(SIDES):
+            counts = list(self.counts(side).values())
+            sentences.stairs(counts, self.edges, label=name, linewidth=2)
+        sentences.set_ylabel("sentences")
+        sentences.legend()
+        batches.stairs(list(self.waste().values()), self.edges, fill=True)
+        batches.set_ylabel("% padding")
+        batches.set_title(self.title, fontsize="medium")
+        batches.set_xlabel("subwords of a sentence; of the longest in a batch")
+        for panel in (sentences, batches):
+            panel.set_xlim(0, 2 * self.edges[-2] - self.edges[-3])  # the last range goes on
+        save(drawn, path)
+
+
+def lengths_of(run: Path, config: Config) -> CorpusLengths:
+    """The training data in RUN/batches, planned as the config says ("auto": as by default).
+
+    Raises UserError without batches, or where a pair is over the budget.
+    """
+    batches, wanted = open_batches(run / "batches"), config.batching.max_tokens
+    budget = BatchingSettings.model_fields["max_tokens"].default if wanted == "auto" else wanted
+    plan = plan_epoch(
+        batches.train.lengths,
+        max_tokens=budget,
+        seed=config.seed,
+        epoch=0,
+        weights=batches.weights,
+    )
+    return CorpusLengths(batches.train.lengths, plan, budget)
+
+
+@dataclass(frozen=True)
+class Positions(View):
+    table: Float[Tensor, "T D"]
+    """The encoding of every position."""
+    parts: Sequence[str] = ()
+    """Names of the equal parts that the dimensions come in, where they do."""
+
+    @property
+    def reach(self) -> float:
+        """The largest magnitude of a value: colours go as far on either side of 0."""
+        return float(self.table.abs().max())
+
+    def text(self) -> Iterator[str]:
+        rows, dimensions = self.table[:DRAWN_IN_TERMINAL], self.table.shape[1]
+        shown = torch.linspace(0, dimensions - 1, min(WIDTH, dimensions)).round().long()
+        yield f"positions 0 to {len(rows) - 1} downwards, {len(shown)} of {dimensions} dimensions"
+        if self.parts:
+            width = len(shown) // len(self.parts)
+            yield "".join(part.center(width) for part in self.parts).rstrip()
+        yield from shades(rows[:, shown].tolist(), -self.reach, self.reach)
+
+    def draw(self, path: Path) -> None:
+        drawn, (panel,) = figure(width=8)
+        image = panel.imshow(
+            self.table.numpy(), cmap="RdBu_r", vmin=-self.reach, vmax=self.reach, aspect="auto"
+        )
+        panel.grid(visible=False)
+        panel.set_xlabel("dimension")
+        panel.set_ylabel("position")
+        if self.parts:
+            width = self.table.shape[1] / len(self.parts)
+            names = panel.secondary_xaxis("top")
+            names.set_xticks([width * (i + 0.5) for i in range(len(self.parts))], self.parts)
+            names.tick_params(length=0)
+        drawn.colorbar(image, label="value")
+        save(drawn, path)
+
+
+def positions_of(run: Path, config: Config) -> Positions:
+    """By the formula, or of the trained model where they are learned.
+
+    Raises UserError for a model without, or that is not trained yet.
+    """
+    pair = config.model.halves()
+    if not pair.has_positions:
+        raise UserError("--plot positions: the model has none: it reads one word after the other")
+    if pair.longest is None:
+        return Positions(sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
+    model = cast(EncoderDecoder, load_weights_of(open_model(run)))
+    return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
+
 
 VIEWS = {
     "positions": positions_of,

@@ -1,4 +1,4 @@
-"""What a run wrote down while it trained."""
+"""A run in its folder: what it asks for, and what it wrote down while it trained."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from mtkit.config.configfile import load_config
+from mtkit.config.runs import default_place
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
 from mtkit.report import MetricsLog
 
 Record = Mapping[str, Any]
+
+
+def run_at(path: Path | None) -> tuple[Path, Config]:
+    """The folder of a run, which `path` or a config file at `path` names, and its settings.
+
+    Without a path it is the last run, or that of the default config. UserError for no run.
+    """
+    folder = path or default_place()
+    if (folder / "config.yaml").is_file():
+        return folder, load_config(folder / "config.yaml")
+    if path is not None and path.is_dir():
+        raise UserError(f"{path}: no run, model or artifact here: name one, or a config file")
+    config = load_config(path)
+    return Path(config.run), config
 
 
 def records_of(metrics: Path) -> list[Record]:
