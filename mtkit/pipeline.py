@@ -10,8 +10,8 @@ from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.data import Corpus
-from mtkit.config.recipes import TestRecipe, find_current
-from mtkit.config.runs import at_work
+from mtkit.config.recipes import TestRecipe
+from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError

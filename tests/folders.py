@@ -13,9 +13,9 @@ import torch
 from torch.nn import Identity
 
 from mtkit.artifacts import create, write_json
+from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import ModelConfig
 from mtkit.decoding.translator import Translator
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model

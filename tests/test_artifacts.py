@@ -22,7 +22,7 @@ from mtkit.artifacts import (
     request_of,
 )
 from mtkit.config.base import Settings
-from mtkit.config.recipes import find_current
+from mtkit.config.runs import find_current
 from mtkit.errors import UserError
 
 SETTINGS = {"vocab_size": 8, "type": "bpe"}

@@ -20,8 +20,8 @@ from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import WINDOW, Rows, Weights, check_fit, padding, plan_epoch
 from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
 from mtkit.config.data import BatchingSettings
-from mtkit.config.recipes import BatchesRecipe, find_current
-from mtkit.config.runs import at_work
+from mtkit.config.recipes import BatchesRecipe
+from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import progress, say

@@ -1,13 +1,16 @@
-"""What every section of the settings is: frozen, strict data."""
+"""What every section of the settings is: frozen, strict data; how one is called, and its faults."""
 
 from __future__ import annotations
 
+import reprlib
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Paths = str | list[str]
+Key = tuple[str | int, ...]
+"""Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
 
 
 Group = TypeVar("Group", bound="Settings")
@@ -16,7 +19,7 @@ Group = TypeVar("Group", bound="Settings")
 class Settings(BaseModel):
     """Frozen; an unknown key is an error; no infinities."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def part(self, group: type[Group]) -> Group:
         """The settings of `group` alone, which are among those of this class."""
@@ -36,3 +39,14 @@ class Settings(BaseModel):
             name: value.without_defaults() if isinstance(value, Settings) else value
             for name, value in values.items()
         }
+
+
+def dotted(key: Key) -> str:
+    """The path as people write it: model.heads."""
+    return ".".join(str(part) for part in key)
+
+
+def first_complaint(error: ValidationError) -> tuple[str, str]:
+    """Setting and complaint, for settings that stand in a file which nobody writes by hand."""
+    detail = error.errors(include_url=False)[0]
+    return dotted(detail["loc"]), f"{detail['msg']}, found {reprlib.repr(detail['input'])}"

@@ -7,7 +7,6 @@ path is led back to a line of the file or to an override, and the likely right n
 from __future__ import annotations
 
 import difflib
-import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
@@ -15,11 +14,8 @@ from typing import Any, NamedTuple, get_args
 import yaml
 from pydantic import ValidationError
 
-from mtkit.config.base import Settings
+from mtkit.config.base import Key, Settings, dotted
 from mtkit.config.settings import Config
-
-Key = tuple[str | int, ...]
-"""Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
 
 EXPECTED = {
     "bool": "true or false",
@@ -50,10 +46,6 @@ class Origin:
         return f"{self.name}:{self.lines[key]}" if key else self.name
 
 
-def dotted(key: Key) -> str:
-    return ".".join(str(part) for part in key)
-
-
 def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
     """The values of nested data by their dotted names."""
     found: dict[str, Any] = {}
@@ -76,12 +68,6 @@ def explain(error: ValidationError, data: dict[str, Any], origin: Origin) -> str
     setting = f"{dotted(first)}: " if first else ""
     more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
     return f"{origin.where(first)}: {setting}{complaints[first]}{more}"
-
-
-def first_complaint(error: ValidationError) -> tuple[str, str]:
-    """Setting and complaint, for settings that stand in a file which nobody writes by hand."""
-    detail = error.errors(include_url=False)[0]
-    return dotted(detail["loc"]), f"{detail['msg']}, found {reprlib.repr(detail['input'])}"
 
 
 def _is_above(key: Key, other: Key) -> bool:

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from mtkit import report
 from mtkit.artifacts import write_text
-from mtkit.config.base import Settings
-from mtkit.config.complaints import Key, Origin, dotted, explain, kinds_of, names, sections
+from mtkit.config.base import Key, Settings, dotted
+from mtkit.config.complaints import Origin, explain, kinds_of, names, sections
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 

@@ -7,19 +7,17 @@ settings that have their defaults: what a later mtkit adds, with a default, chan
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
-from mtkit.artifacts import Artifact, Kind, open_artifact
+from mtkit.artifacts import Kind
 from mtkit.config.base import Settings
 from mtkit.config.data import Filtering, TokenizerSettings, listed
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import Config
 from mtkit.config.training import Course, Extent
-from mtkit.errors import UserError
 
 
 class TokenizerRecipe(TokenizerSettings):
@@ -87,21 +85,6 @@ class TestRecipe(Settings):
     @classmethod
     def of(cls, config: Config) -> TestRecipe:
         return cls(decoding=config.decoding, target_language=config.data.target_language)
-
-
-def find_current(
-    path: Path, kind: Kind, recipe: Settings, inputs: Mapping[str, str]
-) -> Artifact | None:
-    """The artifact at `path` if it is what is asked for, and undamaged; else None.
-
-    A setting that its manifest does not name, perhaps because there was none, has its default.
-    """
-    try:
-        artifact = open_artifact(path, kind, verify=True)
-        recorded = type(recipe).model_validate(artifact.manifest["settings"])
-    except (UserError, ValidationError):
-        return None
-    return artifact if (recorded, artifact.manifest["inputs"]) == (recipe, dict(inputs)) else None
 
 
 RECIPES: Mapping[Kind, type[Settings]] = {

@@ -1,4 +1,4 @@
-"""Where runs lie, and that one process at a time writes to one.
+"""Where runs lie and what is current in them, and that one process at a time writes to one.
 
 The lock is the operating system's and ends with its holder, however that one ends. Beside it lies a
 record of the holder, for those who are refused; without the lock the record means nothing.
@@ -9,15 +9,21 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mtkit.artifacts import MANIFEST, Artifact, open_artifact, read_json, write_json
-from mtkit.config.settings import Config
+from pydantic import ValidationError
+
+from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact, read_json, write_json
+from mtkit.config.base import Settings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
+
+if TYPE_CHECKING:  # to translate, no settings of training are read
+    from mtkit.config.settings import Config
 
 LOCK, OWNER = ".lock", ".owner.json"
 LATEST = Path("runs/latest")
@@ -39,6 +45,21 @@ def find_model(path: str | Path | None) -> Artifact:
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
     raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
+
+
+def find_current(
+    path: Path, kind: Kind, recipe: Settings, inputs: Mapping[str, str]
+) -> Artifact | None:
+    """The artifact at `path` if it is what is asked for, and undamaged; else None.
+
+    A setting that its manifest does not name, perhaps because there was none, has its default.
+    """
+    try:
+        artifact = open_artifact(path, kind, verify=True)
+        recorded = type(recipe).model_validate(artifact.manifest["settings"])
+    except (UserError, ValidationError):
+        return None
+    return artifact if (recorded, artifact.manifest["inputs"]) == (recipe, dict(inputs)) else None
 
 
 def link_latest(run: Path) -> None:

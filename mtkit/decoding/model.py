@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mtkit.artifacts import Artifact, read_json
-from mtkit.config.complaints import first_complaint
+from mtkit.config.base import first_complaint
+from mtkit.config.card import ModelConfig
 from mtkit.config.runs import find_model
-from mtkit.config.settings import ModelConfig
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -18,8 +18,8 @@ from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.base import Settings
 from mtkit.config.data import Corpus, TokenizerSettings
-from mtkit.config.recipes import TokenizerRecipe, find_current
-from mtkit.config.runs import at_work, find_model
+from mtkit.config.recipes import TokenizerRecipe
+from mtkit.config.runs import at_work, find_current, find_model
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say

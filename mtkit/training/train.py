@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import open_batches
-from mtkit.config.recipes import ModelRecipe, find_current
-from mtkit.config.runs import find_model, link_latest
+from mtkit.config.recipes import ModelRecipe
+from mtkit.config.runs import find_current, find_model, link_latest
 from mtkit.config.settings import Config
 from mtkit.config.training import TrainingSettings
 from mtkit.errors import MtkitError, UserError

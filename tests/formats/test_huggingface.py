@@ -27,9 +27,9 @@ from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from folders import asking
 from mtkit.artifacts import create, write_json
 from mtkit.batching.build import build_batches
+from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import ModelConfig
 from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator

@@ -35,10 +35,10 @@ from mtkit.artifacts import create, write_json
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import read_pairs
+from mtkit.config.card import ModelConfig
 from mtkit.config.configfile import dump_config
 from mtkit.config.data import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.config.settings import ModelConfig
 from mtkit.decoding.engines import pytorch
 from mtkit.decoding.format import Format
 from mtkit.decoding.search import Hypotheses

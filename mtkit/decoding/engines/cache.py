@@ -16,7 +16,7 @@ import ctranslate2
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.config.base import Settings
-from mtkit.config.recipes import find_current
+from mtkit.config.runs import find_current
 from mtkit.decoding.engines.ctranslate2 import positions
 from mtkit.decoding.model import OpenedModel
 from mtkit.report import say

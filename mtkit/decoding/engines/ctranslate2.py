@@ -23,9 +23,9 @@ from pathlib import Path
 
 import ctranslate2
 
+from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import ModelConfig
 from mtkit.decoding.contract import (
     NO_HYPOTHESIS,
     Engine,
