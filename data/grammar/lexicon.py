@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ def _nouns(group: str, words: str, **features: Any) -> Iterable[Noun]:
 
 
 def _predicate(
-    kind: str, group: str, en: str, ko: str, objects: str = "", places: str = "", **stems: str
+    kind: str, en: str, ko: str, objects: str = "", places: str = "", **stems: str
 ) -> Predicate:
     """A row of a table: `춥/ㅂ` is an irregular stem, `키가_크` one with its prefix."""
 
@@ -38,14 +37,13 @@ def _predicate(
     prefix, _, root = ko.rpartition("_")
     said = (english, tuple(forms), prefix, stem(root))
     others: Any = {name: stem(text) for name, text in stems.items()}
-    return Predicate(*said, kind, group, named(NOUNS, objects), named(NOUNS, places), **others)
+    return Predicate(*said, kind, named(NOUNS, objects), named(NOUNS, places), **others)
 
 
-def _by_name(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """The entries of each group; under English words that are no group, the first of that word."""
-    everything = list(entries)
-    single = {entry.english.replace(" ", "_"): [entry] for entry in reversed(everything)}
-    return single | {group: list(all_) for group, all_ in groupby(everything, lambda e: e.group)}
+def _by_name(groups: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
+    """The groups; under English words that are no group, the first entry of that word."""
+    entries = [entry for group in groups.values() for entry in group]
+    return {entry.english.replace(" ", "_"): [entry] for entry in reversed(entries)} | groups
 
 
 def named(table: dict[str, list[Entry]], names: str) -> list[Entry]:
@@ -53,10 +51,11 @@ def named(table: dict[str, list[Entry]], names: str) -> list[Entry]:
     return [entry for name in names.split() for entry in table[name]]
 
 
-NOUNS = _by_name(noun for row in _TABLES["nouns"] for noun in _nouns(**row))
+NOUNS = _by_name({row["group"]: list(_nouns(**row)) for row in _TABLES["nouns"]})
 PREDICATES = _by_name(
-    _predicate(kind, group, **row)
-    for kind, groups in _TABLES["predicates"].items()
-    for group, rows in groups.items()
-    for row in rows
+    {
+        group: [_predicate(kind, **row) for row in rows]
+        for kind, groups in _TABLES["predicates"].items()
+        for group, rows in groups.items()
+    }
 )

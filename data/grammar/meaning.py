@@ -74,7 +74,6 @@ class Predicate:
     prefix: str
     stem: Stem
     kind: str
-    group: str
     objects: list[Noun]
     places: list[Noun]
     honorific: Stem | None = None
