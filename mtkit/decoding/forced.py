@@ -2,8 +2,8 @@
 
 Alignments are read from the attention of the decoder's last layer, the mean of its heads, at the
 step that predicts a symbol: what errs least on the validation set of the demo, whose alignments are
-known. The demo's Transformer errs there in 21 %, by the mean of its layers in 22, by the layer
-before the last in 36. The step that reads the symbol, which Chen et al. 2020 found better in deeper
+known. The demo's Transformer errs there in 22 %, as by the mean of its layers, by the layer before
+the last in 34. The step that reads the symbol, which Chen et al. 2020 found better in deeper
 models, errs in over 70 % (`tests/benchmarks/alignment_error.py`).
 """
 
