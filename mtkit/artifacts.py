@@ -19,36 +19,33 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from mtkit.config.storage import naming, read_json, sync, write_json
 from mtkit.errors import UserError
 
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
 """Of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
-FORMATS: Mapping[Kind, int] = {
-    "tokenizer": 1,
-    "batches": 1,
-    "checkpoint": 2,  # 1 knew runs by every setting, and places in the data as three numbers
-    "model": 1,
-    "test": 1,
-    "export": 1,
+
+
+class Made(NamedTuple):
+    """How a kind of artifact comes to be."""
+
+    command: str
+    format: int = 1
+    """What this mtkit writes, and reads."""
+
+
+KINDS: Mapping[Kind, Made] = {
+    "tokenizer": Made("mtkit train-spm"),
+    "batches": Made("mtkit batch"),
+    "checkpoint": Made("mtkit train", 2),  # 1 knew runs by every setting, also those added later
+    "model": Made("mtkit train"),
+    "test": Made("mtkit run"),
+    "export": Made("mtkit export"),
 }
-"""What this mtkit writes, and reads."""
-COMMANDS: Mapping[Kind, str] = {
-    "tokenizer": "mtkit train-spm",
-    "batches": "mtkit batch",
-    "checkpoint": "mtkit train",
-    "model": "mtkit train",
-    "test": "mtkit run",
-    "export": "mtkit export",
-}
-LARGEST_JSON = 1 << 24
-"""Bytes; a manifest has some thousands."""
-DEEPEST_JSON = 32
-"""Levels; settings have five."""
 
 
 class OtherFormat(UserError):  # noqa: N818 - it says what was found
@@ -89,7 +86,7 @@ def request_of(kind: Kind, settings: Mapping[str, Any], inputs: Mapping[str, str
     return sha256_of(
         {
             "kind": kind,
-            "format": FORMATS[kind],
+            "format": KINDS[kind].format,
             "settings": dict(settings),
             "inputs": dict(inputs),
         }
@@ -114,14 +111,14 @@ def create(
     _delete(partial)
     try:
         partial.mkdir(parents=True)
-        with _named(path):
+        with naming(path):
             yield partial
             _write_manifest(partial, kind, settings, inputs, report or {})
         _delete(old)
         if os.path.lexists(path):
             path.rename(old)
         partial.rename(path)
-        _sync(path.parent)
+        sync(path.parent)
         _delete(old)
     except BaseException:
         with suppress(OSError):  # the first failure tells more; what is left, the next run removes
@@ -156,10 +153,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     manifest = _read_manifest(path, kind)
     if manifest["kind"] != kind:
         raise UserError(f"{path}: holds a {manifest['kind']}, not a {kind}")
-    if manifest["format"] != FORMATS[kind]:
+    if manifest["format"] != KINDS[kind].format:
         raise OtherFormat(
-            f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
-            f"remake it with `{COMMANDS[kind]}`"
+            f"{path}: format {manifest['format']}; this mtkit reads {KINDS[kind].format}: "
+            f"remake it with `{KINDS[kind].command}`"
         )
     request = request_of(kind, manifest["settings"], manifest["inputs"])
     identity = sha256_of({"request": request, "files": manifest["files"]})
@@ -169,12 +166,12 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     for name, facts in manifest["files"].items():
         if sizes.get(name) != facts["bytes"]:
             raise UserError(
-                f"{path / name}: missing or of another size: remake with `{COMMANDS[kind]}`"
+                f"{path / name}: missing or of another size: remake with `{KINDS[kind].command}`"
             )
         if verify and hash_file(path / name) != facts["sha256"]:
             raise UserError(
                 f"{path / name}: damaged (its sha256 is not the manifest's): "
-                f"copy it again, or remake it with `{COMMANDS[kind]}`"
+                f"copy it again, or remake it with `{KINDS[kind].command}`"
             )
     return Artifact(path, manifest)
 
@@ -186,7 +183,7 @@ def kind_at(path: Path) -> Kind | None:
     except (OSError, UserError):
         return None
     kind = manifest.get("kind") if isinstance(manifest, dict) else None
-    return next((known for known in COMMANDS if known == kind), None)
+    return next((known for known in KINDS if known == kind), None)
 
 
 def _write_manifest(
@@ -200,7 +197,7 @@ def _write_manifest(
     request = request_of(kind, settings, inputs)
     manifest = {
         "kind": kind,
-        "format": FORMATS[kind],
+        "format": KINDS[kind].format,
         "mtkit": VERSION,
         "settings": settings,
         "inputs": inputs,
@@ -227,7 +224,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
     try:
         manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: no {kind} here: make one with `{COMMANDS[kind]}`") from None
+        raise UserError(f"{path}: no {kind} here: make one with `{KINDS[kind].command}`") from None
     match manifest:
         case {
             "kind": str(),
@@ -243,7 +240,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             map(_is_size_and_hash, files.values())
         ):
             return dict(manifest)
-    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{COMMANDS[kind]}`")
+    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{KINDS[kind].command}`")
 
 
 def _is_size_and_hash(facts: Any) -> bool:
@@ -271,54 +268,6 @@ def _sizes_of_files(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def read_json(path: Path) -> Any:
-    """What `write_json` wrote; UserError for anything else, OSError where there is nothing.
-
-    Nothing but a plain file is opened, which alone is sure to end, and little memory is taken.
-    """
-    status = path.lstat()
-    if not S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
-        raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        _check_json(value, 0)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON that mtkit wrote ({error})") from None
-    return value
-
-
-def _check_json(value: Any, depth: int) -> None:
-    """Raises ValueError for what would exhaust a stack later on, and for halves of characters."""
-    if depth > DEEPEST_JSON:
-        raise ValueError(f"nested more than {DEEPEST_JSON} levels deep")
-    match value:
-        case str():
-            value.encode()
-        case dict():
-            for key, inner in value.items():
-                key.encode()
-                _check_json(inner, depth + 1)
-        case list():
-            for inner in value:
-                _check_json(inner, depth + 1)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Writes what `read_json` reads, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes atomically: readers see the old file or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.partial")
-    with _named(path), temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    _sync(path.parent)
-
-
 def _put_back(old: Path, path: Path) -> None:
     """Undoes the first of the two renames by which `create` replaces an artifact."""
     if os.path.lexists(old) and not os.path.lexists(path):
@@ -330,24 +279,3 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Puts the names of a folder's files on the disk: a power loss does not undo a rename."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """A disk that fills up in the middle of a write does not say of which file."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        reason = error.strerror or f"disk full? ({error})"  # numpy gives no reason
-        raise OSError(error.errno, reason, str(path)) from error

@@ -1,4 +1,4 @@
-"""Console and metrics log: the only module that prints.
+"""The console: the only module that prints.
 
 stdout carries data alone. Everything else goes to stderr: as a live bar where stderr is a terminal,
 as plain lines with seconds between them otherwise.
@@ -6,17 +6,15 @@ as plain lines with seconds between them otherwise.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from io import TextIOWrapper
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 from unicodedata import category
 
 if TYPE_CHECKING:
@@ -257,54 +255,3 @@ def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
     for row in rows:
         cells = [*map(str.ljust, row[:left], widths), *map(str.rjust, row[left:], widths[left:])]
         yield "  ".join(cells).rstrip()
-
-
-class MetricsLog:
-    """One JSON object per line, each with its "step", each written whole and at once.
-
-    All are on the disk before the next checkpoint is: a run that goes on after a power loss misses
-    none.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            _store(file, _line_of(record))
-
-    def read(self) -> list[dict[str, Any]]:
-        """Every record; a line that a crash tore is none."""
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        return [record for record in map(_record, lines) if record is not None]
-
-    def truncate(self, step: int) -> None:
-        """Drops what a resumed run will write again: records after `step`, and torn lines."""
-        if not self.path.exists():
-            return
-        kept = [record for record in self.read() if record["step"] <= step]
-        temporary = self.path.with_name(f".{self.path.name}.partial")
-        with temporary.open("w", encoding="utf-8") as file:
-            _store(file, "".join(map(_line_of, kept)))
-        temporary.replace(self.path)
-
-
-def _store(file: TextIO, text: str) -> None:
-    file.write(text)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _line_of(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and "step" in record else None

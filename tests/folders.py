@@ -12,10 +12,11 @@ import sentencepiece
 import torch
 from torch.nn import Identity
 
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import create
 from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
+from mtkit.config.storage import write_json
 from mtkit.decoding.translator import Translator
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model

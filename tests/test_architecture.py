@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "tokenizer.symbols"),
+    ("config.storage", "errors", "tokenizer.symbols"),
     ("artifacts", "report", "terms"),
     ("config",),
     ("batching.corpus", "decoding.alignment", "models", "study.plots"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.artifacts import Artifact, create, open_artifact, write_json
+from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
@@ -23,6 +23,7 @@ from mtkit.config.data import BatchingSettings
 from mtkit.config.recipes import BatchesRecipe
 from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import Config
+from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer

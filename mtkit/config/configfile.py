@@ -16,10 +16,10 @@ import yaml
 from pydantic import ValidationError
 
 from mtkit import report
-from mtkit.artifacts import write_text
 from mtkit.config.base import Key, Settings, dotted
 from mtkit.config.complaints import Origin, explain, kinds_of, names, sections
 from mtkit.config.settings import Config
+from mtkit.config.storage import write_text
 from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")

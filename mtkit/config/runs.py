@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact, read_json, write_json
+from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact
 from mtkit.config.base import Settings
+from mtkit.config.storage import read_json, write_json
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
 

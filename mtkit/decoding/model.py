@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import Artifact, read_json
+from mtkit.artifacts import Artifact
 from mtkit.config.base import first_complaint
 from mtkit.config.card import ModelConfig
 from mtkit.config.runs import find_model
+from mtkit.config.storage import read_json
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.artifacts import read_json, write_json
+from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 

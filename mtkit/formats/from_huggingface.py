@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from safetensors.numpy import save_file
 
-from mtkit.artifacts import create, hash_file, write_json
+from mtkit.artifacts import create, hash_file
 from mtkit.config.base import Settings, first_complaint
 from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import TransformerSettings
+from mtkit.config.storage import write_json
 from mtkit.decoding.model import CONFIG, WEIGHTS
 from mtkit.errors import UserError
 from mtkit.formats import marian

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from mtkit.artifacts import Artifact, create, open_artifact, write_json
+from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.storage import write_json
 from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
 from mtkit.formats import marian

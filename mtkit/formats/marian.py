@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.artifacts import read_json
 from mtkit.config.model import TransformerSettings
+from mtkit.config.storage import read_json
 from mtkit.errors import UserError
 from mtkit.models.weights_file import open_weights
 

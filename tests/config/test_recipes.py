@@ -21,7 +21,7 @@ from mtkit.config.settings import Config
 from mtkit.config.training import Adam, Cosine, InverseSqrt, Learning
 from mtkit.pipeline import run
 
-ADDED = "    added_since: int = 7\n"
+CLASS = re.compile(r"\nclass (\w+)\(Settings\):\n")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_setting_that_is_added_with_a_default_refuses_nothing(
     )
     for path in (later / "mtkit" / "config").glob("*.py"):
         text = path.read_text("utf-8")
-        path.write_text(re.sub(r"(\nclass \w+\(Settings\):\n)", rf"\1{ADDED}", text), "utf-8")
+        path.write_text(CLASS.sub(r"\g<0>    added_to_\1: int = 7\n", text), "utf-8")
     (tmp_path / "config.yaml").write_text(dump_config(finished), "utf-8")
 
     def stages(*arguments: str) -> str:
@@ -81,4 +81,4 @@ def test_a_setting_that_is_added_with_a_default_refuses_nothing(
     further = stages("--set", "training.steps=3")
     assert further.count("up to date") == 2
     assert "resuming after step 2" in further
-    assert "added_since: 7" in (Path(finished.run) / "config.yaml").read_text("utf-8")
+    assert "added_to_Learning: 7" in (Path(finished.run) / "config.yaml").read_text("utf-8")

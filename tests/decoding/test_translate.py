@@ -23,10 +23,11 @@ from torch import Tensor, nn
 from architectures import transformer
 from commands import Stdin
 from folders import SENTENCES, asking, train, write_model
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import create
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.config.runs import find_model
+from mtkit.config.storage import write_json
 from mtkit.decoding import lines, parts, splitting
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine

@@ -31,7 +31,7 @@ from torch import Tensor
 from architectures import transformer
 from commands import Stdin, call
 from folders import asking
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import create
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import read_pairs
@@ -39,6 +39,7 @@ from mtkit.config.card import ModelConfig
 from mtkit.config.configfile import dump_config
 from mtkit.config.data import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.storage import write_json
 from mtkit.decoding.engines import pytorch
 from mtkit.decoding.format import Format
 from mtkit.decoding.search import Hypotheses

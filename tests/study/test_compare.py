@@ -11,9 +11,9 @@ import pytest
 from mtkit.artifacts import create
 from mtkit.config.configfile import dump_config
 from mtkit.errors import UserError
-from mtkit.report import MetricsLog
 from mtkit.scoring.score import Extras, score
 from mtkit.study.compare import compare
+from mtkit.training.run.metrics import MetricsLog
 from tasks import tiny_config
 
 REFERENCES = ["A dog runs over the grass.", "Two men carry a boat.", "It rains."] * 5

@@ -18,13 +18,13 @@ from mtkit.config.settings import Config
 from mtkit.config.training import Cosine, InverseSqrt, Plateau
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
-from mtkit.report import MetricsLog
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, schedule_of
 from mtkit.study.info.records import points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
 from mtkit.training.optimizer.schedule import learning_rate
+from mtkit.training.run.metrics import MetricsLog
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]

@@ -18,10 +18,10 @@ from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
 from mtkit.models.build import build_model
-from mtkit.report import MetricsLog
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.data.updates import NOTHING
 from mtkit.training.run.distributed import ALONE
+from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import new_state
 from mtkit.training.step import gradients
 from mtkit.training.train import train

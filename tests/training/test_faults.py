@@ -20,7 +20,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.build import build_model
 from mtkit.models.weights import copied_weights
-from mtkit.report import MetricsLog, set_quiet
+from mtkit.report import set_quiet
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.objective.loss import Loss
@@ -29,6 +29,7 @@ from mtkit.training.run import memory
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import split_if_refused
+from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import Diverged, StepReport, train_step
 from mtkit.training.train import train

@@ -11,7 +11,7 @@ from mtkit.config.configfile import load_config
 from mtkit.config.runs import default_place
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import MetricsLog
+from mtkit.training.run.metrics import MetricsLog
 
 Record = Mapping[str, Any]
 

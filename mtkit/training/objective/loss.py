@@ -211,8 +211,7 @@ class _Fused:
         """
         passes, count, width = hidden.shape
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        table, states = weight.to(self.compute), hidden.to(self.compute)
-        weighed = factors.to(self.compute)
+        table, states, weighed = (x.to(self.compute) for x in (weight, hidden, factors))
         gold = target.unsqueeze(1).expand(passes, count, 1)
         size = CHUNK_TOKENS // passes
         piece = PIECE_TOKENS // passes if hidden.device.type == "cpu" else size

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mtkit.artifacts import create, write_json
+from mtkit.artifacts import create
 from mtkit.config.card import ModelConfig
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_model
+from mtkit.config.storage import write_json
 from mtkit.config.training import Course
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel

@@ -13,9 +13,9 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import locked
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import MetricsLog
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.export import write_model
+from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.run.validate import Validator
 from mtkit.training.state import TrainState
 

@@ -1,0 +1,52 @@
+"""What a run logs survives a crash, and is written once."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.training.run.metrics import MetricsLog
+
+
+@given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
+def test_truncate_keeps_whole_records_up_to_the_step(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], last: int, torn: str
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "metrics.jsonl"
+    log = MetricsLog(path)
+    for step in steps:
+        log.write({"step": step, "text": "ä\u2028"})
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"step": ' + torn.replace("\n", ""))
+    log.truncate(last)
+    log.write({"step": 99})
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [record["step"] for record in records] == [s for s in steps if s <= last] + [99]
+
+
+def test_records_are_on_the_disk_when_write_and_truncate_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, stored = tmp_path / "metrics.jsonl", {}
+
+    def fsync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        stored[status.st_ino] = status.st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log = MetricsLog(path)
+    for step in (1, 2):
+        log.write({"step": step})
+        assert stored[path.stat().st_ino] == path.stat().st_size > 0
+    log.truncate(1)
+    assert stored[path.stat().st_ino] == path.stat().st_size > 0
+
+
+def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
+    MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
+    assert list(tmp_path.iterdir()) == []
