@@ -19,8 +19,8 @@ from processes import run
 
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
-from mtkit.report import MetricsLog
 from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.run.metrics import MetricsLog
 
 WAYS = {
     "1 process x 2 threads": (["-m", "mtkit"], 2, 2),
