@@ -14,8 +14,9 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("config.storage", "errors", "tokenizer.symbols"),
-    ("artifacts", "report", "terms"),
+    ("errors", "tokenizer.symbols"),
+    ("config.storage", "report", "terms"),
+    ("artifacts",),
     ("config",),
     ("batching.corpus", "decoding.alignment", "models", "study.plots"),
     ("tokenizer",),
