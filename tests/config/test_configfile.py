@@ -191,6 +191,31 @@ def test_complaints_reach_into_halves(override: str, line: str) -> None:
     assert complaint(PAIR, override) == f"--set {override}: {line}"
 
 
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        ("{kind: seq2seq, d_model: 15}", "a bidirectional encoder needs an even d_model, not 15"),
+        ("{heads: 3, d_model: 15}", "sinusoidal positions need an even d_model, not 15"),
+        ("{encoder: {kind: lstm}, d_model: 24}", "d_model 24 is no multiple of heads 7"),
+    ],
+)
+def test_a_model_size_that_a_half_cannot_have_is_refused(model: str, line: str) -> None:
+    heads = ["model.decoder.heads=7"] if "encoder" in model else []
+    assert line in complaint(GOOD, f"model={model}", *heads)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "{kind: seq2seq, d_model: 15, bidirectional: false}",
+        "{heads: 3, d_model: 15, positions: learned}",
+        "{d_model: 15, encoder: {kind: lstm, bidirectional: false}, decoder: {kind: lstm}}",
+    ],
+)
+def test_an_odd_model_size_is_none_of_them(model: str) -> None:
+    assert load(GOOD, f"model={model}").model.d_model == 15
+
+
 def test_halves_are_paired_without_a_name_for_the_pair(capsys: pytest.CaptureFixture[str]) -> None:
     assert load(PAIR).model == EncoderDecoderSettings(
         encoder=TransformerEncoderSettings(layers=3, heads=4), decoder=LstmDecoderSettings()
