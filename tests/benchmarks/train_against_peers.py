@@ -50,6 +50,7 @@ from mtkit.training.data.loader import load_batch
 
 BEST_PRECISION = {"tiny": "float32", "base": "bfloat16"}
 """Of both peers on processors that multiply bfloat16; mtkit chooses for itself."""
+SIDES = {"source": "en", "target": "de"}
 WARM_UP = 15.0
 """Seconds that a peer trains before its speed counts."""
 
@@ -77,8 +78,8 @@ def main() -> None:
     with TemporaryDirectory(prefix="mtkit-peers-") as folder:
         task = _prepare(options, Path(options.work or folder))
         sides = {"mtkit": run_mtkit, options.peer: PEERS[options.peer]}
-        print(f"{options.size}, batches of {task.config.batching.max_tokens:,} tokens, ", end="")
-        print(f"{options.threads} threads", flush=True)
+        tokens = task.config.batching.max_tokens
+        print(f"{options.size}, batches of {tokens:,}, {options.threads} threads", flush=True)
         results: dict[str, list[Result]] = {name: [] for name in sides}
         for number in range(1, options.rounds + 1):
             for name, run in sides.items():
@@ -177,9 +178,6 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
     for stage in ("train-spm", "batch"):
         run(mtkit(stage, "-c", str(config_file)))
     return Task(options, work, config_file, config)
-
-
-SIDES = {"source": "en", "target": "de"}
 
 
 def _write_batches(task: Task, path: Path) -> None:
@@ -288,10 +286,8 @@ def _eole_config(task: Task) -> dict[str, Any]:
 
 
 def _middle(results: list[Result]) -> Result:
-    return Result(
-        median(result.tokens_per_second for result in results),
-        round(median(result.peak_mib for result in results)),
-    )
+    speeds = [result.tokens_per_second for result in results]
+    return Result(median(speeds), round(median(result.peak_mib for result in results)))
 
 
 def _show(when: str, name: str, result: Result) -> None:

@@ -22,7 +22,7 @@ from mtkit.study.bench.workload import Workload
 DATA, OPTIMIZER = "data", "optimizer"
 """What of an update is before the forward pass, and what is after the backward pass."""
 UPDATES = 5
-"""How many are divided among the parts, and as many again among operators."""
+"""Number that is divided among the parts, and as many again among operators."""
 SMALLEST_SHARE = 0.0005
 """Share of an update below which a part is left out."""
 OPERATORS_SHOWN = 10

@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 from torch.utils.benchmark import Timer
 
-from mtkit.batching.plan import plan_epoch
 from mtkit.report import progress, table
 from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import Product, products_of
@@ -73,8 +72,7 @@ def bench_ceiling(
 
 def middling_batch(workload: Workload, state: TrainState) -> Batch:
     """On the device: the batch in the middle, by target length, of the first epoch's."""
-    store, seed = workload.data.train, workload.config.seed
-    plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=seed, epoch=0)
+    store, plan = workload.data.train, workload.first_epoch(state.max_tokens)
     plan.sort(key=lambda rows: int(store.lengths[rows, 1].max()))
     return load_batch(store, plan[len(plan) // 2]).to(state.model.output_weight.device)
 

@@ -17,7 +17,7 @@ from mtkit.training.step import train_step
 
 LEARNING_RATE = 1e-4
 WARM_UPDATES = 3
-"""Before anything counts: kernels are chosen, memory is claimed, batches are loaded ahead."""
+"""Number before anything counts: kernels are chosen, memory is claimed, batches come ahead."""
 WINDOWS = 10
 
 

@@ -8,7 +8,7 @@ from statistics import mean, median
 
 import torch
 
-from mtkit.batching.plan import padding, plan_epoch
+from mtkit.batching.plan import padding
 from mtkit.report import table
 from mtkit.study.bench.breakdown import measure_breakdown
 from mtkit.study.bench.ceiling import middling_batch, product_seconds
@@ -16,10 +16,9 @@ from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import products_of
 from mtkit.study.bench.record import Record, describe_training, machine_text, show
 from mtkit.study.bench.throughput import Timed, measure_updates, window_rates
-from mtkit.study.bench.workload import Workload, open_workload
+from mtkit.study.bench.workload import open_workload
 from mtkit.training.run.compiling import REPAYING_STEPS, repays_compiling
 from mtkit.training.run.system_memory import peak_bytes
-from mtkit.training.state import TrainState
 
 
 def bench_train(
@@ -45,7 +44,8 @@ def bench_train(
         updates = measure_updates(workload, state, seconds)
         record: Record = {"workload": workload.name, "model": workload.config.model.name}
         record |= describe_training(state) | {"compiled": compiled} | _speed(updates)
-        record |= {"padding": round(_padding(workload, state), 4), "peak_mib": _peak(device)}
+        padded = padding(workload.data.train.lengths, workload.first_epoch(state.max_tokens))
+        record |= {"padding": round(padded, 4), "peak_mib": _peak(device)}
         batch = middling_batch(workload, state)
         products = products_of(state, batch)
         seconds_of_products = product_seconds(products, batch)
@@ -76,13 +76,6 @@ def _speed(updates: Sequence[Timed]) -> Record:
         "tokens_per_update": round(mean(update.tokens for update in updates), 1),
         "waiting_for_data": round(sum(update.waited for update in updates) / total, 4),
     }
-
-
-def _padding(workload: Workload, state: TrainState) -> float:
-    """Share of the first epoch's rectangles."""
-    lengths, seed = workload.data.train.lengths, workload.config.seed
-    plan = plan_epoch(lengths, max_tokens=state.max_tokens, seed=seed, epoch=0)
-    return padding(lengths, plan)
 
 
 def _peak(device: torch.device) -> dict[str, int]:

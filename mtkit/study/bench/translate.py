@@ -23,7 +23,7 @@ from mtkit.study.bench.record import Record, processor, show
 from mtkit.study.bench.translation_rate import Rate, Way, measure_apart
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
-"""And the compute types of each that are measured."""
+"""Every engine with its compute types that are measured."""
 PERCENTILES = (50, 95, 99)
 
 

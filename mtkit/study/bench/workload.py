@@ -12,6 +12,7 @@ import torch
 
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -50,6 +51,11 @@ class Workload:
             largest_batch(state, self.data.train.lengths, ALONE) if budget == "auto" else budget
         )
         return state
+
+    def first_epoch(self, max_tokens: int) -> list[Rows]:
+        """The rows of each batch."""
+        lengths, seed = self.data.train.lengths, self.config.seed
+        return plan_epoch(lengths, max_tokens=max_tokens, seed=seed, epoch=0)
 
 
 @contextmanager
