@@ -39,7 +39,7 @@ class Beam(Stepper):
     ) -> tuple[Live, Hypotheses]:
         # Each of the K live hypotheses ends at most once: of 2K candidates, K are left to live on.
         candidates = _grow(live, log_probs, 2 * self.width)
-        pool = _admit(pool, candidates, self.length_penalty, stand=is_last)
+        pool = _admit(pool, candidates, self.length_penalty, is_last=is_last)
         return _unfinished(candidates, self.width), pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
@@ -50,10 +50,11 @@ class Beam(Stepper):
 def _grow(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
     """The `count` best continuations of each sentence's hypotheses, or all if there are fewer."""
     sentences, beam = live.scores.shape
-    scores, flat = best_sums(live.scores, log_probs.view(sentences, beam, -1), count)
+    # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all K·V continuations
+    scores, flat = best_sums(live.scores, log_probs.view(sentences, beam, -1), count)  # (B, C)
     hypothesis, symbol = flat // log_probs.shape[1], flat % log_probs.shape[1]
-    tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)
-    first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)
+    tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)  # (B, C, T)
+    first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)  # (B, 1)
     return Live(live.sentences, tokens, scores, first + hypothesis)
 
 
@@ -71,6 +72,7 @@ def best_sums(
     maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
     chosen = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
     first = chosen // groups * vocabulary + chosen % groups
+    # Back from groups to symbols: each is one of FOLD in a group that was chosen, or in the rest.
     members = first.unsqueeze(2) + groups * torch.arange(FOLD, device=first.device)
     rest = torch.arange(FOLD * groups, vocabulary, device=first.device).repeat(beam, 1)
     rest += vocabulary * torch.arange(beam, device=first.device).unsqueeze(1)
@@ -80,8 +82,10 @@ def best_sums(
     return best, candidates.gather(1, index)
 
 
-def _admit(pool: Hypotheses, candidates: Live, length_penalty: float, *, stand: bool) -> Hypotheses:
-    """The K best of the pool and of the candidates that have ended, or of all if they `stand`.
+def _admit(
+    pool: Hypotheses, candidates: Live, length_penalty: float, *, is_last: bool
+) -> Hypotheses:
+    """The K best of the pool and of the candidates that have ended, or of all at the last step.
 
     Only the K best candidates count: an end ranked lower, and beam 1 would not be greedy.
     """
@@ -89,8 +93,8 @@ def _admit(pool: Hypotheses, candidates: Live, length_penalty: float, *, stand: 
     tokens, scores = candidates.tokens[:, :beam, 1:], candidates.scores[:, :beam]
     ended = tokens[:, :, -1] == EOS
     lengths = tokens.shape[2] - ended.long()
-    normalised = scores / lengths.clamp(min=1) ** length_penalty
-    if not stand:
+    normalised = scores / lengths.clamp(min=1) ** length_penalty  # log P / |y|^alpha
+    if not is_last:
         normalised = normalised.masked_fill(~ended, NEVER)
     best, index = torch.cat([pool.scores, normalised], dim=1).topk(beam)
     return Hypotheses(

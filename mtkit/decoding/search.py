@@ -118,19 +118,20 @@ def search(
     state = model.start(memory, live.tokens.shape[1])
     left = []
     for length in range(max_length):
-        decoded = model.decode(memory, state, live.tokens[:, :, -1].reshape(-1, 1))
-        logits = model.project(decoded.hidden[:, -1]).float()  # (N, V), of the last position alone
+        # One step: the last symbol of each hypothesis in, what the decoder makes of it out.
+        decoded = model.decode(memory, state, live.tokens[:, :, -1].reshape(-1, 1))  # (N, 1, D)
+        logits = model.project(decoded.hidden[:, -1]).float()  # (N, V)
         for constrain in constraints:
             logits = constrain(logits, live)
         # In place: a second block of N·V numbers would cost more than the softmax itself.
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         live, pool = stepper.grow(live, pool, log_probs, is_last=length + 1 == max_length)
         done = stepper.is_done(pool)
-        open_ = (~done).nonzero().squeeze(1)
-        if len(open_) < len(done):  # sentences that are done leave the batch: no more work on them
+        ongoing = (~done).nonzero().squeeze(1)
+        if len(ongoing) < len(done):  # sentences that are done leave: no more work on them
             left.append(select((live.sentences, pool), done.nonzero().squeeze(1)))
-            memory, live, pool = select((memory, live, pool), open_)
-        if not len(open_):
+            memory, live, pool = select((memory, live, pool), ongoing)
+        if not len(ongoing):
             break
         state = _follow(decoded.state, live.parents.flatten(), len(log_probs))
     return _in_order([*left, (live.sentences, pool)])

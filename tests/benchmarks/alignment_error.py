@@ -1,7 +1,7 @@
 """Which attention aligns words best: error rates on the demo, whose alignments are known.
 
     mtkit run -c data/demo/demo.yaml --run runs/general --set model.kind=seq2seq ...
-    python tests/benchmarks/alignment_error.py runs/general ...
+    PYTHONPATH=tests python tests/benchmarks/alignment_error.py runs/general ...
 
 Given translations are read by every layer (the mean of its heads), and by all of them together; by
 the step that predicts a symbol, and by the next one, which reads it. Links are the best source word
@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment.alignment import Alignment
 from mtkit.decoding.alignment.links import (
     Links,
     align,
-    alignment_error_rate,
     best_links,
-    from_pharaoh,
 )
 from mtkit.decoding.alignment.words import Words
 from mtkit.decoding.engines.pytorch import load_weights_of

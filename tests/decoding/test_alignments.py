@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import folders
+from alignments import alignment_error_rate, from_pharaoh
 from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.batching.build import build_batches
 from mtkit.config.data import TextCorpus
@@ -27,9 +28,7 @@ from mtkit.decoding.alignment.alignment import Alignment
 from mtkit.decoding.alignment.links import (
     Links,
     align,
-    alignment_error_rate,
     best_links,
-    from_pharaoh,
     symmetrise,
     to_pharaoh,
 )

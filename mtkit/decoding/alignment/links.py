@@ -5,7 +5,7 @@ They are written as Pharaoh, fast_align and Marian write them: `0-0 1-2 2-1`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
@@ -53,27 +53,3 @@ def symmetrise(forward: Links, backward: Links) -> Links:
 def to_pharaoh(alignment: Iterable[tuple[int, int]]) -> str:
     """In order of the source words."""
     return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
-
-
-def from_pharaoh(line: str) -> Links:
-    """Raises ValueError for what is no alignment."""
-    pairs = [link.split("-") for link in line.split()]
-    return {(int(i), int(j)) for i, j in pairs}
-
-
-def alignment_error_rate(
-    predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
-) -> float:
-    """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, Och and Ney 2003; 0 is best.
-
-    `possible` links are those that a person might draw, and hold the sure ones; without them, all
-    are sure. Raises ValueError where there are no links at all.
-    """
-    allowed = sure if possible is None else possible
-    hits = total = 0
-    for found, certain, might in zip(predicted, sure, allowed, strict=True):
-        hits += len(found & certain) + len(found & (might | certain))
-        total += len(found) + len(certain)
-    if not total:
-        raise ValueError("no links: nothing to compare")
-    return 1 - hits / total

@@ -1,0 +1,31 @@
+"""How far alignments are from those that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtkit.decoding.alignment.links import Links
+
+
+def from_pharaoh(line: str) -> Links:
+    """Raises ValueError for what is no alignment."""
+    pairs = [link.split("-") for link in line.split()]
+    return {(int(i), int(j)) for i, j in pairs}
+
+
+def alignment_error_rate(
+    predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
+) -> float:
+    """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, Och and Ney 2003; 0 is best.
+
+    `possible` links are those that a person might draw, and hold the sure ones; without them, all
+    are sure. Raises ValueError where there are no links at all.
+    """
+    allowed = sure if possible is None else possible
+    hits = total = 0
+    for found, certain, might in zip(predicted, sure, allowed, strict=True):
+        hits += len(found & certain) + len(found & (might | certain))
+        total += len(found) + len(certain)
+    if not total:
+        raise ValueError("no links: nothing to compare")
+    return 1 - hits / total
