@@ -19,12 +19,12 @@ from mtkit.formats.texts import Text, read_text, text_of_test, text_of_validatio
 from mtkit.report import data, progress, table
 from mtkit.scoring.metrics import corpus_bleu
 
-WINDOW = 256
-IDENTICAL = 0.995
+LINES_AT_ONCE = 256
+LEAST_IDENTICAL = 0.995
 """Share of lines that float32 must translate alike."""
-LOSS = 0.4
+MOST_BLEU_LOST = 0.4
 """BLEU that another type may cost."""
-SHOWN = 10
+MOST_SHOWN = 10
 """Lines that differ, on stdout."""
 
 
@@ -49,8 +49,8 @@ def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> 
 def compare(text: Text, ours: Translator, exported: Translator) -> None:
     """Writes to stdout how far translations and scores of the two agree, and where they do not.
 
-    Raises MtkitError where float32 differs on more than 1 - IDENTICAL of the lines, or another type
-    costs more than LOSS of BLEU.
+    Raises MtkitError where less than LEAST_IDENTICAL of the lines are the same in float32, or
+    another type costs more than MOST_BLEU_LOST.
     """
     found = [_translated(translator, text.source) for translator in (ours, exported)]
     pairs = list(zip(*found, strict=True))
@@ -72,14 +72,16 @@ def compare(text: Text, ours: Translator, exported: Translator) -> None:
             [f"BLEU, {name}", f"{score:.2f}"] for name, score in zip(names, scores, strict=True)
         ]
     data("".join(f"{row}\n" for row in [*table(rows), *_differences(pairs)]))
-    if exported.engine.name.endswith("float32") and share < IDENTICAL:
+    if exported.engine.name.endswith("float32") and share < LEAST_IDENTICAL:
         raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
-    if max(losses) > LOSS:
+    if max(losses) > MOST_BLEU_LOST:
         raise MtkitError(f"{exported.engine.name} loses {max(losses):.2f} BLEU")
 
 
 def _translated(translator: Translator, lines: Sequence[str]) -> list[Translation]:
-    windows = [lines[first : first + WINDOW] for first in range(0, len(lines), WINDOW)]
+    windows = [
+        lines[first : first + LINES_AT_ONCE] for first in range(0, len(lines), LINES_AT_ONCE)
+    ]
     found: list[Translation] = []
     with progress(f"translating with {translator.engine.name}", len(lines), "lines") as shown:
         for window in translator.stream(windows):
@@ -100,6 +102,6 @@ def _differences(pairs: Sequence[tuple[Translation, Translation]]) -> list[str]:
     ]
     return [
         f"line {number}: {translation.score:.4f} {translation.text}"
-        for number, pair in islice(differing, SHOWN)
+        for number, pair in islice(differing, MOST_SHOWN)
         for translation in pair
     ]

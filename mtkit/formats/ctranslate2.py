@@ -7,7 +7,7 @@ from typing import Any
 
 from mtkit.artifacts import Artifact
 from mtkit.decoding.contract import Request
-from mtkit.decoding.engines.cache import LOSS, cached, convert_to, is_close, type_of
+from mtkit.decoding.engines.cache import INT8_BLEU_LOSS, cached, convert_to, is_close, type_of
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model, outdated
 from mtkit.decoding.engines.load import run_converted
 from mtkit.decoding.model import OpenedModel
@@ -22,9 +22,9 @@ def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str |
     """Writes the model to `output`, which must not be there yet, or to the cache of `translate`.
 
     Without `quantization`, or with auto: int8 where the BLEU that it loses on the validation text
-    of the model's run is at most LOSS, else, or without that text, float32. What was measured is
-    recorded, and `translate` goes by it from then on. Raises UserError for a model that CTranslate2
-    cannot run.
+    of the model's run is at most INT8_BLEU_LOSS, else, or without that text, float32. What was
+    measured is recorded, and `translate` goes by it from then on. Raises UserError for a model that
+    CTranslate2 cannot run.
     """
     if reason := outdated() or obstacle_in_model(opened.config.model):
         raise UserError(reason)
@@ -51,8 +51,8 @@ def _measured(opened: OpenedModel) -> Artifact:
     is_chosen = is_close(int8)
     say(
         f"{'int8' if is_chosen else 'float32'}: BLEU on {len(text.source)} lines of validation "
-        f"text is {bleu['int8']:.2f} with int8, {bleu['float32']:.2f} with float32, and {LOSS} "
-        "is what int8 may lose"
+        f"text is {bleu['int8']:.2f} with int8, {bleu['float32']:.2f} with float32, and "
+        f"{INT8_BLEU_LOSS} is what int8 may lose"
     )
     return int8 if is_chosen else float32
 

@@ -24,7 +24,7 @@ from mtkit.formats.marian import Array
 from mtkit.report import say
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
-POSITIONS = 1024
+LEAST_POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""
 IDS = {
     "pad_token_id": PAD,
@@ -101,7 +101,7 @@ def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any
         "encoder_ffn_dim": settings.ffn,
         "decoder_ffn_dim": settings.ffn,
         "activation_function": settings.activation,
-        "max_position_embeddings": max(POSITIONS, _longest(opened)),
+        "max_position_embeddings": max(LEAST_POSITIONS, _longest(opened)),
         "forced_eos_token_id": None,
         **{name: needed for name, (_, needed) in marian.REPRESENTED.items()},
         **{name: getattr(settings, name) for name in marian.DROPOUTS},

@@ -13,7 +13,7 @@ from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
 from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
 
-MOST = 1000
+MOST_LINES = 1000
 """Lines of validation text, as many as training decodes."""
 
 
@@ -52,7 +52,7 @@ def text_of_validation(opened: OpenedModel) -> Text | None:
         batches = open_batches(run / "batches")
         if opened.artifact.manifest["inputs"].get("batches") != batches.artifact.identity:
             return None
-        source, reference = batches.valid_source[:MOST], batches.valid_target[:MOST]
+        source, reference = batches.valid_source[:MOST_LINES], batches.valid_target[:MOST_LINES]
         return Text(f"{run / 'batches'} (validation)", source, reference, _language(run))
     except (UserError, OSError):
         return None

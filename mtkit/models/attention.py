@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from mtkit.models.layers import Dropout, linear
 from mtkit.terms import Hidden, SourceMask
 
-NEVER = -1e9
+MASKED_BIAS = -1e9
 """Added to the score of what must not be seen; finite, so that a wholly masked row is no NaN."""
 
 
@@ -45,7 +45,7 @@ class KeyValue:
 
 def bias_of(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """A mask (True: may be seen) as what is added to scores."""
-    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, NEVER)
+    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, MASKED_BIAS)
 
 
 def causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "T P"] | None:
@@ -171,7 +171,7 @@ class NeighbourhoodAttention(MultiHeadAttention):
         return whole.flatten(2, 3)[:, :, :length, radius : radius + length]
 
     def _band(self, length: int, bias: Tensor | None, device: torch.device) -> Tensor:
-        """Added to scores: NEVER beyond the radius and the sentence, and what `bias` says."""
+        """Added to scores: MASKED_BIAS beyond the radius and the sentence, and what `bias` says."""
         radius, blocks = self.radius, -(-length // self.radius)
         offset = torch.arange(3 * radius, device=device) - radius  # of a key from its block
         distance = offset - torch.arange(radius, device=device).unsqueeze(1)  # (r, 3r)

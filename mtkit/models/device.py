@@ -17,7 +17,7 @@ memory.
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """What glibc's malloc.h calls the two settings, and below, the most that it takes for them."""
-LARGEST_KEPT, MOST_KEPT = 1 << 25, (1 << 31) - 1
+LARGEST_KEPT_BYTES, MOST_KEPT_BYTES = 1 << 25, (1 << 31) - 1
 
 
 def pick_device(name: str) -> torch.device:
@@ -46,5 +46,5 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(MMAP_THRESHOLD, LARGEST_KEPT)
-        mallopt(TRIM_THRESHOLD, MOST_KEPT)
+        mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
+        mallopt(TRIM_THRESHOLD, MOST_KEPT_BYTES)

@@ -21,7 +21,7 @@ from mtkit.decoding.engines.ctranslate2 import positions
 from mtkit.decoding.model import OpenedModel
 from mtkit.report import say
 
-LOSS = 0.3
+INT8_BLEU_LOSS = 0.3
 """BLEU that int8 may cost against float32 on the validation text to be chosen by itself."""
 
 
@@ -41,7 +41,7 @@ Measure = Callable[[Path], Mapping[str, Any]]
 def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = None) -> Artifact:
     """The model in that type, from the cache; made, which takes seconds, where it is not there.
 
-    auto: int8 where an export has measured that it costs at most LOSS of BLEU, else float32. With
+    auto: int8 where an export has measured that it costs at most INT8_BLEU_LOSS, else float32. With
     `measure`, one is made whose report it is, unless there is one that was measured. A damaged
     model, or one of another version of CTranslate2, is made anew. Raises OSError where the cache
     cannot be written, UserError for weights that are not this model's.
@@ -61,10 +61,10 @@ def type_of(converted: Artifact) -> str:
 
 
 def is_close(int8: Artifact) -> bool:
-    """Whether int8 was measured, and costs at most LOSS."""
+    """Whether int8 was measured, and costs at most INT8_BLEU_LOSS."""
     match int8.report:
         case {"valid_bleu": {"int8": float(bleu), "float32": float(of_float32)}}:
-            return of_float32 - bleu <= LOSS
+            return of_float32 - bleu <= INT8_BLEU_LOSS
     return False
 
 
