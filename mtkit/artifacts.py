@@ -26,7 +26,7 @@ from mtkit.errors import UserError
 
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
-"""Of mtkit, as manifests name it."""
+"""The version of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
 
 
@@ -35,7 +35,7 @@ class Made(NamedTuple):
 
     command: str
     format: int = 1
-    """What this mtkit writes, and reads."""
+    """The version of its layout that this mtkit writes, and reads."""
 
 
 KINDS: Mapping[Kind, Made] = {

@@ -17,7 +17,7 @@ from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
-from mtkit.batching.plan import WINDOW, Rows, Weights, check_fit, padding, plan_epoch
+from mtkit.batching.plan import WINDOW_ROWS, Rows, Weights, check_fit, padding, plan_epoch
 from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
 from mtkit.config.data import BatchingSettings
 from mtkit.config.recipes import BatchesRecipe
@@ -29,8 +29,8 @@ from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
-BLOCK = 4096
-"""Consecutive rows of a sample, so that it touches little of a file."""
+BLOCK_ROWS = 4096
+"""Number of consecutive rows in a sample, which thus touches little of a file."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
 
 
 def _sample(count: int) -> Rows:
-    """Row numbers of at most one WINDOW, which are all alike: blocks spread over the corpus."""
-    if count <= WINDOW:
+    """Row numbers of all or, of more than WINDOW_ROWS, those of blocks spread over the corpus."""
+    if count <= WINDOW_ROWS:
         return np.arange(count)
-    starts = np.linspace(0, count - BLOCK, WINDOW // BLOCK).astype(np.int64)
-    rows: Rows = (starts[:, None] + np.arange(BLOCK)).ravel()
+    starts = np.linspace(0, count - BLOCK_ROWS, WINDOW_ROWS // BLOCK_ROWS).astype(np.int64)
+    rows: Rows = (starts[:, None] + np.arange(BLOCK_ROWS)).ravel()
     return rows
 
 

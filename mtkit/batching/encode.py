@@ -21,10 +21,10 @@ from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.data import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
-CHUNK = 1024
-"""Pairs encoded at a time."""
-CHARACTERS = 1 << 20
-"""Characters that fill a chunk too, so that long lines do not fill memory."""
+CHUNK_PAIRS = 1024
+"""Number of pairs that are encoded together."""
+CHUNK_CHARACTERS = 1 << 20
+"""Number of characters that fill a chunk too, so that long lines do not fill memory."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Encoded:
     """A chunk of k pairs of which some are kept."""
 
     rules: Rules
-    """(k,)"""
+    """(k,): the rule that each pair fell to."""
     lengths: Lengths
-    """(kept, 2)"""
+    """(kept, 2): lengths of source and target in subwords."""
     tokens: Tokens
     """Ids of the kept pairs, source then target, end to end."""
 
@@ -92,7 +92,7 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     for pair in pairs:
         chunk.append(pair)
         held += len(pair.source) + len(pair.target)
-        if len(chunk) == CHUNK or held >= CHARACTERS:
+        if len(chunk) == CHUNK_PAIRS or held >= CHUNK_CHARACTERS:
             yield chunk
             chunk, held = [], 0
     if chunk:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from mtkit.batching.corpus.pair import Pair
 from mtkit.config.data import BatchingSettings
 
-EXAMPLES = 5
-SHOWN = 80
-"""Characters of an example's sides."""
+EXAMPLES_KEPT = 5
+SHOWN_CHARACTERS = 80
+"""Number of characters that are shown of each side of an example."""
 
 
 class Rule(IntEnum):
@@ -91,7 +91,7 @@ class Drops:
             rule = Rule(rules[index])
             self.counts[rule] = self.counts.get(rule, 0) + 1
             examples = self.examples.setdefault(rule, [])
-            if len(examples) < EXAMPLES:
+            if len(examples) < EXAMPLES_KEPT:
                 examples.append(pairs[index])
 
     def summary(self) -> str:
@@ -107,7 +107,7 @@ class Drops:
                 yield f"    {where}  {source!r} | {target!r}"
 
     def record(self) -> dict[str, Any]:
-        """By rule: the count, and where the first pairs are and how they begin."""
+        """How many pairs each rule dropped, where the first are and how they begin."""
         return {
             rule.title: {"count": count, "examples": [_shown(p) for p in self.examples[rule]]}
             for rule, count in sorted(self.counts.items())
@@ -120,4 +120,4 @@ def _shown(pair: Pair) -> dict[str, str]:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

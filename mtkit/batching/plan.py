@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mtkit.errors import UserError
 
-WINDOW = 1 << 20
-"""Rows sorted together; at most 2^30, for the sort keys."""
+WINDOW_ROWS = 1 << 20
+"""Number of rows that are sorted together; at most 2^30, for the sort keys."""
 
 Rows = NDArray[np.signedinteger[Any]]
 Lengths = NDArray[np.integer[Any]]
@@ -39,8 +39,8 @@ def plan_epoch(
     random.shuffle(rows)
     batches = [
         batch
-        for start in range(0, len(rows), WINDOW)
-        for batch in _cut(_sorted(rows[start : start + WINDOW], lengths), lengths, max_tokens)
+        for start in range(0, len(rows), WINDOW_ROWS)
+        for batch in _cut(_sorted(rows[start : start + WINDOW_ROWS], lengths), lengths, max_tokens)
     ]
     return [batches[i] for i in random.permutation(len(batches))]
 

@@ -23,8 +23,8 @@ from mtkit.config.storage import write_text
 from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")
-LARGEST = 10_000
-"""Settings of a file; aliases of aliases can make any number of a few lines."""
+MOST_SETTINGS = 10_000
+"""Number of settings in a file, at most: aliases of aliases can make any number of a few lines."""
 
 
 def load_config(
@@ -104,8 +104,8 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         lines: dict[Key, int] = {}
         for key, line in _lines(name, node, ()):  # aliases of aliases have no end
             lines[key] = line
-            if len(lines) > LARGEST:
-                raise UserError(f"{name}: more than {LARGEST:,} settings")
+            if len(lines) > MOST_SETTINGS:
+                raise UserError(f"{name}: more than {MOST_SETTINGS:,} settings")
         data: dict[str, Any] = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1

@@ -52,7 +52,7 @@ class ModelRecipe(Settings):
 
     @classmethod
     def of(cls, config: Config, ranks: int = 1) -> ModelRecipe:
-        """Of a run on so many ranks.
+        """The recipe of a run on so many ranks.
 
         2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
         """
@@ -66,7 +66,7 @@ class ModelRecipe(Settings):
         )
 
     def of_checkpoints(self) -> ModelRecipe:
-        """Of the run until it ends: it may go on for longer, and decode otherwise then.
+        """The recipe of a run until it ends: it may go on for longer, and decode otherwise then.
 
         Along a cosine the learning rate depends on the end from the start.
         """

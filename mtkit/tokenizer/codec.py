@@ -65,7 +65,7 @@ class Tokenizer:
         return _encode(self._target, lines)
 
     def samplers(self, alpha: float) -> tuple[Sampler, Sampler]:
-        """Of other segmentations of source and of target; UserError where there are none."""
+        """Samplers of source and target; UserError where a text has one segmentation only."""
         return Sampler(self._source, alpha), Sampler(self._target, alpha)
 
     def decode(self, ids: list[list[int]]) -> list[str]:
@@ -90,7 +90,7 @@ class Tokenizer:
         return offsets
 
     def source_pieces(self, ids: list[int]) -> list[str]:
-        """As `target_pieces`, of the other side."""
+        """The subwords themselves, on the source side."""
         return [self._source.id_to_piece(i) for i in ids]
 
     def target_pieces(self, ids: list[int]) -> list[str]:

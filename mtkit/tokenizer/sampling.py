@@ -19,9 +19,9 @@ from mtkit.errors import UserError
 from mtkit.tokenizer.symbols import SPACE
 
 VARIANTS = 32
-"""Draws of a word that a sampler knows: enough for variety, few enough to be made once."""
+"""Number of draws of a word that a sampler knows: enough to vary, few enough to be made once."""
 WORD_PIECES = 12
-"""Where a language writes no spaces, a word ends after so many subwords."""
+"""Number of subwords after which a word ends where a language writes no spaces."""
 WORDS_KEPT = 1 << 18
 
 Word = tuple[int, ...]
@@ -92,7 +92,7 @@ class Sampler:
         return tuple(self._ids[piece] for piece in drawn) if drawn else word
 
     def _merged(self, text: str, random: Random) -> list[str]:
-        """By merges, of which some are left out; nothing where a character is no piece."""
+        """A draw by merges, some of them left out; empty where a character is no piece."""
         symbols = list(text)
         if any(symbol not in self._ids for symbol in symbols):
             return []

@@ -26,15 +26,15 @@ from mtkit.report import progress, say
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
-LONGEST = 2000
-"""Characters of a training line; longer ones are cut, as SentencePiece drops or fails on them."""
-CHARACTERS = 1 << 28
-"""Text that the sample holds at most: long lines make it smaller, not the memory larger."""
+LINE_CHARACTERS = 2000
+"""Number of characters in a training line; SentencePiece drops longer ones, or fails on them."""
+SAMPLE_CHARACTERS = 1 << 28
+"""Number of characters in the sample, at most: long lines make it smaller, not memory larger."""
 THREADS = 16
-"""Fixed, as SentencePiece's sums (and the model file) depend on it."""
+"""Number of threads: fixed, as SentencePiece's sums (and the model file) depend on it."""
 SPECIAL, BYTES = 4, 256
-STRIDE = 10_000
-"""Pairs between two signs of progress."""
+PAIRS_PER_SIGN = 10_000
+"""Number of pairs between two signs of progress."""
 
 
 class TakenOver(Settings):
@@ -88,7 +88,7 @@ def _take_over(path: Path, config: Config, model: str) -> Artifact:
 def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
     """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985).
 
-    Where they are long, they are fewer, so that CHARACTERS are never exceeded.
+    Where they are long, they are fewer, so that SAMPLE_CHARACTERS are never exceeded.
     """
     random = Random(seed)
     sample: list[tuple[str, str]] = []
@@ -100,12 +100,12 @@ def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[t
                 replaced = sample[place : place + 1]
                 sample[place : place + 1] = [(pair.source, pair.target)]
                 held += _characters(sample[place : place + 1]) - _characters(replaced)
-            while held > CHARACTERS:
+            while held > SAMPLE_CHARACTERS:
                 held -= _characters([sample.pop(random.randrange(len(sample)))])
                 size = len(sample)
-            if (seen + 1) % STRIDE == 0:
-                shown.advance(STRIDE)
-        shown.advance((seen + 1) % STRIDE)
+            if (seen + 1) % PAIRS_PER_SIGN == 0:
+                shown.advance(PAIRS_PER_SIGN)
+        shown.advance((seen + 1) % PAIRS_PER_SIGN)
     return sample
 
 
@@ -122,7 +122,7 @@ def _lines_by_model(sample: list[tuple[str, str]], joint: bool) -> dict[str, Ite
 
 def _cut(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
-        yield from (line[i : i + LONGEST] for i in range(0, len(line), LONGEST))
+        yield from (line[i : i + LINE_CHARACTERS] for i in range(0, len(line), LINE_CHARACTERS))
 
 
 def _train(lines: Iterator[str], settings: TokenizerSettings, name: str) -> bytes:
@@ -137,7 +137,7 @@ def _train(lines: Iterator[str], settings: TokenizerSettings, name: str) -> byte
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             character_coverage=settings.character_coverage,
-            max_sentence_length=4 * LONGEST,  # bytes
+            max_sentence_length=4 * LINE_CHARACTERS,  # bytes
             num_threads=THREADS,
             pad_id=PAD,
             unk_id=UNK,

@@ -57,7 +57,7 @@ class TrainState:
     """Number of updates left out because a loss or gradient was not finite."""
     skipped_in_a_row: int = 0
     rate_scale: float = 1.0
-    """What the learning rate is multiplied by: halved whenever the run was rolled back."""
+    """Factor of the learning rate: halved whenever the run was rolled back."""
     window: Window = field(default_factory=Window)
     validations: list[Validation] = field(default_factory=list)
     seconds: float = 0.0
@@ -70,7 +70,7 @@ class TrainState:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
     def autocast(self) -> torch.autocast:
-        """Around forward passes of the objective."""
+        """The context in which forward passes of the objective run."""
         return autocast(self.precision, self.model.output_weight.device)
 
     def weights(self) -> dict[str, Tensor]:

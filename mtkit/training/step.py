@@ -30,7 +30,7 @@ from mtkit.training.data.loader import prefetch
 from mtkit.training.data.updates import NOTHING, Update, seed_of
 from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.history import Validation
-from mtkit.training.run.memory import GIVE_BACK_EVERY, give_back, refusals_named, split_if_refused
+from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, refusals_named, split_if_refused
 from mtkit.training.state import TrainState
 
 
@@ -75,7 +75,7 @@ def train_steps(
         state.position = update.position
         if state.average is not None and learning.ema is not None:
             move_average(state.average, state.model, learning.ema, state.step)
-        if state.step % GIVE_BACK_EVERY == 0:
+        if state.step % GIVE_BACK_UPDATES == 0:
             give_back()
         if state.skipped_in_a_row >= learning.max_skipped:
             raise Diverged(

@@ -25,7 +25,7 @@ from mtkit.training.state import TrainState
 from mtkit.training.step import Diverged
 
 LOWEST_SCALE = 1 / 64
-"""Of the learning rate, below which going back once more is of no use."""
+"""The least that the learning rate is scaled down to: going back again would be of no use."""
 
 
 def train(config: Config) -> Artifact:

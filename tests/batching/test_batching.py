@@ -143,7 +143,7 @@ def test_the_result_does_not_depend_on_chunks(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     whole = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(encode, "CHUNK", size)
+    monkeypatch.setattr(encode, "CHUNK_PAIRS", size)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=1).identity == whole.identity
 
@@ -153,7 +153,7 @@ def test_the_result_does_not_depend_on_workers(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     alone = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(encode, "CHUNK", 16)
+    monkeypatch.setattr(encode, "CHUNK_PAIRS", 16)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
 
@@ -162,7 +162,7 @@ def test_pairs_are_read_no_further_than_threads_need_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
-    monkeypatch.setattr(encode, "CHUNK", 10)
+    monkeypatch.setattr(encode, "CHUNK_PAIRS", 10)
     read: list[int] = []
 
     def pairs() -> Iterator[Pair]:
@@ -231,8 +231,8 @@ def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
     train_tokenizer(settings)
     build_batches(settings)
     exact = re.search(r"an epoch: (\d+) batches", capsys.readouterr().err)
-    monkeypatch.setattr(build, "WINDOW", 120)
-    monkeypatch.setattr(build, "BLOCK", 12)
+    monkeypatch.setattr(build, "WINDOW_ROWS", 120)
+    monkeypatch.setattr(build, "BLOCK_ROWS", 12)
     build_batches(settings)
     estimate = re.search(r"an epoch: about (\d+) batches", capsys.readouterr().err)
     assert exact and estimate
@@ -242,8 +242,8 @@ def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
 @given(st.integers(1, 500))
 def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "WINDOW", 100)
-        patch.setattr(build, "BLOCK", 10)
+        patch.setattr(build, "WINDOW_ROWS", 100)
+        patch.setattr(build, "BLOCK_ROWS", 10)
         rows = build._sample(count)
     assert len(set(rows)) == len(rows) == min(count, 100)
     assert (rows[0], rows[-1]) == (0, count - 1)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mtkit.batching.corpus.files import LONGEST_LINE, read_lines
+from mtkit.batching.corpus.files import LINE_BYTES, read_lines
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.data import Corpus
@@ -65,7 +65,7 @@ def test_gzip_is_known_by_its_content_too() -> None:
 def test_a_line_over_the_limit_is_empty_with_one_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fits, over, far_over = (b"x" * length for length in (LONGEST_LINE, LONGEST_LINE, 3_000_000))
+    fits, over, far_over = (b"x" * length for length in (LINE_BYTES, LINE_BYTES, 3_000_000))
     for name in ("a", "a.gz"):
         content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
         found = list(read_lines(write(name, content)))

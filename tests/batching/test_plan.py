@@ -35,7 +35,7 @@ def test_every_row_is_in_one_batch_within_the_budget(
     lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, window: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "WINDOW", window)
+        patch.setattr(plan, "WINDOW_ROWS", window)
         batches = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     for rows in batches:

@@ -163,7 +163,7 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
 def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{i:05}" for i in range(100)]
     corpus = config(tmp_path, lines, lines).data.train
-    monkeypatch.setattr("mtkit.tokenizer.train.CHARACTERS", 200)
+    monkeypatch.setattr("mtkit.tokenizer.train.SAMPLE_CHARACTERS", 200)
     for size in (10, 50, 1000):
         sample = sample_pairs(corpus, size, seed=1)
         assert len(sample) == len(set(sample)) == min(size, 20)

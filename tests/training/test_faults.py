@@ -310,7 +310,7 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     assert memory.largest_batch(state, lengths, ALONE) == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
     monkeypatch.setattr(memory, "limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, lengths, ALONE) == memory.SMALLEST
+    assert memory.largest_batch(state, lengths, ALONE) == memory.FEWEST_TOKENS
 
 
 def test_the_automatic_batch_is_decided_once(

@@ -260,7 +260,7 @@ def test_a_side_that_would_be_too_long_stays_as_it_is(
 def test_drawn_batches_hold_every_pair_once_and_keep_to_the_budget(
     tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION", 3)
+    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
     bpe, max_tokens = tokenizers["bpe"], 150
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
     portions = portions_of(store, bpe, plan, max_tokens=max_tokens, alpha=0.3)

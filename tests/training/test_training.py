@@ -259,7 +259,7 @@ RICH = {
 def test_interrupted_equals_uninterrupted_bit_for_bit(
     kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION", 3)
+    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
     train(fresh(kind, "whole", training=RICH))
     config = fresh(kind, "broken", training=RICH)
     add, at = Journal.add, [5, 7]

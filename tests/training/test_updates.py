@@ -31,7 +31,7 @@ def test_positions_follow_each_other_through_updates_portions_and_epochs() -> No
 def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
     sampled: bool, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION", 3)
+    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
     config = fresh("transformer")
     tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
     settings = SubwordSampling(alpha=0.3) if sampled else None

@@ -24,8 +24,8 @@ from mtkit.report import warn
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONGEST_LINE = 1 << 20
-"""Bytes, the line end included."""
+LINE_BYTES = 1 << 20
+"""Number of bytes in a line, at most, its end included."""
 DEMO = "demo:"
 
 Columns = tuple[str | int, str | int]
@@ -43,7 +43,7 @@ def resolve(path: str) -> Path:
 def read_lines(path: str) -> Iterator[str]:
     """Lines without their ends, plain or gzip.
 
-    Invalid UTF-8 is replaced, and a line over LONGEST_LINE is empty, with one warning of each.
+    Invalid UTF-8 is replaced, and a line over LINE_BYTES is empty, with one warning of each.
     Raises UserError where the file cannot be read (again), or is a damaged gzip.
     """
     number = 0
@@ -51,7 +51,7 @@ def read_lines(path: str) -> Iterator[str]:
     try:
         with _open(path) as file:
             for number, raw in enumerate(_raw_lines(file), 1):
-                if len(raw) > LONGEST_LINE:
+                if len(raw) > LINE_BYTES:
                     _note(faults, "longer than 1 MiB, read as an empty line", number)
                     raw = b""
                 if number == 1:
@@ -75,11 +75,11 @@ def _note(faults: Faults, fault: str, line: int) -> None:
 
 
 def _raw_lines(file: BufferedReader) -> Iterator[bytes]:
-    """Lines with their ends; of one over LONGEST_LINE, just enough to tell that it is."""
-    while raw := file.readline(LONGEST_LINE + 1):
+    """Lines with their ends; of one over LINE_BYTES, just enough to tell that it is."""
+    while raw := file.readline(LINE_BYTES + 1):
         yield raw
-        while len(raw) > LONGEST_LINE and not raw.endswith(b"\n"):
-            raw = file.readline(LONGEST_LINE + 1)
+        while len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
+            raw = file.readline(LINE_BYTES + 1)
 
 
 def text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mtkit.errors import UserError
 
-NAMED = 20
-"""Columns that an error names."""
+COLUMNS_NAMED = 20
+"""Number of columns that an error names."""
 
 
 class Pair(NamedTuple):
@@ -19,7 +19,7 @@ class Pair(NamedTuple):
     source: str
     target: str
     corpus: int
-    """Index in the list of corpora."""
+    """Place of its corpus in the list of corpora."""
     file: str
     line: int
 
@@ -33,7 +33,7 @@ def text_at(record: Any, column: str, where: str) -> str:
     value = record
     for key in column.split("."):
         if not isinstance(value, Mapping) or key not in value:
-            known = ", ".join(islice(_columns(record), NAMED)) or "none"
+            known = ", ".join(islice(_columns(record), COLUMNS_NAMED)) or "none"
             raise UserError(f"{where}: no column {column!r}; there are: {known}")
         value = value[key]
     if not isinstance(value, str):

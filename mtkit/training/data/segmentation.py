@@ -24,8 +24,9 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
 from mtkit.training.data.loader import Pairs, Side
 
-PORTION = 64
-"""Planned batches that are drawn together: enough that lengths differ little within a batch."""
+PORTION_BATCHES = 64
+"""Number of planned batches that are drawn together: so many that lengths in a batch differ little.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Portion:
     pairs: Pairs
     batches: list[Rows]
     share: float
-    """Of the epoch."""
+    """The part of the epoch that this portion is, between 0 and 1."""
 
 
 @runtime_checkable
@@ -82,7 +83,7 @@ class Resampled:
     def __call__(
         self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
     ) -> list[Callable[[], Portion]]:
-        size = max(PORTION, at_least)
+        size = max(PORTION_BATCHES, at_least)
         return [
             partial(
                 self._portion,

@@ -87,7 +87,7 @@ class Stream:
             position = Position(epoch + 1)
 
     def updates_per_epoch(self) -> int:
-        """In the first epoch; as its first portion lets expect where subwords are sampled."""
+        """Number of updates of the first epoch; an estimate where subwords are sampled."""
         first = self._portions(0)[0]()
         return -(-round(len(first.batches) / first.share) // self.micro_batches)
 

@@ -20,7 +20,7 @@ from mtkit.config.training import Muon
 from mtkit.models.base import TranslationModel
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the polynomial that orthogonalised() iterates: its slope at 0 is as large as it can be."""
+"""Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""
 ITERATIONS = 5
 
 
@@ -73,7 +73,7 @@ class MuonAndAdam(torch.optim.Optimizer):
         return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As of any optimizer."""
+        """Takes over the state of both parts."""
         super().load_state_dict(state_dict)
         self._share()
 

@@ -35,5 +35,5 @@ def _multiplies_bfloat16_faster(features: Mapping[str, Any]) -> bool:
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Around whatever is to run in `precision`."""
+    """The context in which matrix products run in `precision`."""
     return torch.autocast(device.type, DTYPES[precision], precision != "float32")

@@ -25,8 +25,8 @@ from mtkit.training.run.history import Validation, rank
 from mtkit.training.state import TrainState, Window
 
 INDEX = "checkpoints.json"
-NUMBERS = ("step", "precision", "max_tokens")
-NOT_OURS = (
+NUMBERS = ("step", "precision", "max_tokens", "skipped", "skipped_in_a_row", "rate_scale")
+MALFORMED = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -36,8 +36,7 @@ NOT_OURS = (
     UserError,
     ValueError,
 )
-"""What reading a checkpoint whose hashes are right can end in, if somebody else made it."""
-FAULTS = ("skipped", "skipped_in_a_row", "rate_scale")
+"""Errors in which reading a checkpoint with the right hashes ends, if somebody else made it."""
 
 
 class Checkpoints:
@@ -145,7 +144,7 @@ class Checkpoints:
             if state.average is not None:
                 state.average = read_weights(state.model, path / "average.safetensors")
             state.seconds = float(checkpoint.report["seconds"])
-        except NOT_OURS as error:
+        except MALFORMED as error:
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
 
 
@@ -173,7 +172,7 @@ def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def _numbers(state: TrainState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in NUMBERS + FAULTS} | {
+    return {name: getattr(state, name) for name in NUMBERS} | {
         "position": vars(state.position),
         "scaler": state.scaler.state_dict(),
         "window": vars(state.window),
@@ -183,7 +182,7 @@ def _numbers(state: TrainState) -> dict[str, Any]:
 
 def _restore(state: TrainState, folder: Path) -> None:
     numbers = read_json(folder / "state.json")
-    for name in NUMBERS + FAULTS:
+    for name in NUMBERS:
         if type(numbers[name]) is not type(getattr(state, name)):
             raise TypeError(f"{name}: {numbers[name]!r:.40}")
         setattr(state, name, numbers[name])

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 
 REPAYING_STEPS = 2_000
-"""Updates that must be left: compiling for all shapes costs a minute or two, a GPU makes some ten
-updates a second, and a third of their time is saved at best.
+"""Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
+some ten updates a second, and a third of their time is saved at best.
 """
 
 

@@ -36,15 +36,15 @@ class Ranks:
         return objective
 
     def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
-        """Around all micro-batches of an update but the last: gradients stay on their rank."""
+        """The context of all micro-batches of an update but the last: gradients stay at home."""
         return nullcontext()
 
     def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        """Of each value, over the ranks."""
+        """The sum of each value over the ranks."""
         return values
 
     def max(self, value: int) -> int:
-        """Over the ranks."""
+        """The largest value of any rank."""
         return value
 
     def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Ranks:
         return make()
 
     def wait(self) -> None:
-        """Until every rank is here."""
+        """Returns when every rank has called it."""
 
 
 ALONE = Ranks()

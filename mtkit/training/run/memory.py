@@ -21,12 +21,12 @@ from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.system_memory import limit_bytes, peak_bytes
 from mtkit.training.state import TrainState
 
-SMALLEST, LARGEST = 512, 1 << 16
-"""Tokens: below, training is not worth while; above, nothing gets faster."""
-GIVE_BACK_EVERY = 64
-"""Updates; claiming the memory again costs less than a hundredth of their time."""
-SHARE = 0.7
-"""Of the memory that is free: the rest is for longer sentences, validation and other programs."""
+FEWEST_TOKENS, MOST_TOKENS = 512, 1 << 16
+"""Number of tokens in a batch: with fewer, training is not worth while; with more, not faster."""
+GIVE_BACK_UPDATES = 64
+"""Number of updates after which memory is given back; claiming it again takes 1 % of their time."""
+MEMORY_SHARE = 0.7
+"""The part of free memory that batches may take: the rest is for validation and other programs."""
 
 
 Report = TypeVar("Report")
@@ -74,17 +74,17 @@ def _rows(batch: Batch, rows: slice) -> Batch:
 
 
 def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: Ranks) -> int:
-    """The largest power of two of tokens, up to LARGEST, whose gradients fit into memory.
+    """The largest power of two of tokens, up to MOST_TOKENS, whose gradients fit into memory.
 
     `lengths` (n, 2) without EOS: what is tried are batches of the longest pair. Sizes are doubled
     until one is refused or, where the system would rather end the process than refuse, until twice
     the memory that the last one took is more than there is.
     """
     longest = int(lengths.max()) + 1
-    tokens = max(SMALLEST, 1 << (longest - 1).bit_length())
+    tokens = max(FEWEST_TOKENS, 1 << (longest - 1).bit_length())
     moments = [torch.zeros_like(p) for p in state.model.parameters() for _ in range(2)]
     _attempt(state, tokens, longest, ranks)  # if not even this fits, its error says so
-    while tokens < LARGEST and _has_room_for_twice(state.model.output_weight.device):
+    while tokens < MOST_TOKENS and _has_room_for_twice(state.model.output_weight.device):
         try:
             _attempt(state, 2 * tokens, longest, ranks)
         except (RuntimeError, MemoryError) as error:
@@ -121,4 +121,4 @@ def _has_room_for_twice(device: torch.device) -> bool:
     if device.type != "cpu":
         return True  # the allocator of a GPU refuses in time
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
-    return 2 * processes * peak_bytes() < SHARE * limit_bytes()
+    return 2 * processes * peak_bytes() < MEMORY_SHARE * limit_bytes()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Writer(ExitStack):
-    """Of a rank that writes nothing; to be entered while the run is written to."""
+    """The writer of a rank that writes nothing; to be entered while the run is written to."""
 
     def clear(self) -> None:
         """Removes what killed processes left half made."""
@@ -49,7 +49,7 @@ class Writer(ExitStack):
 
 
 class RunWriter(Writer):
-    """Of the rank that writes all: metrics.jsonl, checkpoints, TensorBoard's files, the model."""
+    """The writer of the first rank: metrics.jsonl, checkpoints, TensorBoard's files, the model."""
 
     def __init__(self, config: Config, recipe: ModelRecipe, checkpoints: Checkpoints) -> None:
         super().__init__()
