@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -37,9 +38,12 @@ hypothesis.settings.load_profile("mtkit")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """No test knows how often another one looked, or that it was quiet."""
+    """No test knows which others ran before it: what they drew, looked at, or wanted quiet."""
     from mtkit.report import set_quiet
 
+    random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
     signatures.look_again()
     set_quiet(False)
 
