@@ -47,17 +47,18 @@ def prepared(folder: Path, name: str, kind: str, **training: object) -> Config:
 
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Config:
-    """A run of two ranks, never interrupted, which torchrun started."""
+    """A run of two ranks, never interrupted and told to be quiet, which torchrun started."""
     config = prepared(folder, "two", "transformer")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
-        [*torchrun, "--nproc-per-node=2", "-m", "mtkit", "train", "-c", "two.yaml"],
+        [*torchrun, "--nproc-per-node=2", "-m", "mtkit", "train", "-q", "-c", "two.yaml"],
         cwd=folder,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
+    assert "train:" not in done.stderr
     return config
 
 

@@ -123,7 +123,8 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"torchrun: the ranks do not reach each other ({reason})") from error
-    set_quiet(index > 0)
+    if index > 0:
+        set_quiet(True)
     try:
         yield TorchRanks(device)
         # A rank that closes its connections while another still reads the last of what it sent
