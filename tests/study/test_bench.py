@@ -23,7 +23,7 @@ from mtkit.study.bench.drawn import (
     draw_sentences,
 )
 from mtkit.study.bench.throughput import Timed, window_rates
-from mtkit.study.bench.translate import _row, _text
+from mtkit.study.bench.translate import row_of, text_of
 from mtkit.study.bench.translation_rate import Rate
 from mtkit.tokenizer.symbols import EOS
 from tasks import tiny_config, write_reversal_task
@@ -182,9 +182,9 @@ def test_translating_is_reported_for_a_beam_and_greedily(
 
 def test_the_report_on_translating_is_a_table() -> None:
     rate = Rate(100.0, 2500.0, 1, [0.5, 0.25, 0.125], 300)
-    rows = [_row("torch float32", 5, rate)]
+    rows = [row_of("torch float32", 5, rate)]
     record = {"task": "tiny", "sentences": 3, "processor": "any", "cores": 2, "engines": rows}
-    lines = list(_text(record))
+    lines = list(text_of(record))
     assert lines[0] == "tiny: 3 sentences"
     assert lines[-1].split()[2:] == ["5", "100.0", "2,500", "250.0", "475.0", "495.0", "300"]
 

@@ -57,7 +57,7 @@ def bench_translate(
         rows = []
         with progress("measuring", len(ways), "of engines and beams") as shown:
             for name, way in ways:
-                rows.append(_row(name, way.beam, measure_apart(way, task.lines, seconds)))
+                rows.append(row_of(name, way.beam, measure_apart(way, task.lines, seconds)))
                 shown.advance()
     record = {
         "task": task.name,
@@ -67,7 +67,7 @@ def bench_translate(
         "mtkit": VERSION,
         "engines": rows,
     }
-    show(record, _text, as_json=as_json)
+    show(record, text_of, as_json=as_json)
 
 
 @contextmanager
@@ -126,7 +126,8 @@ def _ways(task: Task, engine: str, beam: int, device: str) -> Iterator[tuple[str
             yield from ((name, way) for way in ways)
 
 
-def _row(engine: str, beam: int, rate: Rate) -> Record:
+def row_of(engine: str, beam: int, rate: Rate) -> Record:
+    """What a report says of one engine with one beam."""
     latencies = np.percentile(rate.latencies, PERCENTILES) * 1e3
     return {
         "engine": engine,
@@ -142,7 +143,8 @@ def _row(engine: str, beam: int, rate: Rate) -> Record:
     }
 
 
-def _text(record: Record) -> Iterator[str]:
+def text_of(record: Record) -> Iterator[str]:
+    """The report in lines for people."""
     yield f"{record['task']}: {record['sentences']:,} sentences"
     yield f"{record['processor']}, {record['cores']} cores"
     yield ""
