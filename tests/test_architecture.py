@@ -31,6 +31,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 names it most exactly, and may import from its own room and from any floor below.
 """
 
+LONGEST_FILE, LONGEST_FUNCTION = 300, 45
+"""Lines."""
+MOST_PARAMETERS = 8
+
 QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
 QUICK += ["cli/main", "cli/bench", "cli/commands", "cli/options", "cli/stages", "cli/studies"]
 QUICK += ["study/info/info", "study/info/records", "study/plots/picture"]
@@ -94,6 +98,27 @@ def test_modules_import_each_other_in_no_circle() -> None:
 def test_a_folder_says_what_it_is_for_and_holds_nothing_else_of_its_own(folder: Path) -> None:
     (only,) = ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body
     assert isinstance(only, ast.Expr), "an __init__ is a docstring; code stands in a file"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_everything_fits_on_a_screen(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST_FILE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines <= LONGEST_FUNCTION, f"{node.name}: {lines} lines"
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            parameters = [argument for argument in given if argument.arg not in ("self", "cls")]
+            if room_of(name_of(path))[1] != "cli":  # whose parameters are what --help lists
+                assert len(parameters) <= MOST_PARAMETERS, f"{node.name}: {len(parameters)}"
+
+
+def test_the_top_of_the_house_reads_as_the_mission() -> None:
+    there = [entry for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
+    assert sum(entry.is_dir() for entry in there) <= 10
+    assert sum(entry.is_file() for entry in there) <= 8
+    assert {"tokenizer", "batching", "training", "decoding"} <= {entry.name for entry in there}
 
 
 @pytest.mark.parametrize("stage", ["tokenizer.train", "batching.build", "scoring.score"])
