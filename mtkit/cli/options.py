@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from typer import Option
 from typer.core import TyperCommand, TyperOption
@@ -12,6 +14,7 @@ from typer.core import TyperCommand, TyperOption
 from mtkit import report
 from mtkit.errors import UserError
 
+Given = TypeVar("Given")
 _shows_traceback = False
 
 
@@ -42,6 +45,21 @@ class Command(TyperCommand):
             if takes_one and given.count(option) > 1:
                 ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
         return super().parse_args(ctx, args)
+
+
+def options_of(given: type[Given]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
+    """Makes a command of a function of one object: its options are the fields of a dataclass."""
+
+    def command_of(function: Callable[[Given], None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**options: Any) -> None:
+            function(given(**options))
+
+        command.__annotations__ = get_type_hints(given, include_extras=True)
+        cast(Any, command).__signature__ = inspect.signature(given, eval_str=True)
+        return command
+
+    return command_of
 
 
 def refuse(why: str, options: Mapping[str, object]) -> None:

@@ -5,11 +5,12 @@ What takes time to import is imported inside the commands: help and errors come 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -22,11 +23,13 @@ from mtkit.cli.options import (
     Model,
     Overrides,
     Quiet,
+    options_of,
     refuse,
 )
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
+    from mtkit.config.base import Settings
     from mtkit.config.decoding import SamplingSettings
 
 STAGES = {
@@ -79,88 +82,93 @@ def stage_of(place: str) -> Callable[..., None]:
     return stage
 
 
-def translate(
-    text: Path | None = Argument(None, metavar="INPUT", help="Text; default: stdin."),
-    model: Model = None,
-    output: Path | None = Option(None, "-o", "--output", help="File to write; default: stdout."),
-    beam: int | None = Option(None, help="Hypotheses kept at each step."),
-    n_best: int | None = Option(None, min=1, help="Lines for each: index, score, text."),
-    length_penalty: float | None = Option(None, help="alpha in log P / |y|^alpha."),
-    min_length: int | None = Option(None, help="Subwords, at least."),
-    max_length: int | None = Option(None, help="Subwords, at most; longer input is split."),
-    no_repeat_ngram: int | None = Option(None, help="No so many subwords in a row come twice."),
+@dataclass(frozen=True)
+class TranslateOptions:
+    """What `mtkit translate` can be told."""
+
+    text: Path | None = Argument(None, metavar="INPUT", help="Text; default: stdin.")
+    model: Model = None
+    output: Path | None = Option(None, "-o", "--output", help="File to write; default: stdout.")
+    beam: int | None = Option(None, help="Hypotheses kept at each step.")
+    n_best: int | None = Option(None, min=1, help="Lines for each: index, score, text.")
+    length_penalty: float | None = Option(None, help="alpha in log P / |y|^alpha.")
+    min_length: int | None = Option(None, help="Subwords, at least.")
+    max_length: int | None = Option(None, help="Subwords, at most; longer input is split.")
+    no_repeat_ngram: int | None = Option(None, help="No so many subwords in a row come twice.")
     repetition_penalty: float | None = Option(
         None, help="Above 1: subwords that are there already become less probable."
-    ),
+    )
     prefix: Path | None = Option(
         None, "--prefix", metavar="FILE", help="How each line's translation begins, line by line."
-    ),
+    )
     alignments: bool = Option(
         False, "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
-    ),
-    jsonl: bool = Option(False, "--jsonl", help="A JSON object for each line."),
-    sample: bool = Option(False, "--sample", help="Draw at random instead of searching."),
+    )
+    jsonl: bool = Option(False, "--jsonl", help="A JSON object for each line.")
+    sample: bool = Option(False, "--sample", help="Draw at random instead of searching.")
     temperature: float | None = Option(
         None, help="With --sample: below 1 sharper, above 1 flatter."
-    ),
-    top_k: int | None = Option(None, help="With --sample: among the k most probable."),
-    top_p: float | None = Option(None, help="With --sample: among the fewest that sum to p."),
-    seed: int | None = Option(None, help="With --sample: of the random numbers."),
-    device: Device = "auto",
-    engine: Engine = "auto",
+    )
+    top_k: int | None = Option(None, help="With --sample: among the k most probable.")
+    top_p: float | None = Option(None, help="With --sample: among the fewest that sum to p.")
+    seed: int | None = Option(None, help="With --sample: of the random numbers.")
+    device: Device = "auto"
+    engine: Engine = "auto"
     compute_type: ComputeType = Option(
         "auto",
         help="Type of numbers; auto: int8 where `mtkit export` found it as good, else float32.",
-    ),
-    workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core."),
-    threads: int | None = Option(None, min=1, help="Threads of each worker."),
+    )
+    workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core.")
+    threads: int | None = Option(None, min=1, help="Threads of each worker.")
     resume: bool = Option(
         False, "--resume", help="With -o: go on where an interrupted command stopped."
-    ),
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+    )
+    quiet: Quiet = False
+    debug: Debug = False
+
+    def among(self, settings: type[Settings]) -> dict[str, Any]:
+        """Those options that are settings of this section, by their names."""
+        return {name: vars(self)[name] for name in settings.model_fields if name in vars(self)}
+
+
+@options_of(TranslateOptions)
+def translate(options: TranslateOptions) -> None:
     """Stage 4: translate, one line for each line.
 
     Raw text in, raw text out. What is not set here is as the model was trained for.
     """
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = _sampling(sample, drawn)
+    sampling = _sampling(options)
+    from mtkit.config.decoding import DecodingSettings
     from mtkit.decoding.contract import EngineOptions, Request
     from mtkit.decoding.format import Format
     from mtkit.decoding.model import open_model
     from mtkit.decoding.translate import Files, translate
     from mtkit.decoding.translator import Translator
 
-    files = Files(text, output, prefix, resume)
-    searched = {
-        "beam": beam,
-        "length_penalty": length_penalty,
-        "min_length": min_length,
-        "max_length": max_length,
-        "no_repeat_ngram": no_repeat_ngram,
-        "repetition_penalty": repetition_penalty,
-    }
-    opened = open_model(model, searched)
-    request = Request(opened.config.decoding, n_best or 1, sampling, attention=alignments)
-    options = EngineOptions(engine, compute_type, device, workers, threads)
-    with report.writing_stdout() if output is None else nullcontext():
-        translator = Translator.of(opened, request, options)
-        translate(translator, files, Format(n_best, jsonl, alignments))
+    files = Files(options.text, options.output, options.prefix, options.resume)
+    shape = Format(options.n_best, options.jsonl, options.alignments)
+    machine = EngineOptions(
+        options.engine, options.compute_type, options.device, options.workers, options.threads
+    )
+    opened = open_model(options.model, options.among(DecodingSettings))
+    settings, count = opened.config.decoding, options.n_best or 1
+    request = Request(settings, count, sampling, attention=options.alignments)
+    with report.writing_stdout() if options.output is None else nullcontext():
+        translate(Translator.of(opened, request, machine), files, shape)
 
 
-def _sampling(sample: bool, given: Mapping[str, float | None]) -> SamplingSettings | None:
+def _sampling(options: TranslateOptions) -> SamplingSettings | None:
     """Raises UserError for settings that cannot be, or that have nothing to set."""
-    if not sample:
-        refuse("only with --sample", given)
-        return None
-    options = {name: value for name, value in given.items() if value is not None}
     from pydantic import ValidationError
 
     from mtkit.config.decoding import SamplingSettings
 
+    given = options.among(SamplingSettings)
+    if not options.sample:
+        refuse("only with --sample", given)
+        return None
     try:
-        return SamplingSettings.model_validate(options)
+        return SamplingSettings.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import ComputeType, Debug, Device, Json, Model, Paired, Plot, Quiet, refuse
+from mtkit.cli.options import (
+    ComputeType,
+    Debug,
+    Device,
+    Json,
+    Model,
+    Paired,
+    Plot,
+    Quiet,
+    options_of,
+    refuse,
+)
 from mtkit.errors import UserError
 
 
@@ -42,62 +54,67 @@ def score(
     )
 
 
-def attend(
+@dataclass(frozen=True)
+class AttendOptions:
+    """What `mtkit attend` can be told."""
+
     text: str | None = Argument(
         None, metavar="TEXT", help="A sentence; default: each line of stdin."
-    ),
-    model: Model = None,
+    )
+    model: Model = None
     target: str | None = Option(
         None, metavar="TEXT", help="Translation to look at, not the model's own."
-    ),
+    )
     view: Literal["terminal", "png", "svg", "html"] = Option(
         "terminal", help="A heat map here, a picture, or a page for the browser."
-    ),
+    )
     kind: Literal["cross", "encoder", "decoder"] | None = Option(
         None, "--kind", help="Encoder-decoder or self-attention; default: cross."
-    ),
+    )
     layers: list[int] | None = Option(
         None, "--layer", metavar="N", help="This layer alone, from 1; repeatable; default: all."
-    ),
+    )
     heads: list[int] | None = Option(
         None, "--head", metavar="N", help="This head alone, from 1; repeatable; default: all."
-    ),
+    )
     average: bool = Option(
         False, "--average", help="With png, svg: one map, the mean of layers and heads."
-    ),
-    subwords: bool = Option(False, "--subwords", help="Do not merge subwords into words."),
+    )
+    subwords: bool = Option(False, "--subwords", help="Do not merge subwords into words.")
     explain: bool = Option(
         False, "--explain", help="Measure whether attention explains the translations."
-    ),
+    )
     reference: Path | None = Option(
         None,
         "-r",
         "--reference",
         metavar="FILE",
         help="With --explain: translations, line by line.",
-    ),
-    json: Json = False,
+    )
+    json: Json = False
     output: Path | None = Option(
         None, "-o", "--output", help="File to write; default: attention.VIEW."
-    ),
-    device: Device = "auto",
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+    )
+    device: Device = "auto"
+    quiet: Quiet = False
+    debug: Debug = False
+
+
+@options_of(AttendOptions)
+def attend(options: AttendOptions) -> None:
     """See where the model looks.
 
     The attention of a translation: a heat map here, a picture, or a page for the browser. With
     --explain, a table for all sentences: what an output word loses without the words most attended.
     """
-    if explain:
-        views = {"view": None if view == "terminal" else view, "kind": kind, "average": average}
-        maps = {"layer": layers, "head": heads, "subwords": subwords}
-        refuse("not with --explain", {"target": target, **views, **maps})
-        from mtkit.study.attend.explain import explain as measure_faithfulness
+    text, model, output, device = options.text, options.model, options.output, options.device
+    if options.explain:
+        refuse("not with --explain", _of_views(options))
+        from mtkit.study.attend.explain import explain
 
-        measure_faithfulness(model, text, reference, output, as_json=json, device=device)
+        explain(model, text, options.reference, output, as_json=options.json, device=device)
         return
-    refuse("only with --explain", {"reference": reference, "json": json})
+    refuse("only with --explain", {"reference": options.reference, "json": options.json})
     from mtkit.study.attend.show import attend
     from mtkit.study.attend.weights import Aspect
 
@@ -105,12 +122,25 @@ def attend(
         model,
         text,
         output,
-        target=target,
-        view=view,
-        aspect=Aspect(kind, layers or (), heads or (), average),
-        subwords=subwords,
+        target=options.target,
+        view=options.view,
+        aspect=Aspect(options.kind, options.layers or (), options.heads or (), options.average),
+        subwords=options.subwords,
         device=device,
     )
+
+
+def _of_views(options: AttendOptions) -> dict[str, object]:
+    """What was given that only views of attention have."""
+    return {
+        "target": options.target,
+        "view": None if options.view == "terminal" else options.view,
+        "kind": options.kind,
+        "average": options.average,
+        "layer": options.layers,
+        "head": options.heads,
+        "subwords": options.subwords,
+    }
 
 
 def export(
