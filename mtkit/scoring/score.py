@@ -1,17 +1,20 @@
-"""`mtkit score`: translations against references, several systems side by side."""
+"""`mtkit score`: translations against references, several systems side by side, and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mtkit.errors import UserError
-from mtkit.report import data, warn
-from mtkit.scoring.comet import check_comet, comet
+from mtkit.report import data, printable, table, warn
+from mtkit.scoring.comet import COMET, check_comet, comet
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.metrics import (
     METRICS,
+    Score,
     Test,
     bleu_tokenizer,
     can_resample,
@@ -20,9 +23,33 @@ from mtkit.scoring.metrics import (
     length_ratio,
     p_values,
 )
-from mtkit.scoring.sentences import buckets_of, plot_buckets, score_buckets, worst_sentences
-from mtkit.scoring.tables import Scored, to_json, to_text
+from mtkit.scoring.sentences import (
+    COUNTED,
+    Bucket,
+    Sentence,
+    buckets_of,
+    plot_buckets,
+    score_buckets,
+    worst_sentences,
+)
 from mtkit.study.plots.picture import check_picture
+
+
+@dataclass(frozen=True)
+class Scored:
+    """All that was found of one system."""
+
+    name: str
+    lines: int
+    length_ratio: float
+    """Number of tokens of the hypotheses over that of the references."""
+    scores: Mapping[str, Score]
+    p_values: Mapping[str, float] = field(default_factory=dict)
+    """How often chance makes such a difference from the first system, by metric."""
+    test: Test | None = None
+    """The test that `p_values` come from."""
+    worst: Sequence[Sentence] = ()
+    by_length: Sequence[Bucket] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +117,12 @@ def score(
     ]
     if extras.plot is not None:
         plot_buckets({system.name: system.by_length for system in systems}, extras.plot)
-    data(to_json(systems) if as_json else to_text(systems))
+    if as_json:
+        data(json.dumps(list(map(_record, systems)), indent=2, ensure_ascii=False) + "\n")
+        return
+    worst = (_worst(system) for system in systems if system.worst)
+    blocks = [score_table(systems), *_by_length(systems), *worst]
+    data("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
 
 
 def score_systems(
@@ -104,20 +136,94 @@ def score_systems(
     Raises UserError where a test is asked for that cannot be made.
     """
     interval = can_resample(len(references))
-    scored = {
-        name: evaluate(lines, references, language, interval=interval)
-        for name, lines in systems.items()
-    }
-    common = [key for key in METRICS if all(key in scores for scores in scored.values())]
-    p = p_values(systems, references, language, paired, common) if paired else {}
-    return [
+    scored = [
         Scored(
             name,
             len(lines),
             length_ratio(lines, references, language),
-            scored[name],
-            p.get(name, {}),
-            paired,
+            evaluate(lines, references, language, interval=interval),
         )
         for name, lines in systems.items()
     ]
+    if paired is None:
+        return scored
+    common = [key for key in METRICS if all(key in system.scores for system in scored)]
+    p = p_values(systems, references, language, paired, common)
+    return [replace(system, p_values=p[system.name], test=paired) for system in scored]
+
+
+def score_table(systems: Sequence[Scored]) -> Iterator[str]:
+    """A row per metric, a column per system, and the signatures below."""
+    every = {key: score for system in systems for key, score in system.scores.items()}
+    metrics = {key: every[key] for key in (*METRICS, COMET) if key in every}
+    rows = [["", *(system.name for system in systems)]]
+    for key, metric in metrics.items():
+        rows.append([metric.name, *(_cell(system.scores.get(key)) for system in systems)])
+        if any(key in system.p_values for system in systems):
+            ps = [system.p_values.get(key) for system in systems]
+            rows.append([f"  p, {systems[0].test}", *("" if p is None else f"{p:.4f}" for p in ps)])
+    rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
+    yield from table(rows)
+    yield ""
+    for metric in metrics.values():
+        yield f"{metric.name}  {metric.signature}"
+
+
+def _cell(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    value = f"{score.value:.{score.digits}f}"
+    if score.interval is None:
+        return value
+    low, high = (f"{bound:.{score.digits}f}" for bound in score.interval)
+    return f"{value} [{low}, {high}]"
+
+
+def _by_length(systems: Sequence[Scored]) -> Iterator[Iterator[str]]:
+    """A table per metric: a row per bucket, a column per system."""
+    buckets = list(zip(*(system.by_length for system in systems), strict=True))
+    for key in COUNTED if buckets else ():
+        name = buckets[0][0].scores[key].name
+        rows = [[f"{name} by words of the source", "lines", *(system.name for system in systems)]]
+        for of_systems in buckets:
+            cells = (_cell(bucket.scores[key]) for bucket in of_systems)
+            rows.append([of_systems[0].label, f"{len(of_systems[0].rows):,}", *cells])
+        yield table(rows)
+
+
+def _worst(system: Scored) -> Iterator[str]:
+    yield f"{system.name}: the lowest sentence-level chrF2"
+    for sentence in system.worst:
+        yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
+        if sentence.source is not None:
+            yield f"  source      {printable(sentence.source)}"
+        yield f"  reference   {printable(sentence.reference)}"
+        yield f"  hypothesis  {printable(sentence.hypothesis)}"
+
+
+def _record(system: Scored) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "hypotheses": system.name,
+        "lines": system.lines,
+        "length_ratio": round(system.length_ratio, 4),
+    }
+    for key, score in system.scores.items():
+        record[key] = _score(score)
+        if key in system.p_values:
+            record[key] |= {"p": round(system.p_values[key], 6), "test": system.test}
+    if system.worst:
+        record["worst"] = [asdict(sentence) for sentence in system.worst]
+    if system.by_length:
+        record["by_length"] = [
+            {"words": [bucket.shortest, bucket.longest], "lines": len(bucket.rows)}
+            | {key: _score(score) for key, score in bucket.scores.items()}
+            for bucket in system.by_length
+        ]
+    return record
+
+
+def _score(score: Score) -> dict[str, Any]:
+    record: dict[str, Any] = {"score": round(score.value, 4)}
+    if score.interval is not None:
+        record["interval"] = [round(bound, 4) for bound in score.interval]
+    return record | {"signature": score.signature}

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
 
+import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.report import warn
@@ -107,23 +108,15 @@ def plot_buckets(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
     for key, panel in zip(COUNTED, panels, strict=True):
         for place, (name, of_system) in enumerate(systems.items()):
             scores = [bucket.scores[key] for bucket in of_system]
+            values = np.array([score.value for score in scores])
+            lows, highs = np.array([score.interval or [score.value] * 2 for score in scores]).T
             beside = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
-            panel.errorbar(
-                [index + beside for index in range(len(scores))],
-                [score.value for score in scores],
-                yerr=list(zip(*map(_error, scores), strict=True)),
-                fmt="o-",
-                label=name,
-            )
+            # An interval may lie above its score, or below it.
+            reach = np.maximum(0, [values - lows, highs - values])
+            panel.errorbar(np.arange(len(scores)) + beside, values, reach, fmt="o-", label=name)
             panel.set_ylabel(scores[0].name)
         panel.set_xticks(range(len(buckets)), counted)
         panel.set_xlabel("words of the source, and lines of that length")
         panel.set_ylim(bottom=0)
     legend(drawn, panels[0])
     save(drawn, path)
-
-
-def _error(score: Score) -> tuple[float, float]:
-    """How far the interval reaches below and above, at least to the score itself."""
-    low, high = score.interval or (score.value, score.value)
-    return max(0.0, score.value - low), max(0.0, high - score.value)

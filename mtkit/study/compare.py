@@ -15,8 +15,7 @@ from mtkit.errors import UserError
 from mtkit.report import data, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
 from mtkit.scoring.metrics import Test
-from mtkit.scoring.score import score_systems
-from mtkit.scoring.tables import score_table
+from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.info.records import Record, points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -24,7 +23,6 @@ from mtkit.study.plots.terminal import Points, number, sparkline
 CURVES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
 AXES = {"update": ("step", 1.0), "minute": ("seconds", 1 / 60)}
 """What a curve goes over: a field of the records, and what it is multiplied by."""
-UNSET = "-"
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,12 @@ def _settings(runs: Sequence[Run]) -> Iterator[str]:
     """A row for each setting that is not the same everywhere, but for the run's own folder."""
     settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
     keys = dict.fromkeys(key for of_run in settings for key in of_run)
-    rows = [[key, *(_shown(of_run.get(key, UNSET)) for of_run in settings)] for key in keys]
+    found = [[key, *(of_run.get(key, "-") for of_run in settings)] for key in keys]
+    rows = [["null" if value is None else str(value) for value in row] for row in found]
     differing = [row for row in rows if len(set(row[1:])) > 1]
     yield from table([["settings", *(run.name for run in runs)], *differing])
     if not differing:
         yield "all the same"
-
-
-def _shown(value: object) -> str:
-    return "null" if value is None else str(value)
 
 
 def _learning(runs: Sequence[Run]) -> Iterator[str]:

@@ -32,12 +32,18 @@ from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
 from mtkit.models.base import TranslationModel
 from mtkit.models.build import build_model
-from mtkit.study.attend.page import TEMPLATE, page
 from mtkit.study.attend.reader import Reader
 from mtkit.study.attend.show import attend
-from mtkit.study.attend.terminal import draw
-from mtkit.study.attend.weights import Aspect, HeatMap, Kind, all_weights
-from mtkit.study.attend.words import as_subwords, as_words, is_unknown
+from mtkit.study.attend.views import TEMPLATE, draw, page
+from mtkit.study.attend.weights import (
+    Aspect,
+    HeatMap,
+    Kind,
+    all_weights,
+    as_subwords,
+    as_words,
+    is_unknown,
+)
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import PAD
 from mtkit.training.train import train

@@ -20,7 +20,7 @@ from mtkit.cli.main import main
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
-from mtkit.study.attend import importance
+from mtkit.study.attend import faithfulness
 from mtkit.study.attend.explain import explain
 from mtkit.study.attend.faithfulness import (
     ATTENTION,
@@ -28,17 +28,15 @@ from mtkit.study.attend.faithfulness import (
     LEFT_OUT,
     RANKINGS,
     TAKEN_OUT,
-    kendall,
-    measure,
-    spearman,
-)
-from mtkit.study.attend.importance import (
     Pair,
     attention,
     fall_without_best,
     gradient_times_input,
+    kendall,
     leave_one_out,
     log_probs,
+    measure,
+    spearman,
 )
 from mtkit.tokenizer.symbols import BOS, EOS
 from mtkit.training.train import train
@@ -162,7 +160,7 @@ def test_falls_are_those_without_the_words_scored_highest() -> None:
 def test_a_few_tokens_at_a_time_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, example = make(name), pair()
     whole = leave_one_out(model, example), gradient_times_input(model, example)
-    monkeypatch.setattr(importance, "BATCH_TOKENS", 10)
+    monkeypatch.setattr(faithfulness, "BATCH_TOKENS", 10)
     torch.testing.assert_close(
         whole, (leave_one_out(model, example), gradient_times_input(model, example))
     )

@@ -16,15 +16,19 @@ from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.report import data, progress, table, warn
-from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Faithfulness, measure
-from mtkit.study.attend.importance import Pair
+from mtkit.study.attend.faithfulness import (
+    COMPARED,
+    RANKINGS,
+    TAKEN_OUT,
+    Faithfulness,
+    Pair,
+    measure,
+)
 from mtkit.study.attend.reader import Reader
 from mtkit.study.attend.show import sentences_of
-from mtkit.study.attend.words import as_words
+from mtkit.study.attend.weights import as_words
 from mtkit.study.plots.picture import check_picture, figure, save
 
-Estimate = dict[str, float | None]
-"""A mean and half of its interval, as "mean" and "plus_minus"."""
 PAIR_NAMES = [" and ".join(pair) for pair in COMPARED]
 LEAST_WORDS = max(TAKEN_OUT) + 1
 """Number of words that a source sentence has at least, so that one is left."""
@@ -89,25 +93,23 @@ def _pairs(reader: Reader, sources: Sequence[str], targets: Sequence[str | None]
 def _record(found: Faithfulness) -> dict[str, Any]:
     """What is written as JSON, and shown as a table."""
 
-    def falls(values: Float[Tensor, "N 4 3"]) -> dict[str, list[Estimate]]:
-        rows = [[_estimate(column) for column in row.T] for row in values.unbind(dim=1)]
-        return dict(zip(RANKINGS, rows, strict=True))
-
-    def correlations(values: Float[Tensor, "N 4"]) -> dict[str, Estimate]:
-        return dict(zip(PAIR_NAMES, map(_estimate, values.T), strict=True))
-
     return {
         "sentences": len(found.kendall),
         "words_taken_out": TAKEN_OUT,
-        "log_prob_falls": falls(found.log_prob_falls),
-        "prob_falls": falls(found.prob_falls),
-        "kendall": correlations(found.kendall),
-        "spearman": correlations(found.spearman),
+        "log_prob_falls": dict(zip(RANKINGS, _estimates(found.log_prob_falls), strict=True)),
+        "prob_falls": dict(zip(RANKINGS, _estimates(found.prob_falls), strict=True)),
+        "kendall": dict(zip(PAIR_NAMES, _estimates(found.kendall), strict=True)),
+        "spearman": dict(zip(PAIR_NAMES, _estimates(found.spearman), strict=True)),
     }
 
 
-def _estimate(values: Float[Tensor, " N"]) -> Estimate:
-    """The mean over sentences, but for NaN, and half an interval of 95 %; None if unknown."""
+def _estimates(values: Float[Tensor, "N ..."]) -> Any:
+    """Means over sentences, but for NaN, and half of their intervals of 95 %; None if unknown.
+
+    Lists of them, one in the other, where there are several of each sentence.
+    """
+    if values.ndim > 1:
+        return [_estimates(column) for column in values.unbind(dim=1)]
     counted = values[~values.isnan()].double()
     half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
     return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}
@@ -128,7 +130,7 @@ def _table(record: dict[str, Any]) -> Iterator[str]:
     yield from table([["between", "Kendall's τ", "Spearman's ρ"], *rows])
 
 
-def _cell(estimate: Estimate) -> str:
+def _cell(estimate: dict[str, float | None]) -> str:
     mean, half = estimate["mean"], estimate["plus_minus"]
     if mean is None:
         return "-"

@@ -14,17 +14,22 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
-from mtkit.study.attend.weights import HeatMap, Kind, all_weights
-from mtkit.study.attend.words import Segments, as_subwords, is_unknown
+from mtkit.study.attend.weights import (
+    HeatMap,
+    Kind,
+    Segments,
+    all_weights,
+    as_subwords,
+    is_unknown,
+)
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A sentence and its translation, as text, subwords and words."""
+    """A sentence and its translation, as subwords and words."""
 
-    text: str
     translation: str
     source_ids: list[int]
     """Subwords of the sentence, without EOS."""
@@ -68,12 +73,13 @@ class Reader:
         source = tokenizer.source_pieces(source_ids)
         self._check(name, source)
         if target is None:
-            target_ids = self._search(source_ids)
+            engine, sentence = PyTorchEngine(self.model), Sentence([*source_ids, EOS])
+            found = engine.submit({(0,): sentence}, Request(self.settings)).wait()
+            target_ids = found[0][0].tokens
         else:
             target_ids = tokenizer.encode_target([target])[0]
             self._check("--target", tokenizer.target_pieces(target_ids))
         return Reading(
-            text,
             tokenizer.decode([target_ids])[0],
             source_ids,
             target_ids,
@@ -90,16 +96,13 @@ class Reader:
             "encoder": (source, source),
             "decoder": (now, before),
         }
-        ids = [self._row([*side, EOS]) for side in (reading.source_ids, reading.target_ids)]
-        found = all_weights(self.model, *ids)
+        device = self.model.output_weight.device
+        ids = (reading.source_ids, reading.target_ids)
+        ended = (torch.tensor([[*side, EOS]], device=device) for side in ids)
+        found = all_weights(self.model, *ended)
         if not found:
             raise UserError("the model has no attention (model.attention: none): nothing to see")
         return {kind: HeatMap.of(kind, found[kind], *sides[kind]) for kind in found}
-
-    def _search(self, source_ids: list[int]) -> list[int]:
-        request = Request(self.settings)
-        searched = PyTorchEngine(self.model).submit({(0,): Sentence([*source_ids, EOS])}, request)
-        return searched.wait()[0][0].tokens
 
     def _check(self, name: str, pieces: list[str]) -> None:
         longest = self.settings.max_length
@@ -112,6 +115,3 @@ class Reader:
             )
         if is_unknown(pieces):
             raise UserError(f"{name}: the tokenizer knows none of its letters: wrong language?")
-
-    def _row(self, ids: list[int]) -> torch.Tensor:
-        return torch.tensor([ids], device=self.model.output_weight.device)

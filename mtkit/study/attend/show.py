@@ -12,12 +12,9 @@ from typing import Literal
 from mtkit.decoding.lines import input_lines, open_output
 from mtkit.errors import UserError
 from mtkit.report import data, say, styled
-from mtkit.study.attend.page import page
-from mtkit.study.attend.picture import draw_picture
 from mtkit.study.attend.reader import Reader
-from mtkit.study.attend.terminal import draw
-from mtkit.study.attend.weights import Aspect
-from mtkit.study.attend.words import as_subwords, as_words
+from mtkit.study.attend.views import draw, draw_picture, page
+from mtkit.study.attend.weights import Aspect, as_subwords, as_words
 from mtkit.study.plots.picture import check_picture
 
 View = Literal["terminal", "png", "svg", "html"]
@@ -61,7 +58,7 @@ def attend(
             continue
         if view == "html":
             with open_output(path) as file:
-                file.write(page(reading.text, reading.translation, maps).encode())
+                file.write(page(sentence, reading.translation, maps).encode())
         else:
             draw_picture(aspect.of(maps), path)
         say(f"{path}: written")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -50,20 +49,8 @@ DRAWN, DRAWN_IN_TERMINAL = 128, 32
 """Number of positions that are drawn, in a picture and in a terminal."""
 
 
-class View(ABC):
-    """What every drawing of a run can do."""
-
-    @abstractmethod
-    def text(self) -> Iterator[str]:
-        """Lines for a terminal."""
-
-    @abstractmethod
-    def draw(self, path: Path) -> None:
-        """Writes the same as a picture."""
-
-
 @dataclass(frozen=True)
-class Curves(View):
+class Curves:
     """One or more curves over the updates of training, each in a panel of its own."""
 
     points: Mapping[str, Points]
@@ -124,7 +111,7 @@ def schedule_of(run: Path, config: Config) -> Curves:
 
 
 @dataclass(frozen=True)
-class CorpusLengths(View):
+class CorpusLengths:
     lengths: Lengths
     """Number of subwords of source and target of each sentence pair, (n, 2)."""
     plan: list[Rows]
@@ -200,7 +187,7 @@ def lengths_of(run: Path, config: Config) -> CorpusLengths:
 
 
 @dataclass(frozen=True)
-class Positions(View):
+class Positions:
     table: Float[Tensor, "T D"]
     """The encoding of every position."""
     parts: Sequence[str] = ()
@@ -251,12 +238,13 @@ def positions_of(run: Path, config: Config) -> Positions:
     return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
 
 
-VIEWS = {
+VIEWS: Mapping[str, Callable[[Path, Config], Curves | CorpusLengths | Positions]] = {
     "positions": positions_of,
     "schedule": schedule_of,
     "curves": curves_of,
     "lengths": lengths_of,
 }
+"""What is drawn: each can appear in a terminal by its `text`, and `draw` itself as a picture."""
 
 
 def draw(path: Path | None, what: str, output: Path | None) -> None:

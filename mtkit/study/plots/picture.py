@@ -84,13 +84,16 @@ def save(figure: Figure, path: Path) -> None:
 
 def font_for(text: str) -> list[str]:
     """Font families that show `text` together, for `fontfamily=`; warns where none is installed."""
-    from matplotlib.font_manager import fontManager
+    from matplotlib.font_manager import findSystemFonts, fontManager
 
     families = [PLAIN_FONT]
     plain = fontManager.findfont(PLAIN_FONT)
     missing = set(filter(str.isprintable, text)) - _shown(text, plain)
     if missing:
-        _look_for_new_fonts()
+        # matplotlib remembers the fonts that were there when it was first used.
+        for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
+            with suppress(OSError, RuntimeError):  # a font that cannot be read shows nothing
+                fontManager.addfont(path)
     while missing:
         fonts = [font for font in fontManager.ttflist if not font.name.startswith(FALLBACK)]
         shown = {font.name: _shown(missing, font.fname, font.index) for font in fonts}
@@ -102,15 +105,6 @@ def font_for(text: str) -> list[str]:
         families.append(best)
         missing -= shown[best]
     return families
-
-
-def _look_for_new_fonts() -> None:
-    """matplotlib remembers the fonts that were there when it was first used."""
-    from matplotlib.font_manager import findSystemFonts, fontManager
-
-    for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
-        with suppress(OSError, RuntimeError):  # a font that cannot be read shows nothing
-            fontManager.addfont(path)
 
 
 def _shown(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
