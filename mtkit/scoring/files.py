@@ -72,11 +72,9 @@ def lines_of(path: Path | None) -> list[str]:
         raise UserError(f"{name}: cannot be read ({error.strerror})") from None
     if not raw:
         raise UserError(f"{name}: empty: nothing to score")
-    lines = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
-    texts = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            texts.append(line.removesuffix(b"\r").decode())
-        except UnicodeDecodeError:
-            raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None
-    return texts
+    body = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
+    try:
+        return [line.removesuffix("\r") for line in body.decode().split("\n")]
+    except UnicodeDecodeError as error:
+        number = body.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None

@@ -35,19 +35,14 @@ class Sentence:
 
 
 def worst_sentences(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str],
-    count: int,
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str], count: int
 ) -> list[Sentence]:
     """Those of the lowest sentence-level chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
     rows = zip(hypotheses, references, sources or repeat(None, len(references)), strict=True)
     every = (
-        Sentence(
-            line, chrf.sentence_score(hypothesis, [reference]).score, source, reference, hypothesis
-        )
-        for line, (hypothesis, reference, source) in enumerate(rows, start=1)
+        Sentence(line, chrf.sentence_score(ours, [right]).score, source, right, ours)
+        for line, (ours, right, source) in enumerate(rows, start=1)
     )
     return nsmallest(count, every, key=lambda sentence: sentence.chrf)
 

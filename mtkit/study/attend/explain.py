@@ -92,7 +92,6 @@ def _pairs(reader: Reader, sources: Sequence[str], targets: Sequence[str | None]
 
 def _record(found: Faithfulness) -> dict[str, Any]:
     """What is written as JSON, and shown as a table."""
-
     return {
         "sentences": len(found.kendall),
         "words_taken_out": TAKEN_OUT,
