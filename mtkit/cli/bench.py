@@ -8,16 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from mtkit.cli.options import (
-    Command,
-    Debug,
-    Device,
-    Engine,
-    Json,
-    Overrides,
-    Plot,
-    Quiet,
-)
+from mtkit.cli.options import Command, Debug, Device, Engine, Json, Overrides, Plot, Quiet
 
 bench = typer.Typer(rich_markup_mode=None)
 
