@@ -363,6 +363,7 @@ documents = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(documents, st.lists(st.tuples(st.lists(names, min_size=1).map(".".join), documents)))
 def test_any_document_loads_or_is_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, document: object, changes: list[tuple[str, object]]

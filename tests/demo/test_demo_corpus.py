@@ -35,6 +35,7 @@ def lines(name: str) -> list[str]:
     return text[:-1].split("\n")
 
 
+@pytest.mark.slow
 def test_the_committed_text_is_what_the_generator_writes(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     subprocess.run([sys.executable, DATA / "generate.py", tmp_path], check=True, env=environment)

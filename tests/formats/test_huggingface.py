@@ -47,6 +47,7 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
 from tasks import WORDS, tiny_config, write_reversal_task
 
+pytestmark = pytest.mark.slow
 LINES = ["ant bee", "cat", "dog eel fox", "jay jay ibis", "a: 日本", "bee"]
 LONGEST = 16
 

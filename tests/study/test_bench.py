@@ -70,6 +70,7 @@ def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtkit.study.bench.ceiling, "SECONDS_EACH", 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_briefly")
 def test_training_is_reported_as_json(capfd: pytest.CaptureFixture[str]) -> None:
     options = [word for override in OF_A_TRANSFORMER for word in ("--set", override)]
@@ -96,6 +97,7 @@ def test_training_is_reported_as_json(capfd: pytest.CaptureFixture[str]) -> None
     assert {"workload", "model", "parameters", "processor", "threads", "torch"} <= record.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_briefly")
 def test_the_batches_of_a_run_are_measured_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -146,6 +148,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_every_translation_by_a_drawn_model_has_the_same_length(drawn: Path, engine: str) -> None:
     translator = Translator.load(drawn, "cpu", engine=engine, compute_type="float32")

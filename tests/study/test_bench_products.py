@@ -174,6 +174,7 @@ OF_A_TRANSFORMER = ["layers=1", "d_model=16", "ffn=16", "heads=2"]
 OF_A_SEQ2SEQ = ["kind=seq2seq", "layers=1", "d_model=16", "input_feeding=false"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "parts"),
     [
