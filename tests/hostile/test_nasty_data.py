@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -184,7 +184,8 @@ def test_translate_writes_a_line_for_each_line(
     Path("in").write_bytes(FILES[name])
     assert call("translate", "in", "-o", "out", "-m", model, *FLAGS[option]) == 0
     assert said(capsys) == []
-    assert_line_for_line(FILES[name], Path("out").read_bytes(), option)
+    content = gzip.decompress(FILES[name]) if name == "gzip" else FILES[name]
+    assert_line_for_line(content, Path("out").read_bytes(), option)
 
 
 def copy(model: TranslationModel, source: Tensor, *how: object) -> Hypotheses:
@@ -258,6 +259,7 @@ def generated(count: int) -> Any:
         option: str, data: st.DataObject, strategy: str, loaded: Translator, tmp_path: Path
     ) -> None:
         content = data.draw(STRATEGIES[strategy])
+        assume(not content.startswith(b"\x1f\x8b"))  # it would be read as gzip
         (tmp_path / "in").write_bytes(content)
         wanted, form = OPTIONS[option]
         translate(asking(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
