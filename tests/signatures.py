@@ -16,7 +16,7 @@ from beartype import beartype
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-LOOKS = 1_000
+LOOKS = 300
 """Number of looks at arguments or results in one test."""
 
 _left = 0

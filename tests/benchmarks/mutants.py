@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,8 @@ TREE = ("mtkit", "tests", "data/demo", "configs", "pyproject.toml")
 """What the tests need of the repository, but for those of set-up and README."""
 OTHERS = ("tests/test_setup.py", "tests/test_docs.py")
 MARKERS = {"quick": "not slow and not campaign", "slow": "slow and not campaign"}
+NONE_MARKED = 5
+"""pytest's exit code where no test has the marker."""
 PATIENCE = 5
 """How many times as long as the sound code's a run of tests may take; what hangs is noticed."""
 
@@ -102,14 +105,13 @@ def draw(count: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample([m for path in paths for m in mutants_of(path)], count)
 
 
-def noticed(tree: Path, marker: str, first: Path, limit_s: float | None = None) -> bool:
-    """Whether a test of `tree` fails, or hangs; those in the folder `first` come first."""
+def noticed(tree: Path, marker: str, limit_s: float | None = None, folder: str = "tests") -> bool:
+    """Whether one of the marked tests in that folder of `tree` fails, or hangs."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", marker, "-p", "no:cacheprovider"]
-    command += ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
-    command += ["--no-loadscope-reorder", *([str(first)] if (tree / first).is_dir() else [])]
-    command += ["tests", *(f"--ignore={name}" for name in OTHERS)]
+    if folder == "tests":  # a single room is done before workers are there
+        command += ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
     tests = subprocess.Popen(
-        command,
+        [*command, folder, *(f"--ignore={name}" for name in OTHERS)],
         cwd=tree,
         env=os.environ | {"PYTHONPATH": str(tree)},
         stdout=subprocess.DEVNULL,
@@ -117,7 +119,7 @@ def noticed(tree: Path, marker: str, first: Path, limit_s: float | None = None) 
         start_new_session=True,
     )
     try:
-        return tests.wait(limit_s) != 0
+        return tests.wait(limit_s) not in (0, NONE_MARKED)
     except subprocess.TimeoutExpired:
         os.killpg(tests.pid, signal.SIGKILL)
         tests.wait()
@@ -138,15 +140,15 @@ def main() -> None:
         limits = {}
         for name, marker in MARKERS.items():
             began = time.monotonic()
-            if noticed(tree, marker, Path("tests")):
+            if noticed(tree, marker):
                 sys.exit(f"the {name} tests fail on the sound code")
             limits[name] = PATIENCE * (time.monotonic() - began)
         found: Counter[str] = Counter()
         for mutant in draw(options.count, options.seed):
             sound = (tree / mutant.path).read_text(encoding="utf-8")
             (tree / mutant.path).write_text(mutant.text, encoding="utf-8")
-            room = Path("tests", mutant.path.parts[1])
-            by = (n for n, marker in MARKERS.items() if noticed(tree, marker, room, limits[n]))
+            tries = product(MARKERS, (f"tests/{mutant.path.parts[1]}", "tests"))
+            by = (name for name, room in tries if noticed(tree, MARKERS[name], limits[name], room))
             found[fate := next(by, "survived")] += 1
             print(f"{fate:8}  {mutant}", flush=True)
             (tree / mutant.path).write_text(sound, encoding="utf-8")

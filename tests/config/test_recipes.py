@@ -50,6 +50,7 @@ def test_settings_are_read_back_from_what_is_left_without_defaults(
     assert "seed" not in left
 
 
+@pytest.mark.slow
 def test_a_setting_that_is_added_with_a_default_refuses_nothing(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
