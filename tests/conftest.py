@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import random
 import shutil
 import sys
@@ -11,6 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+# Whatever a shell starts with & ignores Ctrl-C, and hands that on: to the tests, and to every command
+# that they start and then interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 
