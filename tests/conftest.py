@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import random
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-# Whatever a shell starts with & ignores Ctrl-C, and hands that on: to the tests, and to every command
-# that they start and then interrupt.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 
@@ -25,6 +22,10 @@ from jaxtyping import install_import_hook
 import signatures
 
 install_import_hook("mtkit", "signatures.checked")
+
+# What a shell starts with & ignores Ctrl-C, and hands that on: here to every command that a test
+# starts in order to interrupt it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, and no verdict that depends on how fast the machine is.
 hypothesis.settings.register_profile(
