@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -89,7 +90,8 @@ def run(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> E
     if operations == NOW and moment is not None and moment.seconds is not None:
         time.sleep(moment.seconds)
         assert process.pid is not None
-        os.kill(process.pid, moment.signal)
+        with suppress(ProcessLookupError):  # it was faster than when it was timed
+            os.kill(process.pid, moment.signal)
     process.join()
     assert process.exitcode is not None
     return Ending(process.exitcode, operations, time.monotonic() - began)

@@ -89,6 +89,13 @@ def at_work(config: Config) -> Iterator[None]:
         save_config(config)
 
 
+def complete_settings(config: Config) -> None:
+    """Writes those of a run that has none: a kill came between its first artifact and them."""
+    if not (Path(config.run) / "config.yaml").exists():
+        with at_work(config):
+            pass
+
+
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
     """Around all that writes to `run`, once per process: a lock within a lock is refused, too.

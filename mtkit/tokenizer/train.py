@@ -19,7 +19,7 @@ from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.base import Settings
 from mtkit.config.data import Corpus, TokenizerSettings
 from mtkit.config.recipes import TokenizerRecipe
-from mtkit.config.runs import at_work, find_current, find_model
+from mtkit.config.runs import at_work, complete_settings, find_current, find_model
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
@@ -55,6 +55,7 @@ def train_tokenizer(config: Config) -> Artifact:
     recipe = TokenizerRecipe.of(config)
     inputs = {"train": corpus_identity(config.data.train)}
     if current := find_current(path, "tokenizer", recipe, inputs):
+        complete_settings(config)
         say("tokenizer: up to date")
         return current
     report: dict[str, Any] = {}
@@ -76,6 +77,7 @@ def _take_over(path: Path, config: Config, model: str) -> Artifact:
     artifact = find_model(model)
     recipe, inputs = TakenOver(of="model"), {"model": artifact.identity}
     if current := find_current(path, "tokenizer", recipe, inputs):
+        complete_settings(config)
         say("tokenizer: up to date")
         return current
     settings = recipe.without_defaults()

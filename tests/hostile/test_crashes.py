@@ -135,7 +135,7 @@ def test_commands_that_are_killed_end_as_if_nothing_had_happened(
 ) -> None:
     task = task_of("transformer", SAMPLE)
     home = begin(task, tmp_path / "home")
-    shares = {"train-spm": [0.7], "batch": [0.5, 0.9], "translate": [0.7]}
+    shares = {"train-spm": [0.7, 0.8], "batch": [0.5, 0.9], "translate": [0.7]}
     shares["train"] = [0.05, 0.13, 0.26, 0.17]
     for stage in COMMANDS:
         count = task.endings[stage].operations
