@@ -180,8 +180,9 @@ def test_other_stages_that_are_told_to_stop_leave_what_was_there(
         elsewhere = shutil.copytree(home, tmp_path / stage, symlinks=True)
         whole = run([*COMMANDS[stage], *other], elsewhere)
         middle = Moment(whole.operations // 2, signal=number)
-        assert run([*COMMANDS[stage], *other], home, middle).code == code
-        assert_equal(contents(home), before)
+        assert run([*COMMANDS[stage], *other], home, middle).code == code, said(home)
+        there = contents(home)  # a translation leaves what it did for --resume, too
+        assert_equal({name: there.get(name) for name in before}, before)
     assert "Traceback" not in said(home)
 
 
