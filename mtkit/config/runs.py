@@ -90,9 +90,12 @@ def at_work(config: Config) -> Iterator[None]:
 
 
 def complete_settings(config: Config) -> None:
-    """Writes those of a run that has none: a kill came between its first artifact and them."""
+    """Writes those of a run that has none: a kill came between its first artifact and them.
+
+    What is complete stays of use where nothing can be written, or while another process is at work.
+    """
     if not (Path(config.run) / "config.yaml").exists():
-        with at_work(config):
+        with suppress(MtkitError), at_work(config):
             pass
 
 
