@@ -46,6 +46,7 @@ def batch_of(source: list[int], target: int) -> Batch:
     return Batch(sources(source), targets(len(source), target), output, int((output != PAD).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTED)
 def test_the_products_of_a_step_are_those_that_torch_counts(name: str) -> None:
     """torch counts in float64, where an LSTM is made of matrix products that it can see."""
