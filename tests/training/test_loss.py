@@ -86,8 +86,11 @@ def test_bfloat16_products_stay_near_float32() -> None:
         assert (got - wanted).norm() < 0.02 * wanted.norm()
 
 
-@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
-def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) -> None:
+# An LSTM runs in float32, so that the loss's own rounding is more of what is left to compare.
+@pytest.mark.parametrize(("kind", "most"), [("transformer", 1.1), ("seq2seq", 1.25)])
+def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
+    kind: str, most: float
+) -> None:
     def gradient(fused: bool, precision: str) -> Tensor:
         with autocast(precision, source.device):
             if fused:
@@ -110,7 +113,7 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(kind: str) 
         exact = gradient(fused=False, precision="float32")
         for index, fused in enumerate((True, False)):
             errors[index] += (gradient(fused, "bfloat16") - exact).norm()
-    assert 0 < errors[0] < 1.25 * errors[1]
+    assert 0 < errors[0] < most * errors[1]
 
 
 def test_certain_predictions_neither_overflow_nor_vanish() -> None:
