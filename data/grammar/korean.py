@@ -130,13 +130,7 @@ def _mode(clause: Clause, honored: bool) -> list[Link]:
         case "progressive":
             known = honored and not clause.negative  # 가고 계세요, but 가고 있지 않으세요
             auxiliary = Stem("계시", honorific=True) if known else Stem("있", quality=True)
-            return [
-                (
-                    "고",
-                    auxiliary,
-                    ("finite",),
-                )
-            ]
+            return [("고", auxiliary, ("finite",))]
         case "desire":
             own = clause.subject is None or clause.subject.noun.english in ("I", "we", "you")
             wish = ("고", Stem("싶", quality=True), modal)

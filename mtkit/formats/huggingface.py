@@ -26,12 +26,7 @@ from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 LEAST_POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""
-IDS = {
-    "pad_token_id": PAD,
-    "bos_token_id": BOS,
-    "eos_token_id": EOS,
-    "decoder_start_token_id": BOS,
-}
+IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
 
 
 def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:

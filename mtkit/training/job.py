@@ -64,11 +64,7 @@ class Job:
 
 @contextmanager
 def opened_job(
-    config: Config,
-    data: Batches,
-    tokenizer: Tokenizer,
-    inputs: Mapping[str, str],
-    ranks: Ranks,
+    config: Config, data: Batches, tokenizer: Tokenizer, inputs: Mapping[str, str], ranks: Ranks
 ) -> Iterator[tuple[Job, TrainState]]:
     """A job and the state where it stands: fresh, or as its last checkpoint has it.
 

@@ -120,13 +120,7 @@ def test_each_rule_drops_its_pairs_and_tells_the_first(
 def test_limits_are_included() -> None:
     lengths = np.array([[8, 4], [4, 8], [9, 5], [8, 3], [8, 0]])
     rules = length_rules(lengths, BatchingSettings(max_length=8, max_ratio=2))
-    assert [Rule(rule).title for rule in rules] == [
-        "kept",
-        "kept",
-        "too long",
-        "ratio",
-        "blank",
-    ]
+    assert [Rule(rule).title for rule in rules] == ["kept", "kept", "too long", "ratio", "blank"]
 
 
 def test_what_looks_blank_is_blank_even_if_the_tokenizer_sees_something(tmp_path: Path) -> None:

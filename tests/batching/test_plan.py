@@ -98,9 +98,7 @@ def test_a_weight_counts_copies(weights: list[float], seed: int) -> None:
 
 def test_fractional_weights_come_out_on_average() -> None:
     lengths, weights = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000)
-    rows = np.concatenate(
-        plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weights),
-    )
+    rows = np.concatenate(plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weights))
     assert np.count_nonzero(rows < 2000) == pytest.approx(500, abs=100)
     assert np.count_nonzero(rows >= 2000) == pytest.approx(3000, abs=120)
 

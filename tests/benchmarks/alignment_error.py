@@ -20,11 +20,7 @@ import torch
 
 from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment.alignment import Alignment
-from mtkit.decoding.alignment.links import (
-    Links,
-    align,
-    best_links,
-)
+from mtkit.decoding.alignment.links import Links, align, best_links
 from mtkit.decoding.alignment.words import Words
 from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.forced import force

@@ -111,9 +111,7 @@ def sample(pid: int, count: int) -> Sample:
     status = Path(f"/proc/{pid}/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines())
     return Sample(
-        count,
-        int(fields["VmRSS"].split()[0]) / 1024,
-        len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        count, int(fields["VmRSS"].split()[0]) / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir()))
     )
 
 

@@ -61,10 +61,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--nope", "mtkit: No such option: --nope (see mtkit --help)"),
         ("train extra", "mtkit train: Got unexpected extra argument(s) (extra) (see mtkit train"),
         ("score", "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)"),
-        (
-            "translate --beam x",
-            "mtkit translate: Invalid value for '--beam': Input should be",
-        ),
+        ("translate --beam x", "mtkit translate: Invalid value for '--beam': Input should be"),
         (
             "translate --beam 2 --beam 3",
             "mtkit translate: Option '--beam' was given twice. (see mtkit translate --help)",

@@ -25,13 +25,7 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.settings import Config
 from mtkit.decoding.aligning import source_words
 from mtkit.decoding.alignment.alignment import Alignment
-from mtkit.decoding.alignment.links import (
-    Links,
-    align,
-    best_links,
-    symmetrise,
-    to_pharaoh,
-)
+from mtkit.decoding.alignment.links import Links, align, best_links, symmetrise, to_pharaoh
 from mtkit.decoding.alignment.words import Words, merge
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine

@@ -601,11 +601,7 @@ def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
     ],
 )
 def test_what_was_begun_otherwise_is_not_gone_on_with(
-    content: bytes | None,
-    options: dict[str, Any],
-    changed: str,
-    tmp_path: Path,
-    copier: Translator,
+    content: bytes | None, options: dict[str, Any], changed: str, tmp_path: Path, copier: Translator
 ) -> None:
     run(tmp_path, b"A dog.\n" * 100, copier)
     with pytest.raises(KeyboardInterrupt):

@@ -201,9 +201,7 @@ def test_an_exported_model_has_the_same_logits(exported: tuple[Path, Theirs]) ->
     )
 
 
-def test_an_exported_model_searches_to_the_same_translations(
-    exported: tuple[Path, Theirs],
-) -> None:
+def test_an_exported_model_searches_to_the_same_translations(exported: tuple[Path, Theirs]) -> None:
     model, theirs = exported
     assert ours(model, LINES, beam=1)[0] == theirs.translate(LINES, num_beams=1)[0]
     assert_same(ours(model, LINES), theirs.translate(LINES))  # its own settings: beam 5, alpha 0

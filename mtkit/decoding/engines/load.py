@@ -75,10 +75,7 @@ def _ctranslate2(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engi
 
 
 def run_converted(
-    folder: Path,
-    opened: OpenedModel,
-    compute_type: str,
-    options: EngineOptions = ON_CPU,
+    folder: Path, opened: OpenedModel, compute_type: str, options: EngineOptions = ON_CPU
 ) -> CTranslate2Engine:
     """The engine of a model that is converted already; of `options` device and threads count."""
     from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_on

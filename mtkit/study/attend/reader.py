@@ -14,14 +14,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.base import TranslationModel
-from mtkit.study.attend.weights import (
-    HeatMap,
-    Kind,
-    Segments,
-    all_weights,
-    as_subwords,
-    is_unknown,
-)
+from mtkit.study.attend.weights import HeatMap, Kind, Segments, all_weights, as_subwords, is_unknown
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS
 

@@ -177,11 +177,7 @@ def lengths_of(run: Path, config: Config) -> CorpusLengths:
     batches, wanted = open_batches(run / "batches"), config.batching.max_tokens
     budget = BatchingSettings.model_fields["max_tokens"].default if wanted == "auto" else wanted
     plan = plan_epoch(
-        batches.train.lengths,
-        max_tokens=budget,
-        seed=config.seed,
-        epoch=0,
-        weights=batches.weights,
+        batches.train.lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=batches.weights
     )
     return CorpusLengths(batches.train.lengths, plan, budget)
 

@@ -40,10 +40,7 @@ class Objective(nn.Module):
         self.row_loss, self.passes = row_loss, passes
 
     def forward(
-        self,
-        source: SourceIds,
-        target_input: Int[Tensor, "B T"],
-        target_output: Int[Tensor, "B T"],
+        self, source: SourceIds, target_input: Int[Tensor, "B T"], target_output: Int[Tensor, "B T"]
     ) -> Loss:
         source, target_input = source.repeat(self.passes, 1), target_input.repeat(self.passes, 1)
         hidden = self.model(self.token_dropout(source), source != PAD, target_input)
