@@ -38,7 +38,7 @@ CORES = (
     "training/optimizer/*.py",
 )
 """Patterns of files in the package from which lines are drawn."""
-TREE = ("mtkit", "tests", "data/demo", "configs", "pyproject.toml")
+TREE = ("mtkit", "tests", "data", "configs", "pyproject.toml")
 """What the tests need of the repository, but for those of set-up and README."""
 OTHERS = ("tests/test_setup.py", "tests/test_docs.py")
 MARKERS = {"quick": "not slow and not campaign", "slow": "slow and not campaign"}
