@@ -11,8 +11,7 @@ from mtkit.config.model import (
     Seq2SeqSettings,
     TransformerSettings,
 )
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.tokenizer.symbols import EOS, PAD
 
 VOCAB = 30
@@ -72,7 +71,7 @@ ARCHITECTURES: dict[str, ModelSettings] = {
 def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel:
     """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
     torch.manual_seed(seed)
-    return build_model(ARCHITECTURES[name], vocab, vocab).double().eval()
+    return TranslationModel(ARCHITECTURES[name], vocab, vocab).double().eval()
 
 
 def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:

@@ -18,9 +18,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.translator import Translator
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
@@ -63,7 +61,7 @@ def write_model(
         target_vocab=vocab,
         decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
     )
-    model = build_model(kind, vocab, vocab)
+    model = TranslationModel(kind, vocab, vocab)
     change(model)
     with create(path, "model", {}, {}) as folder:
         save_weights(weights_of(model), folder / "model.safetensors")
@@ -77,7 +75,6 @@ def as_if_trained(model: TranslationModel) -> None:
 
     The first dimension of the last norm is made 1, whatever the input, and thus adds a bias.
     """
-    assert isinstance(model, EncoderDecoder)
     assert isinstance(model.decoder, TransformerDecoder)
     residual = cast(DecoderLayer, model.decoder.layers[-1]).feed_forward_residual
     norm = residual.norm if isinstance(model.decoder_norm, Identity) else model.decoder_norm

@@ -17,7 +17,7 @@ from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.sampling import Sampler
 from mtkit.decoding.search import Hypotheses, search
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 VOCABULARY = 7

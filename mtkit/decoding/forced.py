@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, Memory, TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.halves import Decoded, Memory
 from mtkit.terms import SourceIds, TargetIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 

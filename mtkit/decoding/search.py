@@ -19,7 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.models.base import State, TranslationModel, select
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.halves import State, select
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import BOS, PAD
 

@@ -1,4 +1,4 @@
-"""An encoder and a decoder, each of any kind, with the embeddings and the output around them.
+"""The model: an encoder and a decoder of any kind, with the embeddings and the output around them.
 
 Two Transformers are the model of Vaswani et al. 2017, two LSTMs that of Luong et al. 2015, and of
 the mixed pairs a Transformer with an LSTM decoder is what Chen et al. 2018 ("The Best of Both
@@ -10,56 +10,83 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.config.model import (
-    EncoderDecoderSettings,
     Kind,
     LstmDecoderSettings,
     LstmEncoderSettings,
-    TransformerDecoderSettings,
-    TransformerEncoderSettings,
+    ModelSettings,
     TransformerLayers,
 )
-from mtkit.models.base import Decoded, Memory, State, TranslationModel
-from mtkit.models.halves import Decoder, Encoder
+from mtkit.models.halves import Decoded, Decoder, Encoder, Memory, State
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
-from mtkit.terms import Hidden, SourceIds, SourceMask, TargetIds
+from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
+from mtkit.tokenizer.symbols import PAD
 
 
-class EncoderDecoder(TranslationModel):
-    """The contract of `TranslationModel`, from two halves."""
+class TranslationModel(nn.Module):
+    """What training, search and everything else use, whatever the architecture.
 
-    def __init__(
-        self, settings: EncoderDecoderSettings, source_vocab: int, target_vocab: int
-    ) -> None:
-        d_model = settings.d_model
-        super().__init__(
-            source_vocab, target_vocab, d_model, settings.tie, output_bias=settings.output_bias
+    `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`
+    serves teacher forcing (all of the target), prefixes and single steps alike.
+    """
+
+    def __init__(self, settings: ModelSettings, source_vocab: int, target_vocab: int) -> None:
+        """Freshly initialised; seed torch before for reproducible weights."""
+        super().__init__()
+        self.settings = pair = settings.halves()
+        d_model, shared = pair.d_model, pair.tie == "all"
+        if shared and source_vocab != target_vocab:
+            raise ValueError(f"one embedding for vocabularies of {source_vocab} and {target_vocab}")
+        self.target_embedding = embedding = _embedding(target_vocab, d_model)
+        self.source_embedding = embedding if shared else _embedding(source_vocab, d_model)
+        tied = pair.tie != "none"
+        self.output = None if tied else nn.Linear(d_model, target_vocab, bias=False)
+        self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
+        self.positions = (  # one table for both halves; an LSTM has no use for it
+            SinusoidalPositions(d_model)
+            if pair.positions == "sinusoidal"
+            else LearnedPositions(d_model, pair.max_positions)
         )
-        self.settings = settings
-        self.positions = _positions(settings)  # one table for both halves
-        self.encoder = _encoder(settings, self.positions)
-        self.decoder = _decoder(settings, self.positions)
-        self.encoder_norm = _final_norm(settings.encoder, d_model)
-        self.decoder_norm = _final_norm(settings.decoder, d_model)
+        self.encoder: Encoder = (
+            LstmEncoder(pair.encoder, d_model)
+            if isinstance(pair.encoder, LstmEncoderSettings)
+            else TransformerEncoder(pair.encoder, d_model, self.positions)
+        )
+        self.decoder: Decoder[Any, Any] = (  # each is only ever given memory and state of its own
+            LstmDecoder(pair.decoder, d_model)
+            if isinstance(pair.decoder, LstmDecoderSettings)
+            else TransformerDecoder(pair.decoder, d_model, self.positions)
+        )
+        self.encoder_norm = _final_norm(pair.encoder, d_model)
+        self.decoder_norm = _final_norm(pair.decoder, d_model)
 
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> Memory:
+        """Reads the sentences; `attention`: with the weights by which it did."""
         x = self._embed(self.source_embedding, source)  # (B, S, D)
         encoded = self.encoder(x, source_mask, attention=attention)
         encoded = replace(encoded, states=self.encoder_norm(encoded.states))
         return cast(Memory, self.decoder.remember(encoded))
 
     def start(self, memory: Memory, beam: int = 1) -> State:
+        """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""
         return cast(State, self.decoder.start(memory, beam))
 
     def decode(
         self, memory: Memory, state: State, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
+        """Reads T ≥ 1 further target symbols (the first of all is BOS).
+
+        `attention`: with the weights by which it did.
+        """
         x = self._embed(self.target_embedding, target)  # (N, T, D)
         decoded = self.decoder.decode(memory, state, x, attention=attention)
         return replace(decoded, hidden=self.decoder_norm(decoded.hidden))
@@ -69,29 +96,36 @@ class EncoderDecoder(TranslationModel):
         # as an input the same rows are brought to variance 1, the size of what is added to them.
         return cast(Tensor, embedding(ids) * self.settings.d_model**0.5)
 
+    @property
+    def output_weight(self) -> Float[Tensor, "V D"]:
+        return self.target_embedding.weight if self.output is None else self.output.weight
 
-def _positions(settings: EncoderDecoderSettings) -> nn.Module:
-    """For Transformers; an LSTM has no use for them."""
-    if settings.positions == "sinusoidal":
-        return SinusoidalPositions(settings.d_model)
-    return LearnedPositions(settings.d_model, settings.max_positions)
+    def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
+        """Logits over the target vocabulary; training fuses this with the loss instead."""
+        return F.linear(hidden, self.output_weight, self.output_bias)
+
+    def output_factors(
+        self, hidden: Float[Tensor, "... D"]
+    ) -> tuple[Float[Tensor, "... E"], Float[Tensor, "V E"]]:
+        """The matrices whose product is `project`: a bias is the weight of one more input, 1."""
+        if self.output_bias is None:
+            return hidden, self.output_weight
+        one = hidden.new_ones(*hidden.shape[:-1], 1)
+        weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
+        return torch.cat([hidden, one], dim=-1), weight
+
+    def forward(self, source: SourceIds, source_mask: SourceMask, target: TargetIds) -> Hidden:
+        """Teacher forcing."""
+        memory = self.encode(source, source_mask)
+        return self.decode(memory, self.start(memory), target).hidden
 
 
-def _encoder(settings: EncoderDecoderSettings, positions: nn.Module) -> Encoder:
-    match settings.encoder:
-        case TransformerEncoderSettings() as own:
-            return TransformerEncoder(own, settings.d_model, positions)
-        case LstmEncoderSettings() as own:
-            return LstmEncoder(own, settings.d_model)
-
-
-def _decoder(settings: EncoderDecoderSettings, positions: nn.Module) -> Decoder[Any, Any]:
-    """Each has a kind of memory and state of its own, which is all that it is ever given."""
-    match settings.decoder:
-        case TransformerDecoderSettings() as own:
-            return TransformerDecoder(own, settings.d_model, positions)
-        case LstmDecoderSettings() as own:
-            return LstmDecoder(own, settings.d_model)
+def _embedding(vocab: int, d_model: int) -> nn.Embedding:
+    embedding = nn.Embedding(vocab, d_model)
+    nn.init.normal_(embedding.weight, std=d_model**-0.5)
+    with torch.no_grad():
+        embedding.weight[PAD].zero_()
+    return embedding
 
 
 def _final_norm(settings: Kind, d_model: int) -> nn.Module:

@@ -1,23 +1,22 @@
-"""The contracts of the two halves: any encoder goes with any decoder.
+"""The contracts of the two halves, and what passes between them and whoever calls a model.
 
-A half reads embedded words, (B, S, D) or (N, T, D), and says by itself what it makes of their
-order. What stands around both, from embeddings to the output projection, is `EncoderDecoder`'s.
+Any encoder goes with any decoder. A half reads embedded words, (B, S, D) or (N, T, D), and says by
+itself what it makes of their order. State is data that is passed in and handed back, never kept on
+modules, so that any number of searches can share a model. Dimension 0 of every Memory tensor is B,
+of every State tensor N = B·K with the K hypotheses of a sentence side by side; memory is never
+copied per hypothesis.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Generic, TypeVar, cast
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.models.base import Decoded, Memory, State
 from mtkit.terms import Hidden, SourceMask
-
-OwnMemory = TypeVar("OwnMemory", bound=Memory)
-OwnState = TypeVar("OwnState", bound=State)
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,49 @@ class Encoded:
             return self.finals[min(layer, len(self.finals) - 1)]
         real = self.mask.unsqueeze(-1)  # (B, S, 1)
         return (self.states * real).sum(dim=1) / real.sum(dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a decoder looks at; every tensor leads with B."""
+
+    attention: tuple[Float[Tensor, "B H S S"], ...] = ()
+    """As `Encoded.attention`."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a hypothesis carries from one step to the next; every tensor leads with N."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What `decode` returns."""
+
+    hidden: Hidden
+    """Last decoder layer, ready for `project`."""
+    state: State
+    """The state after the target that was read."""
+    attention: Float[Tensor, "N L H T S"] | None
+    """Encoder-decoder weights, where asked for and the model has any."""
+    self_attention: Float[Tensor, "N L H T P"] | None = None
+    """Masked self-attention weights over the P target symbols read so far, on the same terms."""
+
+
+Tree = TypeVar("Tree")
+OwnMemory = TypeVar("OwnMemory", bound=Memory)
+OwnState = TypeVar("OwnState", bound=State)
+
+
+def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
+    """Rows `index` of every tensor in a Memory or State: the only reordering there is."""
+    if isinstance(tree, Tensor):
+        return cast(Tree, tree.index_select(0, index))
+    if isinstance(tree, tuple):
+        return cast(Tree, tuple(select(item, index) for item in tree))
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return type(tree)(**{f.name: select(getattr(tree, f.name), index) for f in fields(tree)})
+    raise TypeError(f"a Memory or State holds tensors, tuples and dataclasses, not {type(tree)}")
 
 
 class Encoder(nn.Module, ABC):
@@ -69,4 +111,4 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     def decode(
         self, memory: OwnMemory, state: OwnState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        """Reads T ≥ 1 further words; as `TranslationModel.decode`."""
+        """Reads T ≥ 1 further words; `attention`: with the weights by which it did."""

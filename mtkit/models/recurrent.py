@@ -32,8 +32,7 @@ from mtkit.models.attention import (
     GeneralAttention,
     RecurrentAttention,
 )
-from mtkit.models.base import Decoded, Memory, State
-from mtkit.models.halves import Decoder, Encoded, Encoder
+from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import Dropout, embedding_dropout, linear
 from mtkit.terms import Hidden, SourceMask
 

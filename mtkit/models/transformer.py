@@ -26,8 +26,7 @@ from mtkit.models.attention import (
     bias_of,
     causal_bias,
 )
-from mtkit.models.base import Decoded, Memory, State
-from mtkit.models.halves import Decoder, Encoded, Encoder
+from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import FeedForward, PostNorm, PreNorm, embedding_dropout, for_products
 from mtkit.terms import Hidden, SourceMask
 

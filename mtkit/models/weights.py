@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -12,10 +11,10 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from mtkit.config.card import ModelConfig
 from mtkit.errors import MtkitError, UserError
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights_file import open_weights
-
-Model = TypeVar("Model", bound=nn.Module)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -62,16 +61,17 @@ def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def load_model_of(build: Callable[[], Model], path: Path) -> Model:
-    """What `build` makes, with the weights of a file, on the CPU.
+def load_model(config: ModelConfig, path: Path) -> TranslationModel:
+    """The model of `config` with the weights of a file, on the CPU.
 
-    Raises UserError as `load_weights` does, before memory is taken for it: a model that claims to
+    Raises UserError as `read_weights` does, before memory is taken for it: a model that claims to
     be huge is one only if its file is.
     """
+    request = config.model, config.source_vocab, config.target_vocab
     with WithoutMemory():
-        shapes = _shapes(build())
+        shapes = _shapes(TranslationModel(*request))
     with open_weights(path, "pt", shapes):
-        model = build()
+        model = TranslationModel(*request)
     load_weights(model, path)
     return model
 
@@ -81,21 +81,17 @@ def _shapes(model: nn.Module) -> dict[str, torch.Size]:
 
 
 class WithoutMemory(TorchFunctionMode):
-    """Parameters, which all begin as `torch.empty`, are made on "meta", and no numbers drawn.
+    """Parameters, which begin as empty or zeros, are made on "meta", and no numbers drawn.
 
     Under torch.device("meta") the first `normal_` or `arange` would take a second of imports.
     """
 
     def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         if function in (Tensor.normal_, nn.init.normal_):
             return args[0] if args else kwargs["tensor"]
-        if function is torch.empty:
-            kwargs = {**kwargs, "device": "meta"}
+        if function in (torch.empty, torch.zeros):
+            kwargs |= {"device": "meta"}
         return function(*args, **kwargs)

@@ -12,8 +12,8 @@ import torch
 from mtkit.batching.build import Batches
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.settings import Config
-from mtkit.models.build import build_model
 from mtkit.models.device import pick_device
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data.segmentation import segmentation_of
@@ -100,7 +100,7 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     training = config.training
     device = pick_device(training.device)
     torch.manual_seed(config.seed)
-    model = build_model(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    model = TranslationModel(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
         initialise_from(training.init_from, model, tokenizer)
     precision = pick_precision(training.precision, device)

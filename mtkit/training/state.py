@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.config.training import Learning, Muon, Optimizer, Sgd
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data.updates import BEGINNING, Position
 from mtkit.training.objective.objective import Objective, build_objective

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from mtkit.config.training import Learning
 from mtkit.errors import MtkitError
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch
 from mtkit.training.data.loader import prefetch
 from mtkit.training.data.updates import NOTHING, Update, seed_of

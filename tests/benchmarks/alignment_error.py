@@ -22,9 +22,9 @@ from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment.alignment import Alignment
 from mtkit.decoding.alignment.links import Links, align, best_links
 from mtkit.decoding.alignment.words import Words
-from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.forced import force
 from mtkit.decoding.model import open_model
+from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import EOS
 
 DEMO = Path(__file__).parents[2] / "data/demo"
@@ -47,7 +47,7 @@ class Pair:
 
 def read_pairs(run: str, part: str) -> list[Pair]:
     opened = open_model(run)
-    model, tokenizer = load_weights_of(opened).eval(), opened.tokenizer
+    model, tokenizer = load_model(opened.config, opened.weights).eval(), opened.tokenizer
     pairs = []
     for heard, said in zip(lines(f"{part}.en"), lines(f"{part}.ko"), strict=True):
         (source,), (target,) = tokenizer.encode_source([heard]), tokenizer.encode_target([said])

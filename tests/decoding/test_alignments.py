@@ -18,7 +18,7 @@ from torch import Tensor
 
 import folders
 from alignments import alignment_error_rate, from_pharaoh
-from architectures import ARCHITECTURES, make, sources, targets
+from architectures import ARCHITECTURES, make, seq2seq, sources, targets
 from mtkit.batching.build import build_batches
 from mtkit.config.data import TextCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -34,7 +34,8 @@ from mtkit.decoding.format import Format
 from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, Memory, State, TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.halves import Decoded, Memory, State
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS
 from mtkit.training.train import train
@@ -63,7 +64,7 @@ class Copier(TranslationModel):
     """Translates by copying, with all attention on what it copies."""
 
     def __init__(self, vocab: int) -> None:
-        super().__init__(vocab, vocab, 1, "all")
+        super().__init__(seq2seq(), vocab, vocab)
 
     def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
         return Copied(tensor=source)

@@ -14,7 +14,7 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.contract import Key
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import Hypotheses
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from searches import beam_search, sample
 

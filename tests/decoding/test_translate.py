@@ -20,7 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from architectures import transformer
+from architectures import seq2seq, transformer
 from commands import Stdin
 from folders import SENTENCES, asking, train, write_model
 from mtkit.artifacts import create
@@ -36,7 +36,8 @@ from mtkit.decoding.parts import Parts
 from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import Decoded, State, TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.halves import Decoded, State
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
@@ -51,7 +52,7 @@ class CopyModel(TranslationModel):
     """Translates by copying, with certainty."""
 
     def __init__(self, vocab: int) -> None:
-        super().__init__(vocab, vocab, 1, "all")
+        super().__init__(seq2seq(), vocab, vocab)
 
     def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
         return (source,)

@@ -31,15 +31,13 @@ from mtkit.config.card import ModelConfig
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
-from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.formats.from_huggingface import from_huggingface
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.weights import load_model, save_weights, weights_of
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, PAD
@@ -87,7 +85,7 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Pa
     """A model artifact with weights drawn at random, biases and norms too."""
     torch.manual_seed(3)
     vocabularies = tokenizer.source_vocab, tokenizer.target_vocab
-    model = build_model(settings, *vocabularies)
+    model = TranslationModel(settings, *vocabularies)
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, std=0.5)
@@ -106,7 +104,8 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Pa
 
 
 def model_at(path: Path) -> TranslationModel:
-    return load_weights_of(open_model(path)).eval()
+    opened = open_model(path)
+    return load_model(opened.config, opened.weights).eval()
 
 
 def logits_of(model: TranslationModel, source: Tensor, target: Tensor) -> Tensor:

@@ -46,8 +46,7 @@ from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS, PAD
@@ -105,7 +104,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     torch.manual_seed(0)
     with create(folder / "model", "model", {}, {}) as model:
-        weights = weights_of(build_model(card.model, 310, 310))
+        weights = weights_of(TranslationModel(card.model, 310, 310))
         save_weights(weights, model / "model.safetensors")
         write_json(model / "config.json", card.model_dump())
         Tokenizer.load(folder / "run/tokenizer").copy_to(model)

@@ -30,8 +30,7 @@ from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.study.attend.reader import Reader
 from mtkit.study.attend.show import attend
 from mtkit.study.attend.views import TEMPLATE, draw, page
@@ -282,7 +281,9 @@ def reader(tokenizer: Tokenizer) -> Callable[[str], Reader]:
 
     def make_reader(name: str) -> Reader:
         settings = tiny_config(Path(), "transformer").decoding
-        model = build_model(ARCHITECTURES[name], tokenizer.source_vocab, tokenizer.target_vocab)
+        model = TranslationModel(
+            ARCHITECTURES[name], tokenizer.source_vocab, tokenizer.target_vocab
+        )
         return Reader(model.eval(), tokenizer, settings, as_words)
 
     return make_reader

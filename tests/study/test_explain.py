@@ -19,7 +19,7 @@ from commands import Stdin
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.study.attend import faithfulness
 from mtkit.study.attend.explain import explain
 from mtkit.study.attend.faithfulness import (

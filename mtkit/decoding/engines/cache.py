@@ -73,12 +73,12 @@ def convert_to(
 ) -> Artifact:
     """Writes the model in that type to `path`, with what `measure` finds of it as its report."""
     from mtkit.decoding.engines.conversion import convert
-    from mtkit.decoding.engines.pytorch import load_weights_of
+    from mtkit.models.weights import load_model
 
     report: dict[str, Any] = {}
     recipe, inputs = _asked(opened, compute_type)
     with create(path, "export", recipe.without_defaults(), inputs, report) as folder:
-        model = load_weights_of(opened)
+        model = load_model(opened.config, opened.weights)
         convert(model, opened.tokenizer, folder, positions(opened.config), compute_type)
         if measure is not None:
             report |= measure(folder)

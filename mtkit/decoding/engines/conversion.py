@@ -16,8 +16,7 @@ from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
 from mtkit.config.model import TransformerSettings
-from mtkit.models.base import TranslationModel
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
@@ -52,7 +51,6 @@ def convert(
     The vocabularies are SentencePiece's, whose models come with it; the library adds EOS to
     sources. Raises ValueError for what is no Transformer with halves alike.
     """
-    assert isinstance(model, EncoderDecoder)
     settings = model.settings.as_transformer()
     spec = _empty_spec(settings)
     _fill_half(spec.encoder, model, model.encoder, model.source_embedding, positions)
@@ -97,7 +95,7 @@ def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
 
 
 def _fill_half(
-    spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
+    spec: Any, model: TranslationModel, half: nn.Module, embedding: nn.Embedding, positions: int
 ) -> None:
     first = spec.embeddings  # an encoder may have several, for factors of words
     (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)

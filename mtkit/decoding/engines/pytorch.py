@@ -29,10 +29,9 @@ from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
-from mtkit.models.base import TranslationModel
-from mtkit.models.build import build_model
 from mtkit.models.device import keep_freed_memory, pick_device
-from mtkit.models.weights import load_model_of
+from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import PAD
 
 COMPUTE_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -69,7 +68,9 @@ class PyTorchEngine(Engine):
             workers = workers or 1
             torch.set_num_threads(threads * workers)
         keep_freed_memory()
-        model = load_weights_of(opened).to(pick_device(device), COMPUTE_TYPES[compute_type])
+        model = load_model(opened.config, opened.weights).to(
+            pick_device(device), COMPUTE_TYPES[compute_type]
+        )
         return cls(model.eval(), workers)
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
@@ -144,14 +145,6 @@ class _Postponed:
 
     def cancel(self) -> None:
         """It never began."""
-
-
-def load_weights_of(opened: OpenedModel) -> TranslationModel:
-    """The model with its weights, on the CPU; UserError for those of another or a broken one."""
-    config = opened.config
-    return load_model_of(
-        lambda: build_model(config.model, config.source_vocab, config.target_vocab), opened.weights
-    )
 
 
 def _padded(ids: list[list[int]]) -> torch.Tensor:

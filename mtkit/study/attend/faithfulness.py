@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.forced import attention_to_source, shifted
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD
 

@@ -21,7 +21,7 @@ from mtkit.decoding.alignment.words import merge
 from mtkit.decoding.forced import force
 from mtkit.decoding.splitting import UNSPACED
 from mtkit.errors import UserError
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.report import printable
 from mtkit.tokenizer.symbols import SPACE
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -18,11 +17,10 @@ from mtkit.batching.build import open_batches
 from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
 from mtkit.config.data import BatchingSettings
 from mtkit.config.settings import Config
-from mtkit.decoding.engines.pytorch import load_weights_of
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import sinusoids
+from mtkit.models.weights import load_model
 from mtkit.report import data
 from mtkit.study.info.records import points_of, records_of, run_at
 from mtkit.study.plots.picture import check_picture, figure, save
@@ -230,7 +228,8 @@ def positions_of(run: Path, config: Config) -> Positions:
         raise UserError("--plot positions: the model has none: it reads one word after the other")
     if pair.longest is None:
         return Positions(sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
-    model = cast(EncoderDecoder, load_weights_of(open_model(run)))
+    opened = open_model(run)
+    model = load_model(opened.config, opened.weights)
     return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from mtkit.config.training import Learning
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.training.objective.loss import Loss, RowLoss, cross_entropy, projected_loss

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.config.training import Muon
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""

@@ -14,7 +14,7 @@ from mtkit.config.runs import find_model
 from mtkit.config.storage import write_json
 from mtkit.config.training import Course
 from mtkit.errors import UserError
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import load_weights, save_weights
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer

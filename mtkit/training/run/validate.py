@@ -16,7 +16,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
-from mtkit.models.base import TranslationModel
+from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import assign_weights, copied_weights
 from mtkit.report import say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
