@@ -9,10 +9,9 @@ from typing import Any
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
-from mtkit.config.data import Corpus
 from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import at_work, find_current
-from mtkit.config.settings import Config
+from mtkit.config.settings import Config, Corpus
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.report import data, progress, say, table

@@ -13,8 +13,7 @@ import torch
 from torch.nn import Identity
 
 from mtkit.artifacts import create
-from mtkit.config.card import ModelConfig
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.translator import Translator

@@ -19,10 +19,9 @@ from mtkit.batching.encode import Encoder, encode_pairs
 from mtkit.batching.filters import Drops, Rule
 from mtkit.batching.plan import WINDOW_ROWS, Rows, Weights, check_fit, padding, plan_epoch
 from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
-from mtkit.config.data import BatchingSettings
 from mtkit.config.recipes import BatchesRecipe
 from mtkit.config.runs import at_work, find_current
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say

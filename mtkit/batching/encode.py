@@ -18,7 +18,7 @@ import numpy as np
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.filters import Rule, Rules, TextRules, length_rules
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config.data import BatchingSettings
+from mtkit.config.settings import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
 CHUNK_PAIRS = 1024

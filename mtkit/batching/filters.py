@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.corpus.pair import Pair
-from mtkit.config.data import BatchingSettings
+from mtkit.config.settings import BatchingSettings
 
 EXAMPLES_KEPT = 5
 SHOWN_CHARACTERS = 80

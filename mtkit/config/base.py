@@ -21,23 +21,21 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
-    def part(self, group: type[Group]) -> Group:
-        """The settings of `group` alone, which are among those of this class."""
-        return group.model_validate({name: getattr(self, name) for name in group.model_fields})
+    def part(self, group: type[Group], **others: Any) -> Group:
+        """`group` with those of its settings that this section has too, whatever its kind."""
+        names = group.model_fields.keys() - {"kind"}
+        return group(**{name: value for name, value in self if name in names} | others)
 
     def without_defaults(self) -> dict[str, Any]:
         """What differs from the defaults, as plain data, and the kind of every section left.
 
         Requests are hashed in this form, so that a setting that is added later changes no hash.
         """
-        values = {
-            name: getattr(self, name)
-            for name, field in type(self).model_fields.items()
-            if name == "kind" or getattr(self, name) != field.get_default()
-        }
+        fields = type(self).model_fields
         return {
             name: value.without_defaults() if isinstance(value, Settings) else value
-            for name, value in values.items()
+            for name, value in self
+            if name == "kind" or value != fields[name].get_default()
         }
 
 

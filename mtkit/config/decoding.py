@@ -1,11 +1,11 @@
-"""Settings of the fourth stage."""
+"""Settings of the fourth stage, and those that lie in a model folder."""
 
 from __future__ import annotations
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
-from mtkit.config.model import Length
+from mtkit.config.model import Length, ModelSettings, Vocabulary
 
 
 class DecodingSettings(Settings):
@@ -33,3 +33,20 @@ class SamplingSettings(Settings):
         None, gt=0, le=1, description="only among the most probable symbols that sum to p"
     )
     seed: NonNegativeInt = 1
+
+
+class ModelConfig(Settings):
+    """`config.json` of a model folder: all that building and using the model needs."""
+
+    model: ModelSettings
+    source_vocab: Vocabulary
+    target_vocab: Vocabulary
+    decoding: DecodingSettings
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> ModelConfig:
+        if self.model.tie == "all" and self.source_vocab != self.target_vocab:
+            vocabularies = f"vocabularies of {self.source_vocab} and {self.target_vocab}"
+            raise ValueError(f"tie: all, but {vocabularies}")
+        self.model.check_length("decoding.max_length", self.decoding.max_length)
+        return self

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -94,6 +94,30 @@ class Embeddings(Kind):
     d_model: Width = 512
     tie: Tie = Field("all", description="output with target embedding, or both with source too")
 
+    @model_validator(mode="after")
+    def _halves_fit(self) -> Embeddings:
+        self.halves()
+        return self
+
+    def halves(self) -> EncoderDecoderSettings:
+        """The pair that this is, or is short for."""
+        raise NotImplementedError
+
+    def as_transformer(self) -> TransformerSettings:
+        """The short name of a pair of Transformers, with the encoder's dropout.
+
+        Raises ValueError naming the setting by which it is none, or its halves are not alike.
+        """
+        raise ValueError(f"model.kind: {self.kind}")
+
+    def check_length(self, setting: str, length: int) -> None:
+        """Sinusoids go on for ever; learned positions end, and EOS or BOS takes one more."""
+        longest = self.halves().longest
+        if longest is not None and length >= longest:
+            raise ValueError(
+                f"{setting}: {length} needs model.max_positions above it, not {longest}"
+            )
+
 
 class Surroundings(Embeddings):
     """All that stands around the halves."""
@@ -144,14 +168,9 @@ class EncoderDecoderSettings(Surroundings):
         return self.max_positions if self.has_positions and self.positions == "learned" else None
 
     def halves(self) -> EncoderDecoderSettings:
-        """This pair."""
         return self
 
     def as_transformer(self) -> TransformerSettings:
-        """The short name of a pair of Transformers, with the encoder's dropout.
-
-        Raises ValueError naming the setting by which it is none, or its halves are not alike.
-        """
         encoder, decoder = self.encoder, self.decoder
         if not isinstance(encoder, TransformerEncoderSettings):
             raise ValueError(f"model.encoder.kind: {encoder.kind}")
@@ -161,12 +180,8 @@ class EncoderDecoderSettings(Surroundings):
             theirs, ours = getattr(encoder, name), getattr(decoder, name)
             if ours != theirs:
                 raise ValueError(f"model.decoder.{name}: {ours}, but the encoder's is {theirs}")
-        return TransformerSettings(
-            **_shared(self, Surroundings),
-            **_shared(encoder, TransformerLayers),
-            decoder_layers=decoder.layers if decoder.layers != encoder.layers else None,
-            neighbourhood=encoder.neighbourhood,
-        )
+        layers = decoder.layers if decoder.layers != encoder.layers else None
+        return self.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
 
 
 class TransformerSettings(TransformerLayers, Surroundings):
@@ -177,24 +192,12 @@ class TransformerSettings(TransformerLayers, Surroundings):
     decoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
     neighbourhood: Neighbourhood = None
 
-    @model_validator(mode="after")
-    def _halves_fit(self) -> TransformerSettings:
-        self.halves()
-        return self
-
     def halves(self) -> EncoderDecoderSettings:
-        """The pair that this is short for."""
-        layers = _shared(self, TransformerLayers)
-        encoder = layers | {"layers": self.encoder_layers or self.layers}
-        decoder = layers | {"layers": self.decoder_layers or self.layers}
-        return EncoderDecoderSettings(
-            **_shared(self, Surroundings),
-            encoder=TransformerEncoderSettings(**encoder, neighbourhood=self.neighbourhood),
-            decoder=TransformerDecoderSettings(**decoder),
-        )
+        encoder = self.part(TransformerEncoderSettings, layers=self.encoder_layers or self.layers)
+        decoder = self.part(TransformerDecoderSettings, layers=self.decoder_layers or self.layers)
+        return self.part(EncoderDecoderSettings, encoder=encoder, decoder=decoder)
 
     def as_transformer(self) -> TransformerSettings:
-        """This one."""
         return self
 
 
@@ -206,32 +209,11 @@ class Seq2SeqSettings(LstmLayers, Embeddings):
     attention: RecurrentAttention = "general"
     input_feeding: bool = True
 
-    @model_validator(mode="after")
-    def _halves_fit(self) -> Seq2SeqSettings:
-        self.halves()
-        return self
-
     def halves(self) -> EncoderDecoderSettings:
-        """The pair that this is short for."""
-        layers = _shared(self, LstmLayers)
-        return EncoderDecoderSettings(
-            **_shared(self, Embeddings),
-            encoder=LstmEncoderSettings(**layers, bidirectional=self.bidirectional),
-            decoder=LstmDecoderSettings(
-                **layers, attention=self.attention, input_feeding=self.input_feeding
-            ),
-        )
-
-    def as_transformer(self) -> TransformerSettings:
-        """Raises ValueError: it is none."""
-        raise ValueError(f"model.kind: {self.kind}")
+        encoder, decoder = self.part(LstmEncoderSettings), self.part(LstmDecoderSettings)
+        return self.part(EncoderDecoderSettings, encoder=encoder, decoder=decoder)
 
 
 ModelSettings = Annotated[
     TransformerSettings | Seq2SeqSettings | EncoderDecoderSettings, Field(discriminator="kind")
 ]
-
-
-def _shared(settings: Settings, kind: type[Settings]) -> dict[str, Any]:
-    """The values of those settings that `kind` has."""
-    return {name: getattr(settings, name) for name in kind.model_fields if name != "kind"}

@@ -13,11 +13,9 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from mtkit.artifacts import Kind
 from mtkit.config.base import Settings
-from mtkit.config.data import Filtering, TokenizerSettings, listed
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import Config
-from mtkit.config.training import Course, Extent
+from mtkit.config.settings import Config, Course, Extent, Filtering, TokenizerSettings, listed
 
 
 class TokenizerRecipe(TokenizerSettings):
@@ -27,7 +25,7 @@ class TokenizerRecipe(TokenizerSettings):
 
     @classmethod
     def of(cls, config: Config) -> TokenizerRecipe:
-        return cls(**dict(config.tokenizer), seed=config.seed)
+        return config.tokenizer.part(cls, seed=config.seed)
 
 
 class BatchesRecipe(Filtering):
@@ -38,7 +36,7 @@ class BatchesRecipe(Filtering):
     @classmethod
     def of(cls, config: Config) -> BatchesRecipe:
         weights = [corpus.weight for corpus in listed(config.data.train)]
-        return cls(**dict(config.batching.part(Filtering)), weights=weights)
+        return config.batching.part(cls, weights=weights)
 
 
 class ModelRecipe(Settings):
@@ -57,13 +55,8 @@ class ModelRecipe(Settings):
         2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
         """
         course = config.training.part(Course)
-        return cls(
-            seed=config.seed,
-            max_tokens=config.batching.max_tokens,
-            model=config.model,
-            training=course.model_copy(update={"accumulate": course.accumulate * ranks}),
-            decoding=config.decoding,
-        )
+        course = course.model_copy(update={"accumulate": course.accumulate * ranks})
+        return config.part(cls, max_tokens=config.batching.max_tokens, training=course)
 
     def of_checkpoints(self) -> ModelRecipe:
         """The recipe of a run until it ends: it may go on for longer, and decode otherwise then.
@@ -84,7 +77,7 @@ class TestRecipe(Settings):
 
     @classmethod
     def of(cls, config: Config) -> TestRecipe:
-        return cls(decoding=config.decoding, target_language=config.data.target_language)
+        return config.part(cls, target_language=config.data.target_language)
 
 
 RECIPES: Mapping[Kind, type[Settings]] = {

@@ -5,14 +5,262 @@ Reading YAML, overrides and the wording of errors live in `configfile`.
 
 from __future__ import annotations
 
-from pydantic import Field, NonNegativeInt, model_validator
+from typing import Annotated, Any, Literal
 
-from mtkit.config.base import Settings
-from mtkit.config.card import check_positions
-from mtkit.config.data import BatchingSettings, DataSettings, TokenizerSettings
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic.types import NonNegativeInt, PositiveFloat, PositiveInt
+
+from mtkit.config.base import Paths, Probability, Settings
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings, TransformerSettings
-from mtkit.config.training import TrainingSettings
+
+
+class TextCorpus(Settings):
+    """Two line-parallel text files (or two equally long lists of them), plain or .gz."""
+
+    source: Paths
+    target: Paths
+    weight: PositiveFloat = Field(1.0, description="times each pair is seen per epoch")
+
+
+class TableCorpus(Settings):
+    """.tsv or .jsonl files, plain or .gz; a TSV column is a number from 0, a JSONL one a key."""
+
+    table: Paths
+    source_column: str | int = 0
+    target_column: str | int = 1
+    weight: PositiveFloat = 1.0
+
+
+class DatasetCorpus(Settings):
+    """A dataset of the Hugging Face hub, or a local folder that `datasets` can load."""
+
+    dataset: str
+    name: str | None = Field(None, description="configuration of the dataset, if it has several")
+    split: str = "train"
+    source_column: str = Field(description="column; inside a record with dots: translation.en")
+    target_column: str
+    weight: PositiveFloat = 1.0
+
+
+def _corpus_kind(value: Any) -> str:
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    if "dataset" in keys:
+        return "DatasetCorpus"
+    return "TableCorpus" if "table" in keys else "TextCorpus"
+
+
+Corpus = Annotated[
+    Annotated[TextCorpus, Tag("TextCorpus")]
+    | Annotated[TableCorpus, Tag("TableCorpus")]
+    | Annotated[DatasetCorpus, Tag("DatasetCorpus")],
+    Discriminator(_corpus_kind),
+]
+
+
+def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
+    return corpora if isinstance(corpora, list) else [corpora]
+
+
+class DataSettings(Settings):
+    train: Corpus | list[Corpus]
+    valid: Corpus
+    test: Corpus | None = None
+    target_language: str | None = Field(
+        None, description="code such as ko: chooses the tokenization that scores are counted on"
+    )
+
+
+class TokenizerSettings(Settings):
+    type: Literal["bpe", "unigram", "char"] = "bpe"
+    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    joint: bool = Field(True, description="one vocabulary for both sides")
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+    byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
+    character_coverage: float = Field(0.9995, gt=0, le=1)
+    sample_lines: PositiveInt = Field(2_000_000, description="lines per side it is trained on")
+
+
+class Filtering(Settings):
+    """Which pairs are kept: what the stored batches are known by."""
+
+    max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
+    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
+    deduplicate: bool = Field(False, description="keep the first of equal pairs")
+
+
+class BatchingSettings(Filtering):
+    max_tokens: PositiveInt | Literal["auto"] = Field(
+        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+    )
+    workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")
+
+
+class Noam(Settings):
+    """lr = d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), Vaswani et al. 2017, equation 3."""
+
+    kind: Literal["noam"] = "noam"
+
+
+class InverseSqrt(Settings):
+    """Linear warmup to `peak`, then peak · (warmup / step)^0.5."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    peak: PositiveFloat
+
+
+class Cosine(Settings):
+    """Linear warmup to `peak`, then half a cosine down to `floor` at the last step."""
+
+    kind: Literal["cosine"] = "cosine"
+    peak: PositiveFloat
+    floor: float = Field(0.0, ge=0)
+
+
+class Plateau(Settings):
+    """Linear warmup to `peak`; times `factor` after `patience` validations with no new best."""
+
+    kind: Literal["plateau"] = "plateau"
+    peak: PositiveFloat
+    factor: float = Field(0.5, gt=0, lt=1)
+    patience: PositiveInt = 2
+
+
+class StepDecay(Settings):
+    """Linear warmup to `peak`; from step `start` on, times `factor` every `every` steps."""
+
+    kind: Literal["step"] = "step"
+    peak: PositiveFloat
+    factor: float = Field(0.5, gt=0, lt=1)
+    start: PositiveInt
+    every: PositiveInt
+
+
+Schedule = Annotated[Noam | InverseSqrt | Cosine | Plateau | StepDecay, Field(discriminator="kind")]
+
+
+class Adam(Settings):
+    """Adam, with decoupled weight decay (adamw), or rectified (radam)."""
+
+    kind: Literal["adam", "adamw", "radam"] = "adam"
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    eps: PositiveFloat = 1e-9
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Sgd(Settings):
+    kind: Literal["sgd"] = "sgd"
+    momentum: Probability = 0.0
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Muon(Settings):
+    """Orthogonal updates for the matrices between layers, AdamW for embeddings, norms and biases.
+
+    Jordan et al. 2024; on the learning rates of Adam, after Liu et al. 2025.
+    """
+
+    kind: Literal["muon"] = "muon"
+    momentum: Probability = 0.95
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    eps: PositiveFloat = 1e-9
+    weight_decay: float = Field(0.0, ge=0)
+
+
+Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
+Metric = Literal["loss", "perplexity", "bleu", "chrf"]
+
+
+class SubwordSampling(Settings):
+    """Other segmentations of the same text in every epoch, in training alone.
+
+    Of a bpe tokenizer each merge is left out with probability `alpha` (BPE-dropout, Provilkov et
+    al. 2020); of a unigram one a segmentation is drawn from P(segmentation)^alpha (Kudo 2018),
+    where 0.2 makes the sentences of Multi30k a third longer, and 0.1 nearly twice as long.
+    """
+
+    alpha: float = Field(0.1, gt=0, lt=1)
+    sides: Literal["source", "target", "both"] = "both"
+
+
+class Learning(Settings):
+    """What is learnt, update by update: what checkpoints are known by."""
+
+    warmup: PositiveInt = 4000
+    schedule: Schedule = Noam()
+    optimizer: Optimizer = Adam()
+    label_smoothing: Probability = 0.1
+    clip_norm: PositiveFloat | None = 1.0
+    accumulate: PositiveInt = Field(1, description="batches per update")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    ema: Probability | None = Field(None, description="decay of an average of the weights")
+    subword_sampling: SubwordSampling | None = None
+    source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
+    r_drop: PositiveFloat | None = Field(
+        None, description="alpha of R-Drop: two passes with different dropout are to agree"
+    )
+    max_skipped: PositiveInt = Field(
+        5, description="updates in a row that may be skipped for a loss or gradient not finite"
+    )
+    on_divergence: Literal["rollback", "stop"] = Field(
+        "rollback", description="then: back to the last checkpoint with half the rate, or end"
+    )
+    validate_every: PositiveInt = 500
+    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
+    best_by: Metric = "bleu"
+
+
+class Extent(Settings):
+    """How far to go, and what the end is made of: may change whenever a run goes on."""
+
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
+    average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
+
+
+class Course(Learning, Extent):
+    """All that decides which weights a run ends in."""
+
+
+class Machine(Settings):
+    """What this machine is to do it with: the weights are meant to be the same."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
+    )
+    rank_timeout: PositiveFloat = Field(
+        600.0, description="seconds that ranks wait for each other before the run ends"
+    )
+
+
+class Reporting(Settings):
+    """What is shown on the way, and what is kept of it."""
+
+    log_every: PositiveInt = 50
+    save_every: PositiveInt = 500
+    keep: PositiveInt = Field(3, description="newest checkpoints kept")
+    sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
+    tensorboard: bool = False
+
+
+class TrainingSettings(Reporting, Machine, Course):
+    """Counted in updates (`steps`) or, instead, in `epochs`."""
+
+    init_from: str | None = Field(None, description="model or run whose weights to start from")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingSettings:
+        if self.steps is None and self.epochs is None:
+            raise ValueError("needs steps or epochs")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("steps and epochs are both set: set one of them to null")
+        if self.best_by in ("bleu", "chrf") and not self.validation_sentences:
+            raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
+        return self
 
 
 class Config(Settings):
@@ -26,13 +274,9 @@ class Config(Settings):
     decoding: DecodingSettings = DecodingSettings()
 
     @model_validator(mode="after")
-    def _tied_vocabularies(self) -> Config:
+    def _parts_fit(self) -> Config:
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
-        return self
-
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> Config:
-        check_positions(self.model, "decoding.max_length", self.decoding.max_length)
-        check_positions(self.model, "batching.max_length", self.batching.max_length)
+        self.model.check_length("decoding.max_length", self.decoding.max_length)
+        self.model.check_length("batching.max_length", self.batching.max_length)
         return self

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mtkit.artifacts import Artifact
 from mtkit.config.base import first_complaint
-from mtkit.config.card import ModelConfig
+from mtkit.config.decoding import ModelConfig
 from mtkit.config.runs import find_model
 from mtkit.config.storage import read_json
 from mtkit.errors import UserError

@@ -15,8 +15,7 @@ from safetensors.numpy import save_file
 
 from mtkit.artifacts import create, hash_file
 from mtkit.config.base import Settings, first_complaint
-from mtkit.config.card import ModelConfig
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import TransformerSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.model import CONFIG, WEIGHTS

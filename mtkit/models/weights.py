@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mtkit.config.card import ModelConfig
+from mtkit.config.decoding import ModelConfig
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights_file import open_weights

@@ -17,10 +17,9 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.base import Settings
-from mtkit.config.data import Corpus, TokenizerSettings
 from mtkit.config.recipes import TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current, find_model
-from mtkit.config.settings import Config
+from mtkit.config.settings import Config, Corpus, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.training import Learning, Muon, Optimizer, Sgd
+from mtkit.config.settings import Learning, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data.updates import BEGINNING, Position

@@ -22,7 +22,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mtkit.config.training import Learning
+from mtkit.config.settings import Learning
 from mtkit.errors import MtkitError
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch

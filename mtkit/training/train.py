@@ -10,8 +10,7 @@ from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_current, find_model, link_latest
-from mtkit.config.settings import Config
-from mtkit.config.training import TrainingSettings
+from mtkit.config.settings import Config, TrainingSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, warn

@@ -21,8 +21,7 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.filters import Rule, length_rules
 from mtkit.batching.store import Store
-from mtkit.config.data import BatchingSettings, TokenizerSettings
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from mtkit.batching.corpus.files import LINE_BYTES, read_lines
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
-from mtkit.config.data import Corpus
+from mtkit.config.settings import Corpus
 from mtkit.errors import UserError
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)

@@ -17,8 +17,7 @@ import mtkit
 from mtkit.config.base import Settings
 from mtkit.config.configfile import dump_config
 from mtkit.config.model import Seq2SeqSettings, TransformerSettings
-from mtkit.config.settings import Config
-from mtkit.config.training import Adam, Cosine, InverseSqrt, Learning
+from mtkit.config.settings import Adam, Config, Cosine, InverseSqrt, Learning
 from mtkit.pipeline import run
 
 CLASS = re.compile(r"\nclass (\w+)\(Settings\):\n")

@@ -20,9 +20,8 @@ import folders
 from alignments import alignment_error_rate, from_pharaoh
 from architectures import ARCHITECTURES, make, seq2seq, sources, targets
 from mtkit.batching.build import build_batches
-from mtkit.config.data import TextCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.config.settings import Config
+from mtkit.config.settings import Config, TextCorpus
 from mtkit.decoding.aligning import source_words
 from mtkit.decoding.alignment.alignment import Alignment
 from mtkit.decoding.alignment.links import Links, align, best_links, symmetrise, to_pharaoh

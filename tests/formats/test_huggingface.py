@@ -27,8 +27,7 @@ from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from folders import asking
 from mtkit.artifacts import create
 from mtkit.batching.build import build_batches
-from mtkit.config.card import ModelConfig
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.model import open_model

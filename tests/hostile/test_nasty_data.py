@@ -35,10 +35,9 @@ from mtkit.artifacts import create
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.pair import Pair
 from mtkit.batching.corpus.read import read_pairs
-from mtkit.config.card import ModelConfig
 from mtkit.config.configfile import dump_config
-from mtkit.config.data import DatasetCorpus
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSettings
+from mtkit.config.settings import DatasetCorpus
 from mtkit.config.storage import write_json
 from mtkit.decoding.engines import pytorch
 from mtkit.decoding.format import Format

@@ -14,8 +14,7 @@ from matplotlib import font_manager
 
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.configfile import dump_config
-from mtkit.config.settings import Config
-from mtkit.config.training import Cosine, InverseSqrt, Plateau
+from mtkit.config.settings import Config, Cosine, InverseSqrt, Plateau
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.study.info.info import info

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from architectures import ARCHITECTURES, make, sources, targets
-from mtkit.config.training import Learning, Sgd, TrainingSettings
+from mtkit.config.settings import Learning, Sgd, TrainingSettings
 from mtkit.models.layers import Dropout
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD, UNK

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mtkit.config.training import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
+from mtkit.config.settings import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
 from mtkit.training.optimizer.schedule import learning_rate
 
 

@@ -19,8 +19,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, StoreWriter
-from mtkit.config.data import TokenizerSettings
-from mtkit.config.training import SubwordSampling
+from mtkit.config.settings import SubwordSampling, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer import train as training

@@ -19,8 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
-from mtkit.config.settings import Config
-from mtkit.config.training import Muon
+from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import copied_weights

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from mtkit.batching.build import open_batches
-from mtkit.config.settings import Config
-from mtkit.config.training import SubwordSampling
+from mtkit.config.settings import Config, SubwordSampling
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import segmentation
 from mtkit.training.data.segmentation import segmentation_of

@@ -15,12 +15,15 @@ from importlib.resources import files
 from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from mtkit.batching.corpus.pair import Pair, text_at
 from mtkit.config.base import Paths
-from mtkit.config.data import TableCorpus, TextCorpus
 from mtkit.errors import UserError
 from mtkit.report import warn
+
+if TYPE_CHECKING:  # to translate, no settings of training are read
+    from mtkit.config.settings import TableCorpus, TextCorpus
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -17,7 +17,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from mtkit.artifacts import hash_file
 from mtkit.batching.corpus.pair import Pair, text_at
-from mtkit.config.data import DatasetCorpus
+from mtkit.config.settings import DatasetCorpus
 from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")

@@ -8,7 +8,7 @@ from typing import Any
 from mtkit.artifacts import hash_file, sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, table_pairs, text_pairs
 from mtkit.batching.corpus.pair import Pair
-from mtkit.config.data import Corpus, TableCorpus, TextCorpus, listed
+from mtkit.config.settings import Corpus, TableCorpus, TextCorpus, listed
 from mtkit.errors import UserError
 
 

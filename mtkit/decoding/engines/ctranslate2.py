@@ -23,8 +23,7 @@ from pathlib import Path
 
 import ctranslate2
 
-from mtkit.config.card import ModelConfig
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.contract import (
     NO_HYPOTHESIS,

@@ -18,9 +18,8 @@ from sentencepiece import SentencePieceTrainer
 from mtkit.artifacts import create
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, StoreWriter, Tokens, token_dtype
-from mtkit.config.card import ModelConfig
 from mtkit.config.configfile import load_config
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.models.encoder_decoder import TranslationModel

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
-from mtkit.config.data import BatchingSettings
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids

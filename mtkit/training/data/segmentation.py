@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store
-from mtkit.config.training import SubwordSampling
+from mtkit.config.settings import SubwordSampling
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
 from mtkit.training.data.loader import Pairs, Side

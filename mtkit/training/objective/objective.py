@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mtkit.config.training import Learning
+from mtkit.config.settings import Learning
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.training import Muon
+from mtkit.config.settings import Muon
 from mtkit.models.encoder_decoder import TranslationModel
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mtkit.config.training import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
+from mtkit.config.settings import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
 
 
 def learning_rate(

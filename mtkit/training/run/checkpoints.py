@@ -15,8 +15,8 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
+from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
-from mtkit.config.training import Metric
 from mtkit.errors import UserError
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
 from mtkit.report import warn

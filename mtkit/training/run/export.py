@@ -8,11 +8,11 @@ from pathlib import Path
 from torch import Tensor
 
 from mtkit.artifacts import create
-from mtkit.config.card import ModelConfig
+from mtkit.config.decoding import ModelConfig
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_model
+from mtkit.config.settings import Course
 from mtkit.config.storage import write_json
-from mtkit.config.training import Course
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import load_weights, save_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtkit.config.training import Metric
+from mtkit.config.settings import Metric
 
 LOWER_IS_BETTER: frozenset[Metric] = frozenset({"loss", "perplexity"})
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from mtkit.config.training import Metric
+from mtkit.config.settings import Metric
 from mtkit.report import say, warn
 from mtkit.training.run.history import Validation, rank
 from mtkit.training.run.writer import Writer
