@@ -10,8 +10,9 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -139,109 +140,96 @@ def _line(text: str) -> None:
         _bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+@dataclass
 class Progress:
-    """Counts what is done; `show` draws the count and a note."""
+    """How far a long task is; this one counts in silence."""
 
-    def __init__(self, show: Callable[[int, str], None]) -> None:
-        self.count = 0
-        self._show = show
+    description: str
+    total: int | None
+    unit: str
+    count: int = 0
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.count += amount
-        self._show(self.count, note)
+        self.show(note)
+
+    def show(self, note: str) -> None:
+        """Shows the count and a note."""
+
+    def close(self) -> None:
+        """Takes away what was shown."""
+
+    @property
+    def counted(self) -> str:
+        number = f"{self.count:,}" if self.total is None else f"{self.count:,}/{self.total:,}"
+        return f"{number} {self.unit}".rstrip()
+
+
+@dataclass
+class _Lines(Progress):
+    def __post_init__(self) -> None:
+        self.began = self.spoke = time.monotonic()
+        self.first: int | None = None
+
+    def show(self, note: str) -> None:
+        now = time.monotonic()
+        if self.first is None:  # what is there at once was done by an earlier, interrupted run
+            self.first, self.began = self.count, now
+        if now - self.spoke < SECONDS_BETWEEN_LINES:
+            return
+        self.spoke = now
+        parts = [f"{self.description}: {self.counted}", note]
+        if self.total is not None and (done := self.count - self.first) > 0:
+            parts.append(f"{_clock((self.total - self.count) * (now - self.began) / done)} left")
+        say("  ".join(part for part in parts if part))
+
+
+@dataclass
+class _Bar(Progress):
+    def __post_init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        global _bar
+        time_left = [TimeRemainingColumn(), TextColumn("left")]
+        self.note = ""
+        self.bar = _bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}", markup=False),
+            *(time_left if self.total is not None else []),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self.task = _bar.add_task(self.description, total=self.total, text=self.counted)
+        _bar.start()
+
+    def show(self, note: str) -> None:
+        self.note = note or self.note
+        text = f"{self.counted}  {self.note}".rstrip()
+        self.bar.update(self.task, completed=self.count, text=text)
+
+    def close(self) -> None:
+        global _bar
+        self.bar.stop()
+        _bar = None
 
 
 @contextmanager
 def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
     """Shows how far a long task is; work that took some seconds leaves one line behind."""
     started = time.monotonic()
-    with _shown(description, total, unit) as show:
-        shown = Progress(show)
-        yield shown
-    seconds = time.monotonic() - started
-    if seconds >= SECONDS_BETWEEN_LINES:
-        say(f"{description}: {_count(shown.count, total, unit)} in {_clock(seconds)}")
-
-
-def _shown(
-    description: str, total: int | None, unit: str
-) -> AbstractContextManager[Callable[[int, str], None]]:
-    if _quiet or _bar is not None:
-        return _hidden()
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return _live_bar(description, total, unit)
-    return _plain_lines(description, total, unit)
-
-
-@contextmanager
-def _hidden() -> Iterator[Callable[[int, str], None]]:
-    yield lambda count, note: None
-
-
-@contextmanager
-def _plain_lines(
-    description: str, total: int | None, unit: str
-) -> Iterator[Callable[[int, str], None]]:
-    began = spoke = time.monotonic()
-    first: int | None = None
-
-    def show(count: int, note: str) -> None:
-        nonlocal began, spoke, first
-        now = time.monotonic()
-        if first is None:  # what is there at once was done by an earlier, interrupted run
-            first, began = count, now
-        if now - spoke < SECONDS_BETWEEN_LINES:
-            return
-        spoke = now
-        parts = [f"{description}: {_count(count, total, unit)}", note]
-        if total is not None and count > first:
-            parts.append(f"{_clock((total - count) * (now - began) / (count - first))} left")
-        say("  ".join(part for part in parts if part))
-
-    yield show
-
-
-@contextmanager
-def _live_bar(
-    description: str, total: int | None, unit: str
-) -> Iterator[Callable[[int, str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-
-    global _bar
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[text]}", markup=False),
-    ]
-    if total is not None:
-        columns += [TimeRemainingColumn(), TextColumn("left")]
-    bar = _bar = Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    task = bar.add_task(description, total=total, text=_count(0, total, unit))
-    last_note = ""
-
-    def show(count: int, note: str) -> None:
-        nonlocal last_note
-        last_note = note or last_note
-        text = f"{_count(count, total, unit)}  {last_note}".rstrip()
-        bar.update(task, completed=count, text=text)
-
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    kind = Progress if _quiet or _bar is not None else _Bar if live else _Lines
+    shown = kind(description, total, unit)
     try:
-        with bar:
-            yield show
+        yield shown
     finally:
-        _bar = None
-
-
-def _count(count: int, total: int | None, unit: str) -> str:
-    number = f"{count:,}" if total is None else f"{count:,}/{total:,}"
-    return f"{number} {unit}".rstrip()
+        shown.close()
+    if (seconds := time.monotonic() - started) >= SECONDS_BETWEEN_LINES:
+        say(f"{description}: {shown.counted} in {_clock(seconds)}")
 
 
 def _clock(seconds: float) -> str:
