@@ -14,7 +14,7 @@ from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import Config, Corpus
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import data, progress, say, table
+from mtkit.report import data_lines, progress, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
@@ -37,7 +37,9 @@ def run(config: Config) -> None:
         test = _test(config, config.data.test, model)
         try:
             _show_samples(test.path)
-            data(_table(test))
+            scores = test.report.items()
+            rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in scores]
+            data_lines(table(rows, left=3))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{test.path}: not as mtkit writes it ({error!r}): delete it") from None
     say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
@@ -48,9 +50,9 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     path = Path(config.run) / "test"
     recipe = TestRecipe.of(config)
     inputs = {"model": model.identity, "test": corpus_identity(corpus)}
-    if find_current(path, "test", recipe, inputs):
+    if current := find_current(path, "test", recipe, inputs):
         say("test: up to date")
-        return open_artifact(path, "test")
+        return current
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
@@ -60,7 +62,8 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
         hypotheses = list(_translate(translator, sources))
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        report |= _scores(hypotheses, references, config.data.target_language)
+        for score in evaluate(hypotheses, references, config.data.target_language).values():
+            report[score.name] = {"score": round(score.value, 4), "signature": score.signature}
     return open_artifact(path, "test")
 
 
@@ -70,18 +73,6 @@ def _translate(translator: Translator, lines: list[str]) -> Iterator[str]:
             translations = translator.translate(lines[first : first + WINDOW])
             shown.advance(len(translations))
             yield from translations
-
-
-def _scores(hypotheses: list[str], references: list[str], language: str | None) -> dict[str, Any]:
-    return {
-        score.name: {"score": round(score.value, 4), "signature": score.signature}
-        for score in evaluate(hypotheses, references, language).values()
-    }
-
-
-def _table(test: Artifact) -> str:
-    rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in test.report.items()]
-    return "".join(f"{line}\n" for line in table(rows, left=3))
 
 
 def _show_samples(folder: Path) -> None:

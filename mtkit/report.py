@@ -6,16 +6,17 @@ as plain lines with seconds between them otherwise.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ def data(text: str) -> None:
         sys.stdout.flush()
     if bar is not None:
         bar.start()
+
+
+def data_lines(lines: Iterable[str]) -> None:
+    """Writes each of `lines` to stdout, with the line feed that ends it."""
+    data("".join(f"{line}\n" for line in lines))
+
+
+def show(record: Any, text: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
+    """Writes a report to stdout: as JSON, or as the lines that `text` makes of it."""
+    data_lines([json.dumps(record, indent=2, ensure_ascii=False)] if as_json else text(record))
 
 
 def styled(spans: Iterable[tuple[str, str]]) -> str:

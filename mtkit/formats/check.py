@@ -16,7 +16,7 @@ from mtkit.decoding.parts import Translation
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.texts import Text, read_text, text_of_test, text_of_validation
-from mtkit.report import data, progress, table
+from mtkit.report import data_lines, progress, table
 from mtkit.scoring.metrics import corpus_bleu
 
 LINES_AT_ONCE = 256
@@ -71,7 +71,7 @@ def compare(text: Text, ours: Translator, exported: Translator) -> None:
         rows += [
             [f"BLEU, {name}", f"{score:.2f}"] for name, score in zip(names, scores, strict=True)
         ]
-    data("".join(f"{row}\n" for row in [*table(rows), *_differences(pairs)]))
+    data_lines([*table(rows), *_differences(pairs)])
     if exported.engine.name.endswith("float32") and share < LEAST_IDENTICAL:
         raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
     if max(losses) > MOST_BLEU_LOST:

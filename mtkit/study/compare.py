@@ -12,7 +12,7 @@ from mtkit.config.complaints import flattened
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import data, table, warn
+from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
 from mtkit.scoring.metrics import Test
 from mtkit.scoring.score import score_systems, score_table
@@ -51,7 +51,7 @@ def compare(
         raise UserError("compare: name at least two runs, each once")
     opened = [_open(path) for path in runs]
     lines = [*_settings(opened), *_learning(opened), *_scores(opened, paired)]
-    data("".join(f"{line}\n" for line in lines))
+    data_lines(lines)
     if plot is not None:
         _draw(opened, plot)
 

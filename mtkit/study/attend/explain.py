@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
-from mtkit.report import data, progress, table, warn
+from mtkit.report import progress, show, table, warn
 from mtkit.study.attend.faithfulness import (
     COMPARED,
     RANKINGS,
@@ -68,10 +67,7 @@ def explain(
     with progress("explain", len(pairs), "sentences") as shown:
         found = measure(reader.model, pairs, shown.advance)
     record = _record(found)
-    if as_json:
-        data(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
-        data("".join(f"{line}\n" for line in _table(record)))
+    show(record, _table, as_json=as_json)
     if output is not None:
         _draw(record, found.kendall, output)
 

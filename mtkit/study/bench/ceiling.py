@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch.utils.benchmark import Timer
 
-from mtkit.report import progress, table
+from mtkit.report import progress, show, table
 from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import Product, products_of
-from mtkit.study.bench.record import Record, describe_training, machine_text, show
+from mtkit.study.bench.record import Record, describe_training, machine_text
 from mtkit.study.bench.workload import Workload, open_workload
 from mtkit.terms import Batch
 from mtkit.training.data.loader import load_batch

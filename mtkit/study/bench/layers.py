@@ -21,10 +21,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
-from mtkit.report import progress, table
+from mtkit.report import progress, show, table
 from mtkit.study.bench.products import plain_kernels
 from mtkit.study.bench.profiling import peak_bytes
-from mtkit.study.bench.record import Record, describe_machine, machine_text, show
+from mtkit.study.bench.record import Record, describe_machine, machine_text
 from mtkit.study.plots.picture import check_picture, figure, save
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)

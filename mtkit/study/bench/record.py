@@ -1,26 +1,17 @@
-"""What every report of `mtkit bench` holds, what a figure was measured on, and how it is shown."""
+"""What every report of `mtkit bench` holds, and what a figure was measured on."""
 
 from __future__ import annotations
 
-import json
 import platform
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtkit.artifacts import VERSION
-from mtkit.report import data
 from mtkit.training.state import TrainState
 
 Record = dict[str, Any]
-
-
-def show(record: Record, text: Callable[[Record], Iterator[str]], *, as_json: bool) -> None:
-    """Writes a report to stdout: as JSON, or as the lines that `text` makes of it."""
-    lines = [json.dumps(record, indent=2, ensure_ascii=False)] if as_json else text(record)
-    data("".join(f"{line}\n" for line in lines))
 
 
 def describe_machine(device: torch.device) -> Record:

@@ -9,12 +9,12 @@ from statistics import mean, median
 import torch
 
 from mtkit.batching.plan import padding
-from mtkit.report import table
+from mtkit.report import show, table
 from mtkit.study.bench.breakdown import measure_breakdown
 from mtkit.study.bench.ceiling import middling_batch, product_seconds
 from mtkit.study.bench.drawn import Size
 from mtkit.study.bench.products import products_of
-from mtkit.study.bench.record import Record, describe_training, machine_text, show
+from mtkit.study.bench.record import Record, describe_training, machine_text
 from mtkit.study.bench.throughput import Timed, measure_updates, window_rates
 from mtkit.study.bench.workload import open_workload
 from mtkit.training.run.compiling import REPAYING_STEPS, repays_compiling

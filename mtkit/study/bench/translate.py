@@ -16,10 +16,10 @@ from mtkit.config.runs import find_model
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.report import progress, say, table
+from mtkit.report import progress, say, show, table
 from mtkit.scoring.files import SOURCE
 from mtkit.study.bench.drawn import Size, draw_model, draw_sentences
-from mtkit.study.bench.record import Record, processor, show
+from mtkit.study.bench.record import Record, processor
 from mtkit.study.bench.translation_rate import Rate, Way, measure_apart
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}

@@ -20,7 +20,7 @@ from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.models.weights import load_model
-from mtkit.report import data
+from mtkit.report import data_lines
 from mtkit.study.info.records import points_of, records_of, run_at
 from mtkit.study.plots.picture import check_picture, figure, save
 from mtkit.study.plots.terminal import WIDTH, Number, Points, bars, curve, shades
@@ -252,6 +252,6 @@ def draw(path: Path | None, what: str, output: Path | None) -> None:
     run, config = run_at(path)
     view = VIEWS[what](run, config)
     if output is None:
-        data("".join(f"{line}\n" for line in view.text()))
+        data_lines(view.text())
     else:
         view.draw(output)
