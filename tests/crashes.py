@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from mtkit.artifacts import open_artifact
 from mtkit.cli.main import main
@@ -163,19 +164,18 @@ def _rank(
     arguments: list[str], home: Path, rank: int, shared: dict[str, str], loss: Loss | None
 ) -> None:
     """In the child of that number."""
-    from mtkit.training import step
+    from mtkit.training.step import train_step
 
     os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
     _speak_at(home)
-    train_step = step.train_step
 
     def lost(state: Any, *rest: Any, **settings: Any) -> Any:
         if loss is not None and (rank, state.step) == (loss.rank, loss.step):
             os.kill(os.getpid(), loss.signal)
         return train_step(state, *rest, **settings)
 
-    step.train_step = lost
-    main(arguments)
+    with patch("mtkit.training.train.train_step", lost):
+        main(arguments)
 
 
 def _speak_at(home: Path) -> None:

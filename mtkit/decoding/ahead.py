@@ -14,17 +14,18 @@ MOMENT = 0.02
 
 
 class Ahead(Iterator[Item]):
-    """The same items, of which another thread makes one or two ahead.
+    """The same items, of which another thread makes `count` ahead, and one that waits for room.
 
     What the making raises, the one that asks for the item gets.
     """
 
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._made: Queue[tuple[Item] | BaseException] = Queue(maxsize=1)
+    def __init__(self, items: Iterable[Item], count: int = 1) -> None:
+        self._made: Queue[tuple[Item] | BaseException] = Queue(count)
         self._first: tuple[Item] | BaseException | None = None
         self._unwanted = Event()
         # Nobody waits for it at the end of the process: it may be waiting for a line of input.
-        Thread(target=self._make, args=[items], daemon=True).start()
+        self.thread = Thread(target=self._make, args=[items], daemon=True)
+        self.thread.start()
 
     def __next__(self) -> Item:
         found, self._first = self._first or self._made.get(), None
@@ -55,3 +56,13 @@ class Ahead(Iterator[Item]):
             self._made.put(StopIteration())
         except BaseException as error:
             self._made.put(error)
+
+
+def prefetch(items: Iterable[Item], ahead: int = 2) -> Iterator[Item]:
+    """The same items; the thread that makes them has ended when the consumer stops."""
+    made = Ahead(items, ahead)
+    try:
+        yield from made
+    finally:
+        made.close()
+        made.thread.join()

@@ -1,65 +1,66 @@
-"""What a run is put together from: its state, data, validation, and all that it writes to."""
+"""What a run is put together from, and the state where it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
+from mtkit.artifacts import clear_leftovers
 from mtkit.batching.build import Batches
+from mtkit.config.configfile import save_config
 from mtkit.config.recipes import ModelRecipe
+from mtkit.config.runs import find_model, locked
 from mtkit.config.settings import Config
+from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.weights import load_weights
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data.segmentation import segmentation_of
+from mtkit.training.data.segmentation import Segmentation
 from mtkit.training.data.updates import Stream
 from mtkit.training.optimizer.precision import pick_precision
-from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.checkpoints import Checkpoints
-from mtkit.training.run.compiling import repays_compiling
 from mtkit.training.run.distributed import Ranks
-from mtkit.training.run.export import initialise_from
-from mtkit.training.run.history import Validation
 from mtkit.training.run.memory import largest_batch
-from mtkit.training.run.validate import Validator
-from mtkit.training.run.writer import RunWriter, Writer
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import StepReport, settle, train_steps
+from mtkit.training.step import settle
+
+REPAYING_STEPS = 2_000
+"""Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
+some ten updates a second, and a third of their time is saved at best.
+"""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the loop works with, apart from the state that it changes."""
+    """What a run works with, apart from the state that it changes."""
 
     config: Config
-    stream: Stream
-    checkpoints: Checkpoints
-    validator: Validator
-    writer: Writer
-    total_steps: int
+    data: Batches
+    tokenizer: Tokenizer
     ranks: Ranks
+    checkpoints: Checkpoints
+    stream: Stream
+    total_steps: int
 
-    def steps(self, state: TrainState) -> Generator[StepReport]:
-        """Updates of `state` from where it stands, without end."""
-        updates = self.stream.updates(state.position)
-        training = self.config.training
-        return train_steps(state, updates, training, self._rate, self.config.seed, self.ranks)
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the one that writes."""
+        return self.ranks.index == 0
 
-    def _rate(self, step: int, validations: Sequence[Validation]) -> float:
-        training = self.config.training
-        return learning_rate(
-            step,
-            schedule=training.schedule,
-            warmup=training.warmup,
-            d_model=self.config.model.d_model,
-            total_steps=self.total_steps,
-            losses=[(validation.step, validation.loss) for validation in validations],
-        )
+    def save(self, state: TrainState, *, again: bool = True) -> None:
+        """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
+        if self.is_first:
+            if again or state.step not in self.checkpoints.steps():
+                self.checkpoints.save(state)
+            training = self.config.training
+            self.checkpoints.prune(state, training.best_by, training.keep, training.average)
 
 
 @contextmanager
@@ -71,38 +72,52 @@ def opened_job(
     While it is open, no other process writes to the run. Raises UserError where one does, and for
     a checkpoint of other settings.
     """
-    run, training = Path(config.run), config.training
-    recipe = ModelRecipe.of(config, ranks.count)
-    checkpoints = Checkpoints(run / "checkpoints", recipe.of_checkpoints(), inputs)
-    with RunWriter(config, recipe, checkpoints) if ranks.index == 0 else Writer() as writer:
+    run, training, is_first = Path(config.run), config.training, ranks.index == 0
+    recipe = ModelRecipe.of(config, ranks.count).of_checkpoints()
+    checkpoints = Checkpoints(run / "checkpoints", recipe, inputs)
+    with locked(run) if is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
-        writer.clear()
+        if is_first:
+            clear_leftovers(checkpoints.folder)
         ranks.wait()
         resumed = checkpoints.load_last(state)
-        writer.accept()
+        if is_first:
+            save_config(config)
         if ranks.count > 1:
             settle(state, ranks)
         if not state.max_tokens:
             state.max_tokens = largest_batch(state, data.train.lengths, ranks)
         _announce(config, state, ranks, resumed=resumed)
-        stream = _stream(config, data, tokenizer, state.max_tokens, ranks)
-        validator = _validator(config, data, tokenizer, state)
+        segmentation = Segmentation.of(
+            training.subword_sampling, tokenizer, config.batching.max_length, config.seed
+        )
+        accumulate = training.accumulate
+        stream = Stream(data, state.max_tokens, config.seed, accumulate, segmentation, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
         device = state.model.output_weight.device
         if repays_compiling(training.compile, device, total - state.step):
             state.model.compile(dynamic=True)
-        yield Job(config, stream, checkpoints, validator, writer, total, ranks), state
+        yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
         ranks.wait()
 
 
 def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
-    """The state before the first update: the model initialised, or taken from another."""
+    """The state before the first update: the model initialised, or taken from another.
+
+    Raises UserError if that one is of another shape or has another tokenizer.
+    """
     training = config.training
     device = pick_device(training.device)
     torch.manual_seed(config.seed)
     model = TranslationModel(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
-        initialise_from(training.init_from, model, tokenizer)
+        trained = find_model(training.init_from).path
+        if not Tokenizer.load(trained).is_same_as(tokenizer):
+            raise UserError(
+                f"training.init_from: {trained} has another tokenizer than this run: "
+                "`mtkit train-spm` with this setting takes over the model's"
+            )
+        load_weights(model, trained / "model.safetensors")
     precision = pick_precision(training.precision, device)
     state = new_state(model.to(device), training, precision, ranks)
     if config.batching.max_tokens != "auto":
@@ -110,29 +125,14 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     return state
 
 
-def _stream(
-    config: Config, data: Batches, tokenizer: Tokenizer, max_tokens: int, ranks: Ranks
-) -> Stream:
-    segmentation = segmentation_of(
-        config.training.subword_sampling,
-        tokenizer,
-        longest=config.batching.max_length,
-        seed=config.seed,
-    )
-    return Stream(data, max_tokens, config.seed, config.training.accumulate, segmentation, ranks)
+def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps_left: int) -> bool:
+    """Whether torch.compile repays the minutes that it takes.
 
-
-def _validator(config: Config, data: Batches, tokenizer: Tokenizer, state: TrainState) -> Validator:
-    return Validator(
-        data,
-        tokenizer,
-        state.precision,
-        state.max_tokens,
-        config.decoding,
-        sentences=config.training.validation_sentences,
-        shown=config.training.sample_translations,
-        language=config.data.target_language,
-    )
+    `auto`: on a GPU, in a run long enough; on a CPU nothing is gained, and a compiler needed.
+    """
+    if wanted == "auto":
+        return device.type == "cuda" and steps_left >= REPAYING_STEPS
+    return wanted
 
 
 def _announce(config: Config, state: TrainState, ranks: Ranks, *, resumed: bool) -> None:

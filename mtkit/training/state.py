@@ -7,13 +7,14 @@ few numbers are enough to go on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.settings import Learning, Muon, Optimizer, Sgd
+from mtkit.config.settings import Learning, Metric, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data.updates import BEGINNING, Position
@@ -21,7 +22,6 @@ from mtkit.training.objective.objective import Objective, build_objective
 from mtkit.training.optimizer.muon import build_muon
 from mtkit.training.optimizer.precision import autocast
 from mtkit.training.run.distributed import ALONE, Ranks
-from mtkit.training.run.history import Validation
 
 
 @dataclass
@@ -33,6 +33,35 @@ class Window:
     tokens: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The model at `step`: nats per target token (no smoothing), and scores of decoded text."""
+
+    step: int
+    loss: float
+    perplexity: float
+    bleu: float | None = None
+    chrf: float | None = None
+
+    def key(self, metric: Metric) -> float:
+        """Smaller is better, whatever the metric."""
+        value = float(getattr(self, metric))
+        return value if metric in ("loss", "perplexity") else -value
+
+
+def rank(validations: Sequence[Validation], metric: Metric) -> list[Validation]:
+    """Best first; the earlier of equals first."""
+    return sorted(validations, key=lambda validation: validation.key(metric))
+
+
+def is_stalled(validations: Sequence[Validation], metric: Metric, patience: int | None) -> bool:
+    """Whether the last `patience` validations brought no new best."""
+    if patience is None or not validations:
+        return False
+    best = rank(validations, metric)[0]
+    return len(validations) - 1 - validations.index(best) >= patience
 
 
 @dataclass
@@ -97,23 +126,20 @@ def new_state(
 
 def build_optimizer(model: TranslationModel, settings: Optimizer) -> torch.optim.Optimizer:
     """The learning rate is set before every update, from the schedule."""
-    parameters = list(model.parameters())
     if isinstance(settings, Muon):
         return build_muon(model, settings)
-    if isinstance(settings, Sgd):
-        return torch.optim.SGD(
-            parameters, lr=0.0, momentum=settings.momentum, weight_decay=settings.weight_decay
-        )
     shared: dict[str, Any] = {
+        "params": model.parameters(),
         "lr": 0.0,
-        "betas": (settings.beta1, settings.beta2),
-        "eps": settings.eps,
         "weight_decay": settings.weight_decay,
     }
+    if isinstance(settings, Sgd):
+        return torch.optim.SGD(**shared, momentum=settings.momentum)
+    shared |= {"betas": (settings.beta1, settings.beta2), "eps": settings.eps}
     match settings.kind:
         case "adam":
-            return torch.optim.Adam(parameters, **shared, fused=True)
+            return torch.optim.Adam(**shared, fused=True)
         case "adamw":
-            return torch.optim.AdamW(parameters, **shared, fused=True)
+            return torch.optim.AdamW(**shared, fused=True)
         case "radam":
-            return torch.optim.RAdam(parameters, **shared)
+            return torch.optim.RAdam(**shared)

@@ -1,4 +1,4 @@
-"""One update, and the generator of them that training loops over.
+"""One update.
 
 The loss of an update is the mean over its target tokens (or over what else the objective counts),
 however these are spread over the micro-batches of all ranks: all are counted before the first
@@ -7,83 +7,34 @@ gradient is taken,
     gradient = Σ over micro-batches of ∇(their summed losses) / (target tokens of all of them),
 
 so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 ranks with 4 each move the weights
-alike. What the update rides on stands around it in `train_steps`: batches loaded ahead, a second
-try where memory refuses a batch, the moving average, memory given back to the system.
+alike. What the update rides on stands around it in the loop (train.py): batches loaded ahead, a
+second try where memory refuses a batch, the moving average, memory given back to the system.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from mtkit.config.settings import Learning
-from mtkit.errors import MtkitError
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch
-from mtkit.training.data.loader import prefetch
-from mtkit.training.data.updates import NOTHING, Update, seed_of
+from mtkit.training.data.updates import NOTHING, seed_of
 from mtkit.training.run.distributed import ALONE, Ranks
-from mtkit.training.run.history import Validation
-from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, refusals_named, split_if_refused
-from mtkit.training.state import TrainState
+from mtkit.training.run.memory import refusals_named
+from mtkit.training.state import TrainState, Window
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """Sums over the target tokens of one update on all ranks, and how large a step it took."""
+@dataclass
+class StepReport(Window):
+    """The same of one update alone, on all ranks."""
 
-    smoothed: float
-    nll: float
-    tokens: int
-    gradient_norm: float
-    learning_rate: float
-    skipped: bool
+    skipped: bool = False
     """Whether loss or gradient were not finite, so that the weights are as they were."""
-
-
-class Diverged(MtkitError):  # noqa: N818 - it says what happened
-    """Too many updates in a row had to be skipped."""
-
-
-def train_steps(
-    state: TrainState,
-    updates: Iterable[Update],
-    learning: Learning,
-    rate_of: Callable[[int, Sequence[Validation]], float],
-    seed: int,
-    ranks: Ranks = ALONE,
-) -> Generator[StepReport]:
-    """Updates `state` without end, from where it stands; whoever loops over it decides to stop.
-
-    `rate_of` is the learning rate of a step, counted from 1, after the validations so far. Raises
-    Diverged, and MtkitError where memory does not suffice; `state` is then that after the last
-    update.
-    """
-    device = state.model.output_weight.device
-    step = partial(train_step, state, seed=seed, clip_norm=learning.clip_norm, ranks=ranks)
-    for update in prefetch(updates):
-        batches = [batch.to(device) for batch in update.batches]
-        rate = state.rate_scale * rate_of(state.step + 1, state.validations)
-        # Ranks wait for each other's gradients: none may make more of its batches than the others.
-        report = split_if_refused(step, batches, rate) if ranks.count == 1 else step(batches, rate)
-        state.position = update.position
-        if state.average is not None and learning.ema is not None:
-            move_average(state.average, state.model, learning.ema, state.step)
-        if state.step % GIVE_BACK_UPDATES == 0:
-            give_back()
-        if state.skipped_in_a_row >= learning.max_skipped:
-            raise Diverged(
-                f"training diverged at step {state.step} (epoch {state.position.epoch}): loss "
-                f"{report.nll / report.tokens:.3g}, gradient norm {report.gradient_norm:.3g}, "
-                f"learning rate {rate:.3g}; {learning.max_skipped} updates in a row skipped"
-            )
-        yield report
 
 
 def train_step(
@@ -121,7 +72,7 @@ def train_step(
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)  # between updates their memory is of better use
     state.count(skipped=not healthy)
-    return StepReport(smoothed, nll, int(tokens), norm, rate, skipped=not healthy)
+    return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 
 def gradients(

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_current, find_model, link_latest
 from mtkit.config.settings import Config, TrainingSettings
-from mtkit.errors import MtkitError, UserError
+from mtkit.decoding.ahead import prefetch
+from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, warn
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.job import Job, opened_job
+from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import connected_ranks
-from mtkit.training.run.history import Validation, is_stalled
-from mtkit.training.run.interrupt import StopSignal, interrupted_by
+from mtkit.training.run.export import write_model
 from mtkit.training.run.journal import Journal
-from mtkit.training.state import TrainState
-from mtkit.training.step import Diverged
+from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
+from mtkit.training.run.validate import validate
+from mtkit.training.state import TrainState, Validation, is_stalled
+from mtkit.training.step import StepReport, move_average, train_step
 
 LOWEST_SCALE = 1 / 64
 """The least that the learning rate is scaled down to: going back again would be of no use."""
+
+
+class Diverged(MtkitError):  # noqa: N818 - it says what happened
+    """Too many updates in a row had to be skipped."""
 
 
 def train(config: Config) -> Artifact:
@@ -56,44 +67,88 @@ def train(config: Config) -> Artifact:
 
 
 def _run_to_end(job: Job, state: TrainState) -> None:
-    """From where `state` stands to the model; back to a checkpoint where training diverges."""
+    """From where `state` stands to the model.
+
+    Where training diverges, back to the last checkpoint, to go on with half the learning rate.
+    """
     while True:
         try:
             _go_on(job, state)
             break
         except Diverged as divergence:
-            _roll_back(job, state, divergence)
-    job.writer.finish(state, job.validator)
+            scale = state.rate_scale / 2
+            if job.config.training.on_divergence == "stop" or scale < LOWEST_SCALE:
+                raise
+            job.checkpoints.load_last(state)
+            state.rate_scale, state.skipped_in_a_row = scale, 0
+            back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
+            warn(f"{divergence}: {back}")
+    if job.is_first:
+        write_model(job, state)
 
 
 def _go_on(job: Job, state: TrainState) -> None:
     """The loop: updates from where `state` stands, until enough are made or one diverges."""
     training = job.config.training
-    job.writer.start(state)
-    journal = Journal(state, job.writer)
+    job.save(state, again=False)
     with (
         StopSignal() as stop,
         progress("train", job.total_steps, "steps") as shown,
-        closing(job.steps(state)) as steps,
+        closing(Journal(job, state)) as journal,
+        closing(_updates(job, state)) as updates,
     ):
         shown.advance(state.step)
         while not _is_finished(training, state):
             with _saved_on_failure(job, state):
-                journal.add(next(steps))
+                journal.add(next(updates))
                 signal_number = job.ranks.max(stop.received)
             shown.advance(note=journal.note)
-            validate = state.step % training.validate_every == 0 or _is_finished(training, state)
-            if state.step % training.log_every == 0 or validate:
+            is_due = state.step % training.validate_every == 0 or _is_finished(training, state)
+            if state.step % training.log_every == 0 or is_due:
                 journal.log_step()
-            if validate:
+            if is_due:
                 _validate(job, state, journal)
-            if state.step % training.save_every == 0 or validate or signal_number:
-                job.writer.save(state)
+            if state.step % training.save_every == 0 or is_due or signal_number:
+                job.save(state)
             if signal_number:
-                raise interrupted_by(signal_number)
+                raise Interrupted(
+                    128 + signal_number,
+                    "training interrupted, checkpoint saved: run the same command again to go on",
+                )
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
             _validate(job, state, journal)
-            job.writer.save(state)
+            job.save(state)
+
+
+def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
+    """Updates `state` without end, from where it stands; whoever loops over it decides to stop.
+
+    Raises Diverged, and MtkitError where memory does not suffice; `state` is then that after the
+    last update.
+    """
+    config, training, ranks = job.config, job.config.training, job.ranks
+    device = state.model.output_weight.device
+    step = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm, ranks=ranks)
+    for update in prefetch(job.stream.updates(state.position)):
+        batches = [batch.to(device) for batch in update.batches]
+        losses = [(validation.step, validation.loss) for validation in state.validations]
+        rate = state.rate_scale * learning_rate(
+            state.step + 1, training, config.model.d_model, job.total_steps, losses
+        )
+        # Ranks wait for each other's gradients: none may make more of its batches than the others.
+        report = split_if_refused(step, batches, rate) if ranks.count == 1 else step(batches, rate)
+        state.position = update.position
+        if state.average is not None and training.ema is not None:
+            move_average(state.average, state.model, training.ema, state.step)
+        if state.step % GIVE_BACK_UPDATES == 0:
+            give_back()
+        if state.skipped_in_a_row >= training.max_skipped:
+            raise Diverged(
+                f"training diverged at step {state.step} (epoch {state.position.epoch}): loss "
+                f"{report.nll / report.tokens:.3g}, gradient norm {report.gradient_norm:.3g}, "
+                f"learning rate {rate:.3g}; {training.max_skipped} updates in a row skipped"
+            )
+        yield report
 
 
 @contextmanager
@@ -104,7 +159,7 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
     except Diverged:
         raise
     except (MtkitError, RuntimeError, MemoryError) as error:
-        job.writer.save_if_new(state)
+        job.save(state, again=False)
         # At once: whoever starts the ranks may end this one before it comes to its last line.
         say(f"train: checkpoint saved after step {state.step:,}")
         if job.ranks.count == 1 or isinstance(error, MtkitError):
@@ -116,23 +171,11 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
         ) from error
 
 
-def _roll_back(job: Job, state: TrainState, divergence: Diverged) -> None:
-    """Back to the last checkpoint, to go on from there with half the learning rate."""
-    scale = state.rate_scale / 2
-    if job.config.training.on_divergence == "stop" or scale < LOWEST_SCALE:
-        raise divergence
-    job.checkpoints.load_last(state)
-    state.rate_scale, state.skipped_in_a_row = scale, 0
-    warn(f"{divergence}: going back to step {state.step:,}, with {scale:g} of the learning rate")
-
-
 def _validate(job: Job, state: TrainState, journal: Journal) -> None:
     """On the first rank; all of them stop early, or lower the rate, by what it found."""
-    scores = job.ranks.of_first(
-        lambda: vars(job.validator(state.model, state.weights(), state.step))
-    )
+    scores = job.ranks.of_first(lambda: vars(validate(job, state, state.weights(), state.step)))
     state.validations.append(Validation(**scores))
-    journal.log_validation(state.validations[-1], job.config.training.best_by)
+    journal.log_validation(state.validations[-1])
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
@@ -141,3 +184,19 @@ def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
     if training.steps is not None and state.step >= training.steps:
         return True
     return is_stalled(state.validations, training.best_by, training.patience)
+
+
+class StopSignal(ExitStack):
+    """While open, the first SIGINT or SIGTERM is remembered; a second one acts as ever."""
+
+    received = 0
+
+    def __enter__(self) -> StopSignal:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.callback(signal.signal, number, signal.signal(number, self._remember))
+        return super().__enter__()
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self.close()

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.batching.store import Store, StoreWriter, token_dtype
+from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.data.loader import load_batch, prefetch
+from mtkit.training.data.updates import load_batch
 
 Sides = tuple[list[int], list[int]]
 

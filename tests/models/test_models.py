@@ -17,7 +17,7 @@ from mtkit.models.halves import select
 from mtkit.models.layers import Dropout
 from mtkit.models.weights import load_weights, save_weights, weights_of
 from mtkit.tokenizer.symbols import PAD
-from mtkit.training.objective.loss import projected_cross_entropy
+from mtkit.training.objective.loss import projected_loss
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 with_attention = pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     model, source, target = make(name), sources([7, 4]), targets(2, 6)
     model.train()
     hidden = model(source, source != PAD, target)
-    factors = model.output_factors(hidden)
-    projected_cross_entropy(*factors, target, 0.1).smoothed.backward()
+    hidden, weight = model.output_factors(hidden)
+    projected_loss(hidden.unsqueeze(0), weight, target, 0.1).smoothed.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     # A key's bias adds the same to all scores of a query, which the softmax takes away again.
     assert [n for n in without if not n.endswith("key.bias")] == []
@@ -189,8 +189,8 @@ def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
     inputs = torch.cat([torch.full((8, 1), 2), target[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(80):
-        hidden = model(source, source != PAD, inputs)
-        loss = projected_cross_entropy(hidden, model.output_weight, target, 0.0).smoothed / 40
+        hidden = model(source, source != PAD, inputs).unsqueeze(0)
+        loss = projected_loss(hidden, model.output_weight, target, 0.0).smoothed / 40
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -14,7 +14,7 @@ from matplotlib import font_manager
 
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.configfile import dump_config
-from mtkit.config.settings import Config, Cosine, InverseSqrt, Plateau
+from mtkit.config.settings import Config, Cosine, InverseSqrt, Learning, Plateau
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.study.info.info import info
@@ -167,14 +167,8 @@ def test_the_schedule_drawn_is_the_one_trained_with(
     (drawn,) = view.points.values()
     assert [step for step, _ in drawn[:3]] == [1, 3, 4] and drawn[-1][0] == 3000
     for step, rate in drawn:
-        assert rate == learning_rate(
-            int(step),
-            schedule=schedule,
-            warmup=3,
-            d_model=32,
-            total_steps=3000,
-            losses=[(4, 8.0), (8, 8.0)],
-        )
+        learning = Learning(schedule=schedule, warmup=3)
+        assert rate == learning_rate(int(step), learning, 32, 3000, [(4, 8.0), (8, 8.0)])
     if isinstance(schedule, Plateau):
         assert drawn[-1][1] == 0.5
 

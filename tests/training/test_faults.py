@@ -31,8 +31,8 @@ from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import split_if_refused
 from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import Diverged, StepReport, train_step
-from mtkit.training.train import train
+from mtkit.training.step import StepReport, train_step
+from mtkit.training.train import Diverged, train
 from tasks import tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])

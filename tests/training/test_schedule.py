@@ -6,14 +6,12 @@ import math
 
 import pytest
 
-from mtkit.config.settings import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
+from mtkit.config.settings import Cosine, InverseSqrt, Learning, Noam, Plateau, Schedule, StepDecay
 from mtkit.training.optimizer.schedule import learning_rate
 
 
 def rate(step: int, schedule: Schedule, losses: list[tuple[int, float]] | None = None) -> float:
-    return learning_rate(
-        step, schedule=schedule, warmup=100, d_model=512, total_steps=1000, losses=losses or []
-    )
+    return learning_rate(step, Learning(schedule=schedule, warmup=100), 512, 1000, losses or [])
 
 
 def test_noam_is_the_equation_of_the_paper() -> None:

@@ -26,8 +26,8 @@ from mtkit.tokenizer import train as training
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.training.data import segmentation
-from mtkit.training.data.loader import load_batch
-from mtkit.training.data.segmentation import Portion, as_stored, segmentation_of
+from mtkit.training.data.segmentation import AS_STORED, Portion, Segmentation
+from mtkit.training.data.updates import load_batch
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
 WORDS = ["".join(Random(seed).choices(SYLLABLES, k=1 + seed % 4)) for seed in range(200)]
@@ -209,8 +209,8 @@ def portions_of(
     **sampling: Any,
 ) -> list[Portion]:
     settings = SubwordSampling(**sampling) if sampling else None
-    segmentation = segmentation_of(settings, tokenizer, longest=longest, seed=seed)
-    portions = segmentation(store, plan, epoch=3, max_tokens=max_tokens, at_least=1)
+    cut = Segmentation.of(settings, tokenizer, longest=longest, seed=seed)
+    portions = cut.portions(store, plan, epoch=3, max_tokens=max_tokens, at_least=1)
     return [portion() for portion in portions]
 
 
@@ -287,4 +287,4 @@ def test_a_budget_below_the_longest_length_is_kept_too(
 
 
 def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    assert segmentation_of(None, tokenizers["bpe"], longest=100, seed=1) is as_stored
+    assert Segmentation.of(None, tokenizers["bpe"], longest=100, seed=1) is AS_STORED

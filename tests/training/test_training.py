@@ -31,9 +31,8 @@ from mtkit.training.data import segmentation
 from mtkit.training.data.updates import seed_of
 from mtkit.training.optimizer.muon import MuonAndAdam
 from mtkit.training.optimizer.precision import DTYPES, autocast
-from mtkit.training.run.history import Validation, is_stalled, rank
 from mtkit.training.run.journal import Journal
-from mtkit.training.state import TrainState, new_state
+from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank
 from mtkit.training.step import StepReport, train_step
 from mtkit.training.train import train
 from tasks import tiny_config

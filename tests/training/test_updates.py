@@ -13,7 +13,7 @@ from mtkit.batching.build import open_batches
 from mtkit.config.settings import Config, SubwordSampling
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import segmentation
-from mtkit.training.data.segmentation import segmentation_of
+from mtkit.training.data.segmentation import Segmentation
 from mtkit.training.data.updates import BEGINNING, Position, Stream, Update
 
 
@@ -34,7 +34,7 @@ def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
     config = fresh("transformer")
     tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
     settings = SubwordSampling(alpha=0.3) if sampled else None
-    cut = segmentation_of(settings, tokenizer, longest=100, seed=1)
+    cut = Segmentation.of(settings, tokenizer, longest=100, seed=1)
     stream = Stream(open_batches(Path(config.run) / "batches"), 256, 1, 2, cut)
 
     def some(position: Position, count: int) -> list[Update]:

@@ -19,7 +19,7 @@ from mtkit.study.bench.products import Product, products_of
 from mtkit.study.bench.record import Record, describe_training, machine_text
 from mtkit.study.bench.workload import Workload, open_workload
 from mtkit.terms import Batch
-from mtkit.training.data.loader import load_batch
+from mtkit.training.data.updates import load_batch
 from mtkit.training.optimizer.precision import DTYPES
 from mtkit.training.state import TrainState
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 
+from mtkit.decoding.ahead import prefetch
 from mtkit.report import progress
 from mtkit.study.bench.workload import Workload
-from mtkit.training.data.loader import prefetch
 from mtkit.training.data.updates import Stream
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step

@@ -17,8 +17,8 @@ from mtkit.study.bench.products import products_of
 from mtkit.study.bench.record import Record, describe_training, machine_text
 from mtkit.study.bench.throughput import Timed, measure_updates, window_rates
 from mtkit.study.bench.workload import open_workload
-from mtkit.training.run.compiling import REPAYING_STEPS, repays_compiling
-from mtkit.training.run.system_memory import peak_bytes
+from mtkit.training.job import REPAYING_STEPS, repays_compiling
+from mtkit.training.run.memory import peak_bytes
 
 
 def bench_train(

@@ -12,7 +12,7 @@ from statistics import median
 
 from mtkit.decoding.lines import WINDOW
 from mtkit.decoding.translator import Translator
-from mtkit.training.run.system_memory import peak_bytes
+from mtkit.training.run.memory import peak_bytes
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""

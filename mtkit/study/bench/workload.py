@@ -20,7 +20,7 @@ from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.study.bench.drawn import Size, draw_batches, load_size
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data.segmentation import Segmentation, as_stored, segmentation_of
+from mtkit.training.data.segmentation import AS_STORED, Segmentation
 from mtkit.training.optimizer.precision import pick_precision
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
@@ -83,17 +83,14 @@ def _drawn(size: Size, overrides: Sequence[str], folder: Path) -> Workload:
     vocab = config.tokenizer.vocab_size
     data = draw_batches(folder, vocab, config.seed)
     name = f"{size}, sentences as long as Multi30k's"
-    return Workload(name, config, data, vocab, vocab, as_stored)
+    return Workload(name, config, data, vocab, vocab, AS_STORED)
 
 
 def _of_run(config: Config) -> Workload:
     run = Path(config.run)
     tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
-    segmentation = segmentation_of(
-        config.training.subword_sampling,
-        tokenizer,
-        longest=config.batching.max_length,
-        seed=config.seed,
+    segmentation = Segmentation.of(
+        config.training.subword_sampling, tokenizer, config.batching.max_length, config.seed
     )
     vocabs = tokenizer.source_vocab, tokenizer.target_vocab
     return Workload(config.run, config, open_batches(run / "batches"), *vocabs, segmentation)

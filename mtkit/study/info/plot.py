@@ -96,8 +96,7 @@ def schedule_of(run: Path, config: Config) -> Curves:
         total = (training.epochs or 0) * -(-batches // training.accumulate)
     rate = partial(
         learning_rate,
-        schedule=training.schedule,
-        warmup=training.warmup,
+        learning=training,
         d_model=config.model.d_model,
         total_steps=total,
         losses=losses,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,92 +22,13 @@ from mtkit.batching.store import Store
 from mtkit.config.settings import SubwordSampling
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
-from mtkit.training.data.loader import Pairs, Side
 
 PORTION_BATCHES = 64
 """Number of planned batches that are drawn together: so many that lengths in a batch differ little.
 """
 
-
-@dataclass(frozen=True)
-class Portion:
-    """Batches of an epoch, as rows of `pairs`."""
-
-    pairs: Pairs
-    batches: list[Rows]
-    share: float
-    """The part of the epoch that this portion is, between 0 and 1."""
-
-
-@runtime_checkable
-class Segmentation(Protocol):
-    """How the pairs of an epoch are cut into subwords."""
-
-    def __call__(
-        self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
-    ) -> list[Callable[[], Portion]]:
-        """What makes each portion of the epoch `plan`; none but the last is under `at_least`."""
-
-
-def as_stored(
-    store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
-) -> list[Callable[[], Portion]]:
-    """All of the epoch, as it is."""
-    return [partial(Portion, store, plan, 1.0)]
-
-
-def segmentation_of(
-    settings: SubwordSampling | None, tokenizer: Tokenizer, *, longest: int, seed: int
-) -> Segmentation:
-    """As it is stored, unless sampling is set; then no side is drawn of over `longest` subwords."""
-    if settings is None:
-        return as_stored
-    source, target = tokenizer.samplers(settings.alpha)
-    return Resampled(
-        source if settings.sides != "target" else None,
-        target if settings.sides != "source" else None,
-        longest,
-        seed,
-    )
-
-
-@dataclass(frozen=True)
-class Resampled:
-    """At random, equal for equal seeds; one of over `longest` subwords is not taken."""
-
-    source: Sampler | None
-    target: Sampler | None
-    longest: int
-    seed: int
-
-    def __call__(
-        self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
-    ) -> list[Callable[[], Portion]]:
-        size = max(PORTION_BATCHES, at_least)
-        return [
-            partial(
-                self._portion,
-                store,
-                plan[start : start + size],
-                f"{self.seed}/{epoch}/{start}",
-                max_tokens,
-                len(plan),
-            )
-            for start in range(0, len(plan), size)
-        ]
-
-    def _portion(
-        self, store: Store, planned: list[Rows], name: str, max_tokens: int, of: int
-    ) -> Portion:
-        rows = np.concatenate(planned)
-        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
-        longest = min(self.longest, max_tokens - 1)
-        drawn = DrawnPairs(
-            _drawn(store.side(rows, target=False), self.source, 2 * seed, longest),
-            _drawn(store.side(rows, target=True), self.target, 2 * seed + 1, longest),
-        )
-        batches = plan_epoch(drawn.lengths, max_tokens=max_tokens, seed=seed, epoch=0)
-        return Portion(drawn, batches, len(planned) / of)
+Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
+"""Ids of some sequences, laid end to end, and the length of each."""
 
 
 class DrawnPairs:
@@ -118,9 +39,73 @@ class DrawnPairs:
         self._sides = [np.split(ids, lengths.cumsum()[:-1]) for ids, lengths in (source, target)]
 
     def side(self, rows: NDArray[np.integer], *, target: bool) -> Side:
-        """Ids of one side of `rows`, laid end to end, and the length of each."""
+        """One side of `rows`."""
         lines = self._sides[target]
         return np.concatenate([lines[row] for row in rows]), self.lengths[rows, int(target)]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Batches of an epoch, as rows of `pairs`."""
+
+    pairs: Store | DrawnPairs
+    batches: list[Rows]
+    share: float
+    """The part of the epoch that this portion is, between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How pairs are cut into subwords: a side with a sampler at random, the other as it is stored.
+
+    Equal for equal seeds; what has become longer than `longest` subwords is not taken.
+    """
+
+    source: Sampler | None = None
+    target: Sampler | None = None
+    longest: int = 0
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls, settings: SubwordSampling | None, tokenizer: Tokenizer, longest: int, seed: int
+    ) -> Segmentation:
+        """That of the settings; UserError where the tokenizer knows one segmentation only."""
+        if settings is None:
+            return AS_STORED
+        source, target = tokenizer.samplers(settings.alpha)
+        return cls(
+            source if settings.sides != "target" else None,
+            target if settings.sides != "source" else None,
+            longest,
+            seed,
+        )
+
+    def portions(
+        self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
+    ) -> list[Callable[[], Portion]]:
+        """What makes each portion of the epoch `plan`; none but the last is under `at_least`."""
+        if self.source is None and self.target is None:
+            return [partial(Portion, store, plan, 1.0)]
+
+        def portion(start: int) -> Portion:
+            planned = plan[start : start + size]
+            rows = np.concatenate(planned)
+            name = f"{self.seed}/{epoch}/{start}"
+            seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+            sides = (
+                _drawn(store.side(rows, target=place == 1), sampler, 2 * seed + place, longest)
+                for place, sampler in enumerate((self.source, self.target))
+            )
+            pairs = DrawnPairs(*sides)
+            batches = plan_epoch(pairs.lengths, max_tokens=max_tokens, seed=seed, epoch=0)
+            return Portion(pairs, batches, len(planned) / len(plan))
+
+        size, longest = max(PORTION_BATCHES, at_least), min(self.longest, max_tokens - 1)
+        return [partial(portion, start) for start in range(0, len(plan), size)]
+
+
+AS_STORED = Segmentation()
 
 
 def _drawn(side: Side, sampler: Sampler | None, seed: int, longest: int) -> Side:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mtkit.batching.build import Batches
-from mtkit.batching.plan import plan_epoch
+from mtkit.batching.plan import Rows, plan_epoch
+from mtkit.batching.store import Store
 from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.data.loader import load_batch
-from mtkit.training.data.segmentation import Portion, Segmentation, as_stored
+from mtkit.training.data.segmentation import AS_STORED, DrawnPairs, Portion, Segmentation
 from mtkit.training.run.distributed import ALONE, Ranks
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
@@ -63,7 +66,7 @@ class Stream:
     seed: int
     accumulate: int = 1
     """Number of micro-batches that each rank gives to an update."""
-    segmentation: Segmentation = as_stored
+    segmentation: Segmentation = AS_STORED
     ranks: Ranks = ALONE
 
     @property
@@ -92,19 +95,42 @@ class Stream:
         return -(-round(len(first.batches) / first.share) // self.micro_batches)
 
     def _portions(self, epoch: int) -> list[Callable[[], Portion]]:
-        store = self.data.train
+        store, budget, weights = self.data.train, self.max_tokens, self.data.weights
         plan = plan_epoch(
-            store.lengths,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
-            epoch=epoch,
-            weights=self.data.weights,
+            store.lengths, max_tokens=budget, seed=self.seed, epoch=epoch, weights=weights
         )
         if not plan:
             raise UserError("data.train: the weights leave no pair for an epoch: raise them")
-        return self.segmentation(
-            store, plan, epoch=epoch, max_tokens=self.max_tokens, at_least=self.micro_batches
+        return self.segmentation.portions(
+            store, plan, epoch=epoch, max_tokens=budget, at_least=self.micro_batches
         )
+
+
+def load_batch(pairs: Store | DrawnPairs, rows: Rows) -> Batch:
+    """The pairs `rows`, in that order: source x EOS, target BOS y and y EOS, else PAD."""
+    source, source_lengths = pairs.side(rows, target=False)
+    target, target_lengths = pairs.side(rows, target=True)
+    batch = np.arange(len(rows))
+    encoder_input = _padded(source, source_lengths, before=0)
+    encoder_input[batch, source_lengths] = EOS
+    target_output = _padded(target, target_lengths, before=0)
+    target_output[batch, target_lengths] = EOS
+    target_input = _padded(target, target_lengths, before=1)
+    target_input[:, 0] = BOS
+    return Batch(
+        source=torch.from_numpy(encoder_input),
+        target_input=torch.from_numpy(target_input),
+        target_output=torch.from_numpy(target_output),
+        target_tokens=int(target_lengths.sum()) + len(rows),
+    )
+
+
+def _padded(ids: NDArray[Any], lengths: NDArray[np.int64], *, before: int) -> NDArray[np.int64]:
+    """(B, longest + 1): the ids of each row after `before` places, PAD around them."""
+    places = np.arange(int(lengths.max()) + 1) - before
+    padded = np.full((len(lengths), len(places)), PAD, np.int64)
+    padded[(places >= 0) & (places < lengths[:, None])] = ids
+    return padded
 
 
 def seed_of(seed: int, step: int, index: int) -> int:

@@ -20,8 +20,9 @@ read and written once more for it, and is added to both products instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -49,34 +50,14 @@ class Loss:
     """The negative log-likelihood of each sentence; carries no gradient."""
 
 
-def projected_cross_entropy(
-    hidden: Float[Tensor, "B T D"],
-    weight: Float[Tensor, "V D"],
-    target: Int[Tensor, "B T"],
-    smoothing: float,
-) -> Loss:
-    """Cross-entropy of `target`, but for its padding, at logits hidden · weight^T.
-
-    Products run in autocast's type where that is on; softmax and sums in float32 (or float64).
-    """
-    return projected_loss(hidden.unsqueeze(0), weight, target, smoothing, cross_entropy)
-
-
 RowTerms = tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]
 """For each token: log Σ exp(logits), the gold logit, and what is added to cross-entropy."""
+RowLoss = Callable[[Float[Tensor, "P R V"], Int[Tensor, "P R 1"], float], RowTerms]
+"""A loss of the logits that P passes of the model have for the same R tokens.
 
-
-@runtime_checkable
-class RowLoss(Protocol):
-    """A loss of the logits that P passes of the model have for the same R tokens."""
-
-    def __call__(
-        self, logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
-    ) -> RowTerms:
-        """What the losses are made of.
-
-        `logits` become the gradient of the sum over tokens and passes, but for its term - ε / V.
-        """
+Given logits, the gold symbols and the smoothing, it returns what the losses are made of; the logits
+become the gradient of the sum over tokens and passes, but for its term - ε / V.
+"""
 
 
 def cross_entropy(
@@ -105,17 +86,46 @@ def subtract_gold_(
     probs.scatter_add_(-1, gold, probs.new_full((1, 1, 1), smoothing - 1).expand(gold.shape))
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """The row loss of R-Drop: two passes, with different dropout, are to predict the same.
+
+    Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equation 4, here half of
+    it, so that losses compare with those of training without it: with p and q of the two passes,
+
+        ½ (-log p(y) - log q(y)) + α/4 (KL(p ‖ q) + KL(q ‖ p)).
+
+    The sum of both divergences is E_p[z] - E_q[z], with z the difference of the passes' logits, and
+    its gradient with respect to the logits of p is p · (z - E_p[z]) + p - q.
+    """
+
+    alpha: float
+
+    def __call__(
+        self, logits: Float[Tensor, "2 R V"], gold: Int[Tensor, "2 R 1"], smoothing: float
+    ) -> RowTerms:
+        apart = logits - logits.flip(0)
+        log_sum, gold_logit = softmax_(logits, gold)
+        expected = (logits * apart).sum(dim=-1, keepdim=True)
+        pull = apart.sub_(expected).mul_(logits).add_(logits).sub_(logits.flip(0))
+        subtract_gold_(logits, gold, smoothing)
+        logits.add_(pull, alpha=self.alpha / 2)
+        return log_sum, gold_logit, self.alpha / 2 * expected
+
+
 def projected_loss(
     hidden: Float[Tensor, "P B T D"],
     weight: Float[Tensor, "V D"],
     target: Int[Tensor, "B T"],
     smoothing: float,
-    row_loss: RowLoss,
+    row_loss: RowLoss = cross_entropy,
 ) -> Loss:
-    """The mean over P passes of `row_loss`, smoothed, at logits hidden · weight^T."""
-    real = target != PAD
-    device = hidden.device.type
-    compute = hidden.dtype
+    """The mean over P passes of `row_loss` of `target`, but for its padding.
+
+    Its logits are hidden · weight^T. Products run in autocast's type where that is on; softmax and
+    sums in float32 (or float64).
+    """
+    real, device, compute = target != PAD, hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(device):
         compute = torch.get_autocast_dtype(device)
     smoothed, nll, smoothed_rows, nll_rows = cast(

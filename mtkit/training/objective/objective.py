@@ -10,8 +10,7 @@ from mtkit.config.settings import Learning
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
-from mtkit.training.objective.loss import Loss, RowLoss, cross_entropy, projected_loss
-from mtkit.training.objective.r_drop import Agreement
+from mtkit.training.objective.loss import Agreement, Loss, RowLoss, cross_entropy, projected_loss
 
 
 def build_objective(model: TranslationModel, settings: Learning) -> Objective:

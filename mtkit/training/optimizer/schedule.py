@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mtkit.config.settings import Cosine, InverseSqrt, Noam, Plateau, Schedule, StepDecay
+from mtkit.config.settings import Cosine, InverseSqrt, Learning, Noam, Plateau, StepDecay
 
 
 def learning_rate(
     step: int,
-    *,
-    schedule: Schedule,
-    warmup: int,
+    learning: Learning,
     d_model: int,
     total_steps: int,
     losses: Sequence[tuple[int, float]] = (),
@@ -21,6 +19,7 @@ def learning_rate(
 
     `losses` are the validations so far as (step, validation loss); only `plateau` looks at them.
     """
+    schedule, warmup = learning.schedule, learning.warmup
     if isinstance(schedule, Noam):
         return float(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
     if step < warmup:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from mtkit.errors import UserError
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
 from mtkit.report import warn
 from mtkit.training.data.updates import Position
-from mtkit.training.run.history import Validation, rank
-from mtkit.training.state import TrainState, Window
+from mtkit.training.state import TrainState, Validation, Window, rank
 
 INDEX = "checkpoints.json"
 NUMBERS = ("step", "precision", "max_tokens", "skipped", "skipped_in_a_row", "rate_scale")
@@ -39,13 +39,13 @@ MALFORMED = (
 """Errors in which reading a checkpoint with the right hashes ends, if somebody else made it."""
 
 
+@dataclass(frozen=True)
 class Checkpoints:
     """The folder of checkpoints of one run, all of one request."""
 
-    def __init__(self, folder: Path, recipe: Settings, inputs: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.recipe = recipe
-        self.inputs = dict(inputs)
+    folder: Path
+    recipe: Settings
+    inputs: Mapping[str, str]
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
@@ -150,14 +150,6 @@ class Checkpoints:
 
 class DamagedCheckpoint(UserError):  # noqa: N818 - named for what it is
     """A checkpoint whose files are not those that were written."""
-
-
-def average_weights(checkpoints: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each parameter."""
-    return {
-        name: torch.stack([weights[name] for weights in checkpoints]).mean(dim=0)
-        for name in checkpoints[0]
-    }
 
 
 def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -5,22 +5,35 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mtkit.config.settings import Metric
+from mtkit.errors import UserError
 from mtkit.report import say, warn
-from mtkit.training.run.history import Validation, rank
-from mtkit.training.run.writer import Writer
-from mtkit.training.state import TrainState, Window
+from mtkit.training.job import Job
+from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.state import TrainState, Validation, Window, rank
 from mtkit.training.step import StepReport
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class Journal:
-    """Sums between two logged steps live in the state, so that a resumed run logs the same."""
+    """Of a run from where `state` stands: the first rank drops the records after it, and writes.
 
-    def __init__(self, state: TrainState, writer: Writer) -> None:
-        self.state, self.writer = state, writer
+    Sums between two logged steps live in the state, so that a resumed run logs the same.
+    """
+
+    def __init__(self, job: Job, state: TrainState) -> None:
+        self.job, self.state = job, state
         self.note = ""
+        self._metrics = MetricsLog(Path(job.config.run) / "metrics.jsonl")
+        self._board: SummaryWriter | None = None
+        if job.is_first:
+            self._metrics.truncate(state.step)
+            if job.config.training.tensorboard:
+                self._board = _board(Path(job.config.run) / "tensorboard", state.step)
         self._began = time.monotonic() - state.seconds
         self._measure_from_here()
 
@@ -64,22 +77,41 @@ class Journal:
         self._measure_from_here()
         self._write("train", record)
 
-    def log_validation(self, validation: Validation, metric: Metric) -> None:
+    def log_validation(self, validation: Validation) -> None:
         """Writes the scores and says them, with a star for a new best."""
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
         self._write("valid", scores)
-        best = rank(self.state.validations, metric)[0] is validation
+        best = rank(self.state.validations, self.job.config.training.best_by)[0] is validation
         text = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
         self._measure_from_here()
 
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
     def _write(self, kind: str, values: dict[str, Any]) -> None:
+        if not self.job.is_first:
+            return
         state = self.state
         where = {"kind": kind, "step": state.step, "epoch": state.position.epoch}
-        self.writer.log(where | values | {"seconds": round(state.seconds, 2)})
+        self._metrics.write(where | values | {"seconds": round(state.seconds, 2)})
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, state.step)
 
     def _measure_from_here(self) -> None:
         self._since, self._tokens = time.monotonic(), 0
 
     def _rate(self) -> float:
         return self._tokens / max(1e-9, time.monotonic() - self._since)
+
+
+def _board(folder: Path, step: int) -> SummaryWriter:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError(
+            "training.tensorboard: TensorBoard is not installed: pip install 'mtkit[tensorboard]'"
+        ) from None
+    return SummaryWriter(folder, purge_step=step + 1)

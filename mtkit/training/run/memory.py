@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
+import resource
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +21,6 @@ from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.run.distributed import Ranks
-from mtkit.training.run.system_memory import limit_bytes, peak_bytes
 from mtkit.training.state import TrainState
 
 FEWEST_TOKENS, MOST_TOKENS = 512, 1 << 16
@@ -64,13 +66,13 @@ def split_if_refused(
 
 def _halves(batch: Batch) -> list[Batch]:
     """The same sentences as two batches, or as one where there is only one."""
-    cut = -(-len(batch.source) // 2)
-    return [_rows(batch, slice(0, cut)), _rows(batch, slice(cut, None))][: len(batch.source)]
-
-
-def _rows(batch: Batch, rows: slice) -> Batch:
-    output = batch.target_output[rows]
-    return Batch(batch.source[rows], batch.target_input[rows], output, int((output != PAD).sum()))
+    size = -(-len(batch.source) // 2)
+    sides = batch.source, batch.target_input, batch.target_output
+    parts = zip(*(side.split(size) for side in sides), strict=True)
+    return [
+        Batch(source, before, output, int((output != PAD).sum()))
+        for source, before, output in parts
+    ]
 
 
 def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: Ranks) -> int:
@@ -86,10 +88,9 @@ def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: R
     _attempt(state, tokens, longest, ranks)  # if not even this fits, its error says so
     while tokens < MOST_TOKENS and _has_room_for_twice(state.model.output_weight.device):
         try:
-            _attempt(state, 2 * tokens, longest, ranks)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
+            with refusals_named(state):
+                _attempt(state, 2 * tokens, longest, ranks)
+        except BatchRefused:
             break
         tokens *= 2
     del moments  # the optimizer's, which are made in the first update
@@ -122,3 +123,24 @@ def _has_room_for_twice(device: torch.device) -> bool:
         return True  # the allocator of a GPU refuses in time
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
     return 2 * processes * peak_bytes() < MEMORY_SHARE * limit_bytes()
+
+
+def peak_bytes() -> int:
+    """Resident bytes of this process when it held most."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def limit_bytes() -> float:
+    """Bytes that this process may hold: what is free now and what it has, unless bounded lower."""
+    limits, meminfo = [math.inf], Path("/proc/meminfo")
+    if meminfo.exists():
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        limits.append(float(fields["MemAvailable"].split()[0]) * 1024 + peak_bytes())
+    bound = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if bound != resource.RLIM_INFINITY:
+        limits.append(bound)
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        if Path(path).exists() and (text := Path(path).read_text().strip()) != "max":
+            limits.append(float(text))
+    return min(limits)

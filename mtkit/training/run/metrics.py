@@ -6,7 +6,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from mtkit.config.storage import write_text
 
 
 class MetricsLog:
@@ -22,7 +24,9 @@ class MetricsLog:
     def write(self, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            _store(file, _line_of(record))
+            file.write(_line_of(record))
+            file.flush()
+            os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
         """Every record; a line that a crash tore is none."""
@@ -33,19 +37,9 @@ class MetricsLog:
 
     def truncate(self, step: int) -> None:
         """Drops what a resumed run will write again: records after `step`, and torn lines."""
-        if not self.path.exists():
-            return
-        kept = [record for record in self.read() if record["step"] <= step]
-        temporary = self.path.with_name(f".{self.path.name}.partial")
-        with temporary.open("w", encoding="utf-8") as file:
-            _store(file, "".join(map(_line_of, kept)))
-        temporary.replace(self.path)
-
-
-def _store(file: TextIO, text: str) -> None:
-    file.write(text)
-    file.flush()
-    os.fsync(file.fileno())
+        if self.path.exists():
+            kept = (record for record in self.read() if record["step"] <= step)
+            write_text(self.path, "".join(map(_line_of, kept)))
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
@@ -54,7 +48,7 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 def _record(line: str) -> dict[str, Any] | None:
     try:
-        record: dict[str, Any] = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "step" in record else None
