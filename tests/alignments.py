@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtkit.decoding.alignment.links import Links
+from mtkit.decoding.alignment import Links
 
 
 def from_pharaoh(line: str) -> Links:

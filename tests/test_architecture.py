@@ -18,7 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("config.storage", "report", "terms"),
     ("artifacts",),
     ("config",),
-    ("batching.corpus", "decoding.alignment", "models", "study.plots"),
+    ("batching.corpus", "models", "study.plots"),
     ("tokenizer",),
     ("batching", "decoding", "scoring"),
     ("training",),

@@ -140,9 +140,8 @@ def translate(options: TranslateOptions) -> None:
     sampling = _sampling(options)
     from mtkit.config.decoding import DecodingSettings
     from mtkit.decoding.contract import EngineOptions, Request
-    from mtkit.decoding.format import Format
     from mtkit.decoding.model import open_model
-    from mtkit.decoding.translate import Files, translate
+    from mtkit.decoding.translate import Files, Format, translate
     from mtkit.decoding.translator import Translator
 
     files = Files(options.text, options.output, options.prefix, options.resume)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.errors import UserError
@@ -82,15 +82,14 @@ NO_HYPOTHESIS = Hypothesis([], -math.inf, False)
 """Stands where a sentence has fewer than were asked for."""
 
 
-@runtime_checkable
-class Pending(Protocol):
+@dataclass(frozen=True)
+class Pending:
     """What was submitted to an engine."""
 
-    def wait(self) -> list[list[Hypothesis]]:
-        """For each sentence `count` hypotheses, best first, once they are there."""
-
-    def cancel(self) -> None:
-        """Nobody will wait: what has not begun never does."""
+    wait: Callable[[], list[list[Hypothesis]]]
+    """For each sentence `count` hypotheses, best first, once they are there."""
+    cancel: Callable[[], None]
+    """Nobody will wait: what has not begun never does."""
 
 
 class Engine(ABC):
@@ -107,3 +106,28 @@ class Engine(ABC):
 
         Raises UserError for what this engine cannot do.
         """
+
+
+def in_batches(sentences: Mapping[Key, Sentence], most: int) -> Iterator[dict[Key, Sentence]]:
+    """The sentences: as many to a batch as `most` tokens have room for, with padding.
+
+    The longest come first, so that searches side by side end at about the same time.
+    """
+    ranked = sorted(sentences.items(), key=lambda item: -len(item[1].source))
+    first = 0
+    while first < len(ranked):
+        end = first + max(1, most // len(ranked[first][1].source))
+        yield dict(ranked[first:end])
+        first = end
+
+
+def in_order(
+    sentences: Iterable[Key],
+    batches: Iterable[Iterable[Key]],
+    found: Iterable[Iterable[list[Hypothesis]]],
+) -> list[list[Hypothesis]]:
+    """For each sentence what was found in its batch."""
+    by_key: dict[Key, list[Hypothesis]] = {}
+    for batch, hypotheses in zip(batches, found, strict=True):
+        by_key |= zip(batch, hypotheses, strict=True)
+    return [by_key[key] for key in sentences]

@@ -1,4 +1,4 @@
-"""Bytes to lines of text, as they come, and lines of text to bytes.
+"""Bytes to lines of text, as they come.
 
 Only a line feed ends a line, and the last line needs none. Lines travel in windows; a window is
 handed on when it is full, or a moment after its first line came: so nobody waits for a line that
@@ -14,15 +14,15 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from mtkit.batching.corpus.files import GZIP_MAGIC
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import ask, warn
+from mtkit.report import warn
 
 WINDOW = 1024
 """Lines that are sorted by length and translated together."""
@@ -76,10 +76,14 @@ def decode_lines(windows: Iterable[list[bytes]], name: str = "input") -> Iterato
         for raw in window:
             number += 1
             text = raw.removesuffix(b"\r").decode(errors="replace")[: LONGEST + 1]
-            if "\ufffd" in text and not has_warned and not _is_utf8(raw):
+            if (
+                "\ufffd" in text
+                and not raw.decode(errors="ignore").startswith(text)
+                and not has_warned
+            ):
+                has_warned = True
                 where = f"{name} line {number}"
                 warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
-                has_warned = True
             texts.append(text.removeprefix("\ufeff") if number == 1 else text)
         yield texts
 
@@ -91,18 +95,17 @@ def input_lines(path: Path | None) -> Iterator[str]:
             yield from window
 
 
+def in_windows(lines: Sequence[str], size: int = WINDOW) -> Iterator[Sequence[str]]:
+    """Lines that are all there, `size` at a time."""
+    return (lines[first : first + size] for first in range(0, len(lines), size))
+
+
 def without_first(count: int, windows: Iterable[list[str]]) -> Iterator[list[str]]:
     """The same windows after the first `count` lines of all."""
     for window in windows:
         if rest := window[count:]:
             yield rest
         count -= min(count, len(window))
-
-
-def prompted_lines() -> Iterator[str]:
-    """Lines that somebody types, each asked for when the one before has been dealt with."""
-    while (line := ask("> ")) is not None:
-        yield line[: LONGEST + 1]
 
 
 def count_lines(path: Path) -> int:
@@ -131,32 +134,6 @@ def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
         yield gzip.GzipFile(fileobj=file) if is_zipped else file
 
 
-@contextmanager
-def open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """The file, which appears when it is complete or not at all, or standard output.
-
-    Raises UserError where it cannot be written.
-    """
-    if path is None:
-        yield sys.stdout.buffer
-        return
-    target = path.resolve()
-    is_special = target.exists() and not target.is_file()  # a device or a pipe is not replaced
-    written = target if is_special else target.with_name(f".{target.name}.partial")
-    try:
-        file = written.open("wb")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        with file:
-            yield file
-        written.replace(target)
-    except BaseException:
-        if not is_special:
-            written.unlink(missing_ok=True)
-        raise
-
-
 def _is_full(lines: list[bytes], size: int) -> bool:
     return len(lines) >= size or sum(map(len, lines)) >= HELD
 
@@ -179,11 +156,3 @@ def _is_readable(stream: io.BufferedIOBase, closing: float | None) -> bool:
         return True
     wait = None if closing is None else max(0.0, closing - time.monotonic())
     return bool(select.select([descriptor], [], [], wait)[0])
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -6,18 +6,19 @@ translations are joined; what was given as the prefix of such a line begins its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
-from mtkit.decoding.splitting import LONGEST, join_parts, split_line
+from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
-    from mtkit.decoding.alignment.alignment import Alignment, Block
+    from mtkit.decoding.alignment import Block
 
 
 @dataclass(frozen=True)
@@ -33,88 +34,83 @@ class Translation:
     n_best: list[Translation] = field(default_factory=list)
     """The K best, or K samples, where more than one was asked for."""
     blocks: tuple[Block, ...] = ()
-    """What its alignment is made of, where it was asked for."""
+    """The alignment of each of its parts with words, where it was asked for."""
 
     @property
-    def alignment(self) -> Alignment:
-        """The alignment of the words of the line and of `text`; empty where it was not wanted."""
-        from mtkit.decoding.alignment.alignment import Alignment
+    def links(self) -> set[tuple[int, int]]:
+        """Words of the line and of `text` that belong together, counted from 0."""
+        return {link for block in self.blocks for link in block.links}
 
-        return Alignment(self.blocks)
+    @property
+    def shares(self) -> list[tuple[int, int, float]]:
+        """Source word, target word, and the share of the latter's attention that the former got."""
+        return [share for block in self.blocks for share in block.shares]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Lines that are translated together."""
-
-    lines: Sequence[str]
-    first: int
-    """The number of the first line."""
-    sentences: dict[Key, Sentence]
-    """What the model reads: the parts of all lines, by number of line and of part."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Divides lines, and joins what becomes of their parts."""
+    """Lines that are translated together: their parts, and what becomes of these."""
 
     tokenizer: Tokenizer
     request: Request
+    lines: Sequence[str]
+    prefixes: Sequence[str]
+    """For each line, how its translation begins; blank where nothing is given."""
+    first: int
+    """The number of the first line."""
 
-    def split(self, lines: Sequence[str], prefixes: Sequence[str], first: int) -> Window:
-        """`prefixes`: for each line, how its translation begins; blank where nothing is given."""
-        texts = {first + i: line[:LONGEST] for i, line in enumerate(lines) if line.strip()}
+    @cached_property
+    def sentences(self) -> dict[Key, Sentence]:
+        """What the model reads: the parts of all lines, by number of line and of part."""
+        texts = {i: line[:LONGEST] for i, line in enumerate(self.lines) if line.strip()}
         sources = self.tokenizer.encode_source(list(texts.values()))
-        begun = self.tokenizer.encode_target([prefixes[number - first] for number in texts])
+        begun = self.tokenizer.encode_target([self.prefixes[i] for i in texts])
         sentences: dict[Key, Sentence] = {}
-        for (number, line), ids, prefix in zip(texts.items(), sources, begun, strict=True):
+        for (i, line), ids, prefix in zip(texts.items(), sources, begun, strict=True):
             given = prefix[: self._most]
-            for index, part in enumerate([ids] if self._fits(ids) else self._divided(line)):
-                if part:
-                    sentences[number, index] = Sentence([*part, EOS], given)
+            for part, piece in enumerate([ids] if len(ids) <= self._most else self._divided(line)):
+                if piece:
+                    sentences[self.first + i, part] = Sentence([*piece, EOS], given)
                     given = []
-        return Window(lines, first, sentences)
+        return sentences
 
-    def join(self, window: Window, found: Sequence[list[Hypothesis]]) -> list[Translation]:
-        """The translation of each line, of what was found for each sentence of the window."""
-        words = self._words(window) if self.request.attention else {}
-        of_line: list[list[list[Translation]]] = [[] for _ in window.lines]
-        for key, hypotheses in zip(window.sentences, found, strict=True):
-            of_line[key[0] - window.first].append(self._texts(hypotheses, words.get(key, [])))
+    def join(self, found: Iterable[list[Hypothesis]]) -> list[Translation]:
+        """The translation of each line, of what was found for each sentence."""
+        words = self._source_words() if self.request.attention else {}
+        of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
+        for key, hypotheses in zip(self.sentences, found, strict=True):
+            of_line[key[0] - self.first].append(self._texts(hypotheses, words.get(key, [])))
         return [
             self._whole(of_parts, is_cut=len(line) > LONGEST)
-            for line, of_parts in zip(window.lines, of_line, strict=True)
+            for line, of_parts in zip(self.lines, of_line, strict=True)
         ]
 
     @property
     def _most(self) -> int:
         return self.request.settings.max_length
 
-    def _fits(self, ids: list[int]) -> bool:
-        return len(ids) <= self._most
-
     def _divided(self, line: str) -> list[list[int]]:
         """Subwords of its parts; a character that has too many of them is divided as well."""
-        parts = self.tokenizer.encode_source(self._cut(line))
         return [
             ids[start : start + self._most]
-            for ids in parts
+            for ids in self.tokenizer.encode_source(self._cut(line))
             for start in range(0, len(ids), self._most)
         ]
 
     def _cut(self, line: str) -> list[str]:
-        return split_line(line, lambda text: self._fits(self.tokenizer.encode_source([text])[0]))
+        def fits(text: str) -> bool:
+            return len(self.tokenizer.encode_source([text])[0]) <= self._most
 
-    def _words(self, window: Window) -> dict[Key, list[int]]:
-        """The number of the word, in its line, that each subword of a part belongs to."""
-        from mtkit.decoding.aligning import source_words
+        return split_line(line, fits)
 
+    def _source_words(self) -> dict[Key, list[int]]:
+        """The number of the word, in its line, that each subword of a sentence belongs to."""
         words: dict[Key, list[int]] = {}
-        for number, keys in groupby(window.sentences, key=lambda key: key[0]):
-            line = window.lines[number - window.first][:LONGEST]
+        for number, keys in groupby(self.sentences, key=lambda key: key[0]):
+            line = self.lines[number - self.first][:LONGEST]
             numbers = iter(source_words(self.tokenizer, line, self._cut(line)))
             for key in keys:
-                words[key] = list(islice(numbers, len(window.sentences[key].source) - 1))
+                words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
         return words
 
     def _texts(self, hypotheses: list[Hypothesis], source_words: list[int]) -> list[Translation]:
@@ -134,11 +130,12 @@ class Parts:
     def _aligned(
         self, hypothesis: Hypothesis, text: str, source_words: list[int]
     ) -> tuple[Block, ...]:
-        if hypothesis.attention is None:
+        if hypothesis.attention is None or not text.strip():
             return ()
-        from mtkit.decoding.aligning import align_hypothesis
+        from mtkit.decoding.alignment import Block
 
-        return align_hypothesis(self.tokenizer, hypothesis, text, source_words).blocks
+        words, offsets = Words(text), self.tokenizer.target_offsets(hypothesis.tokens)
+        return (Block.of(hypothesis.attention, list(map(words.at, offsets)), source_words),)
 
     def _whole(self, of_parts: list[list[Translation]], *, is_cut: bool) -> Translation:
         """The line of the parts: the best of each, then the second best of each, and so on."""
@@ -151,24 +148,31 @@ class Parts:
     def _joined(self, parts: Sequence[Translation]) -> Translation:
         if len(parts) == 1:
             return parts[0]
+        text = join_parts(part.text for part in parts)
+        words, begins = Words(text), places(text, [part.text for part in parts])
         tokens = [token for part in parts for token in part.tokens]
         log_prob = sum(part.score * self._scale(part.tokens) for part in parts)
-        text = join_parts(part.text for part in parts)
         return Translation(
             text,
             log_prob / self._scale(tokens),
             tokens,
             any(part.truncated for part in parts),
-            blocks=_joined_blocks(text, parts),
+            blocks=tuple(
+                replace(block, target=block.target + words.at(place))
+                for part, place in zip(parts, begins, strict=True)
+                for block in part.blocks
+            ),
         )
 
     def _scale(self, tokens: Sequence[str]) -> float:
         return float(max(len(tokens), 1) ** self.request.settings.length_penalty)
 
 
-def _joined_blocks(text: str, parts: Sequence[Translation]) -> tuple[Block, ...]:
-    if not any(part.blocks for part in parts):
-        return ()
-    from mtkit.decoding.aligning import join_alignments
-
-    return join_alignments(text, [(part.text, part.alignment) for part in parts]).blocks
+def source_words(tokenizer: Tokenizer, line: str, parts: Sequence[str]) -> list[int]:
+    """The number of the word of `line` that each subword of its parts, in order, belongs to."""
+    words = Words(line)
+    return [
+        words.at(place + offset)
+        for part, place in zip(parts, places(line, parts), strict=True)
+        for offset in tokenizer.source_offsets(part)
+    ]

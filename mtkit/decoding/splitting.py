@@ -1,4 +1,4 @@
-"""Lines that are too long for the model: split into parts, whose translations are joined again.
+"""Text in pieces: words, and lines that are too long for the model, split into parts and joined.
 
 A line is split at the ends of its sentences; a sentence that is still too long in halves, at the
 space nearest its middle, or where it has none between characters, until every part fits. No text
@@ -8,14 +8,15 @@ is lost but the white space at the seams.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 LONGEST = 1 << 20
 """Characters of a line that are translated; the rest of a longer line is left out."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
-_SPACE = re.compile(r"\s")
+_SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]"  # kana, Han, and their punctuation
@@ -35,6 +36,15 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     return [small for part in parts for small in split_line(part, fits)]
 
 
+def places(text: str, parts: Iterable[str]) -> Iterator[int]:
+    """Where in `text` each of its parts, which are in order, begins."""
+    end = 0
+    for part in parts:
+        place = text.index(part, end)
+        yield place
+        end = place + len(part)
+
+
 def join_parts(texts: Iterable[str]) -> str:
     """One line: with a space at each seam, but none between letters of unspaced scripts."""
     line = ""
@@ -46,8 +56,7 @@ def join_parts(texts: Iterable[str]) -> str:
 
 def _sentences(line: str) -> list[str]:
     cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
-    parts = [line[start:end].strip() for start, end in pairwise(cuts)]
-    return [part for part in parts if part]
+    return [part for start, end in pairwise(cuts) if (part := line[start:end].strip())]
 
 
 def _halves(text: str) -> list[str]:
@@ -55,3 +64,14 @@ def _halves(text: str) -> list[str]:
     spaces = [match.start() for match in _SPACE.finditer(text)]
     cut = min(spaces, key=lambda space: abs(space - middle)) if spaces else middle
     return [half for half in (text[:cut].strip(), text[cut:].strip()) if half]
+
+
+class Words:
+    """The words of a text, as `str.split` has them, found by their place in it."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [match.end() for match in _WORD.finditer(text)]
+
+    def at(self, offset: int) -> int:
+        """The number of the word at a character, or of the next word, or else of the last."""
+        return min(bisect_right(self._ends, offset), len(self._ends) - 1)

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mtkit.artifacts import hash_file
-from mtkit.decoding.format import Format
 from mtkit.decoding.lines import (
     count_lines,
     decode_lines,
     input_lines,
     open_input,
-    open_output,
-    prompted_lines,
     read_windows,
     without_first,
 )
+from mtkit.decoding.output import open_output
 from mtkit.decoding.parts import Translation
-from mtkit.decoding.resume import open_resumable
 from mtkit.decoding.splitting import LONGEST
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import progress, warn
+from mtkit.report import ask, progress, warn
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Files:
     """Whether to go on where a command that was interrupted stopped; only from file to file."""
 
     def __post_init__(self) -> None:
-        if self.resume and self.resumable is None:
+        if self.resume and not self.is_resumable:
             raise UserError(
                 "--resume: needs a text file as INPUT, and -o with the file to go on with"
             )
@@ -59,12 +59,64 @@ class Files:
                 )
 
     @property
-    def resumable(self) -> tuple[Path, Path] | None:
-        """Input and output, if what is done of it can be known after an interruption."""
+    def is_resumable(self) -> bool:
+        """Whether what is done can be known after an interruption."""
         if self.input is None or self.output is None or not self.input.is_file():
-            return None
-        is_file = self.output.is_file() or not self.output.exists()
-        return (self.input, self.output) if is_file else None
+            return False
+        return self.output.is_file() or not self.output.exists()
+
+
+@dataclass(frozen=True)
+class Format:
+    """What is written of each line."""
+
+    n_best: int | None = None
+    """So many rows, each of number, score and text."""
+    jsonl: bool = False
+    alignments: bool = False
+    """With the links between source and target words in Pharaoh format; in JSON their weights."""
+
+    @property
+    def rows(self) -> int:
+        """Lines written for a line of input."""
+        return 1 if self.jsonl or self.n_best is None else self.n_best
+
+    def write(self, number: int, translation: Translation) -> str:
+        """Of line `number` an object, or the text alone, or fields between tabs for each row."""
+        ranked = translation.n_best or [translation]
+        if self.jsonl:
+            record = self._record(translation)
+            if self.n_best is not None:
+                record["n_best"] = [self._record(hypothesis) for hypothesis in ranked]
+            return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        if self.n_best is None and not self.alignments:
+            return f"{translation.text}\n"
+        lines = []
+        for row in ranked:
+            fields = [row.text.replace("\t", " ")]
+            if self.n_best is not None:
+                fields = [str(number), f"{row.score:.6f}", *fields]
+            if self.alignments:
+                fields.append(to_pharaoh(row.links))
+            lines.append("\t".join(fields) + "\n")
+        return "".join(lines)
+
+    def _record(self, translation: Translation) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "text": translation.text,
+            "score": translation.score if math.isfinite(translation.score) else None,
+            "tokens": translation.tokens,
+            "truncated": translation.truncated,
+        }
+        if self.alignments:
+            record["alignment"] = to_pharaoh(translation.links)
+            record["soft_alignment"] = translation.shares
+        return record
+
+
+def to_pharaoh(links: set[tuple[int, int]]) -> str:
+    """As Pharaoh, fast_align and Marian write them, `0-0 1-2 2-1`, by the source words."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def translate(translator: Translator, files: Files, form: Format) -> None:
@@ -73,9 +125,10 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     Raises UserError before any work, and BrokenPipeError once nobody reads on.
     """
     truncated = 0
+    opened = partial(open_output, files.output, rows=form.rows, resume=files.resume)
     with (
         open_input(files.input) as source,
-        _open_target(files, translator, form) as (target, done),
+        opened(_asked(translator, files, form)) as (target, done),
         _shown(files, done) as advance,
     ):
         number = done
@@ -93,19 +146,20 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         )
 
 
-@contextmanager
-def _open_target(
-    files: Files, translator: Translator, form: Format
-) -> Iterator[tuple[BinaryIO, int]]:
-    """The output, and how many lines it has already: only from file to file can there be any."""
-    if files.resumable is not None:
-        input, output = files.resumable
-        asked = _asked(input, files.prefixes, translator, form)
-        with open_resumable(output, asked, rows=form.rows, resume=files.resume) as opened:
-            yield opened
-        return
-    with open_output(files.output) as target:
-        yield target, 0
+def _asked(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
+    """All that an output that can be resumed depends on, by names that people know."""
+    if files.input is None or not files.is_resumable:
+        return None
+    sampling = translator.request.sampling
+    return {
+        "the input": hash_file(files.input),
+        "the prefixes": hash_file(files.prefixes) if files.prefixes else None,
+        "the model": translator.identity,
+        "the engine": translator.engine.name,
+        "the settings": translator.settings.model_dump(),
+        "the form of the output": asdict(form),
+        "the sampling": sampling.model_dump() if sampling else None,
+    }
 
 
 def _answers(
@@ -115,28 +169,13 @@ def _answers(
     if files.input is not None or not source.isatty():
         windows = without_first(done, decode_lines(read_windows(source)))
         prefixes = islice(input_lines(files.prefixes), done, None) if files.prefixes else None
-        yield from translator.stream(windows, prefixes=prefixes, first=done)
+        name = f"--prefix {files.prefixes}"
+        yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
         return
     if files.prefixes is not None:
         raise UserError("--prefix: goes with text from a file or a pipe, not with what is typed")
-    for number, line in enumerate(prompted_lines()):
-        yield from translator.stream([[line]], first=number)
-
-
-def _asked(
-    input: Path, prefixes: Path | None, translator: Translator, form: Format
-) -> dict[str, Any]:
-    """All that the output for a file depends on, by names that people know."""
-    sampling = translator.request.sampling
-    return {
-        "the input": hash_file(input),
-        "the prefixes": hash_file(prefixes) if prefixes else None,
-        "the model": translator.identity,
-        "the engine": translator.engine.name,
-        "the settings": translator.settings.model_dump(),
-        "the form of the output": asdict(form),
-        "the sampling": sampling.model_dump() if sampling else None,
-    }
+    for number, line in enumerate(iter(partial(ask, "> "), None)):
+        yield from translator.stream([[line[: LONGEST + 1]]], first=number)
 
 
 @contextmanager

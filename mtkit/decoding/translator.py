@@ -6,11 +6,10 @@ becomes an empty line without any model.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 from mtkit.config.decoding import DecodingSettings
@@ -18,12 +17,9 @@ from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.contract import Engine, EngineOptions, Pending, Request
 from mtkit.decoding.engines.load import load_engine
 from mtkit.decoding.model import OpenedModel, open_model
-from mtkit.decoding.parts import Parts, Translation, Window
+from mtkit.decoding.parts import Translation, Window
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
-
-Begun = deque[tuple[Window, Pending]]
-"""Windows whose translations are being made."""
 
 
 @dataclass
@@ -79,58 +75,40 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         first: int = 0,
+        name: str = "prefixes",
     ) -> Iterator[list[Translation]]:
         """For each window of lines its translations; while they are made, one more is read.
 
         `prefixes` say for each line how its translation begins, or nothing. `first` is the number
         of the first line, from 0, which samples depend on. Raises UserError where the engine
-        cannot do what is requested, and where there are fewer or more prefixes than lines.
+        cannot do what is requested, and, calling them `name`, where there are fewer or more
+        prefixes than lines.
         """
-        given = None if prefixes is None else iter(prefixes)
-        begun: Begun = deque()
-        with closing(Ahead(windows)) as coming, _cancelling(begun):
-            for lines in coming:
-                window = self._parts.split(lines, _next_of(given, len(lines)), first)
-                begun.append((window, self.engine.submit(window.sentences, self.request)))
-                first += len(lines)
-                if len(begun) > 1:
-                    yield self._first_of(begun)
-                while begun and not coming.is_soon():  # nobody waits for lines that may never come
-                    yield self._first_of(begun)
-            while begun:
-                yield self._first_of(begun)
-        if given is not None and next(given, None) is not None:
-            raise UserError(f"prefixes: more than {first}, the number of lines: one for each line")
-
-    @property
-    def _parts(self) -> Parts:
-        return Parts(self.tokenizer, self.request)
-
-    def _first_of(self, begun: Begun) -> list[Translation]:
-        """The translations of the first window, which is done with then."""
-        window, pending = begun[0]
-        found = pending.wait()
-        begun.popleft()
-        return self._parts.join(window, found)
+        given = repeat("") if prefixes is None else iter(prefixes)
+        begun: list[tuple[Window, Pending]] = []
+        try:
+            with closing(Ahead(windows)) as coming:
+                for lines in coming:
+                    begins = list(islice(given, len(lines)))
+                    if len(begins) < len(lines):
+                        raise UserError(
+                            f"{name}: fewer than lines: one for each line, blank for no beginning"
+                        )
+                    window = Window(self.tokenizer, self.request, lines, begins, first)
+                    begun.append((window, self.engine.submit(window.sentences, self.request)))
+                    first += len(lines)
+                    # One more window is read, but nobody waits for lines that may never come.
+                    while len(begun) > 1 or (begun and not coming.is_soon()):
+                        window, pending = begun[0]
+                        yield window.join(pending.wait())
+                        del begun[0]
+            for window, pending in begun:
+                yield window.join(pending.wait())
+        finally:  # whatever it was that ended it: no more is begun
+            for _, pending in begun:
+                pending.cancel()
+        if prefixes is not None and next(given, None) is not None:
+            raise UserError(f"{name}: more than {first}, the number of lines: one for each line")
 
 
 load = Translator.load
-
-
-def _next_of(prefixes: Iterator[str] | None, count: int) -> list[str]:
-    if prefixes is None:
-        return [""] * count
-    found = list(islice(prefixes, count))
-    if len(found) < count:
-        raise UserError("prefixes: fewer than lines: one for each line, blank for no beginning")
-    return found
-
-
-@contextmanager
-def _cancelling(begun: Begun) -> Iterator[None]:
-    """Whatever ends the block, of what is left in `begun` no more is begun."""
-    try:
-        yield
-    finally:
-        for _, pending in begun:
-            pending.cancel()

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from mtkit.artifacts import Artifact
-from mtkit.decoding.contract import Request
+from mtkit.decoding.contract import EngineOptions, Request
 from mtkit.decoding.engines.cache import type_of
-from mtkit.decoding.engines.load import run_converted
+from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.parts import Translation
@@ -39,8 +39,8 @@ def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> 
             "--check: no test or validation text beside the model: name some with --text"
         )
     engines = (
-        PyTorchEngine.load(opened, "cpu"),
-        run_converted(exported.path, opened, type_of(exported)),
+        PyTorchEngine.load(opened, EngineOptions(device="cpu")),
+        CTranslate2Engine(exported.path, opened.tokenizer, type_of(exported)),
     )
     request = Request(opened.config.decoding)
     compare(text, *(Translator(it, opened.tokenizer, request) for it in engines))

@@ -8,8 +8,7 @@ from typing import Any
 from mtkit.artifacts import Artifact
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.cache import INT8_BLEU_LOSS, cached, convert_to, is_close, type_of
-from mtkit.decoding.engines.ctranslate2 import obstacle_in_model, outdated
-from mtkit.decoding.engines.load import run_converted
+from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
@@ -59,7 +58,7 @@ def _measured(opened: OpenedModel) -> Artifact:
 
 def _bleu(opened: OpenedModel, text: Text, compute_type: str, folder: Path) -> float:
     assert text.reference is not None
-    engine = run_converted(folder, opened, compute_type)
+    engine = CTranslate2Engine(folder, opened.tokenizer, compute_type)
     request = Request(opened.config.decoding)
     hypotheses = Translator(engine, opened.tokenizer, request).translate(text.source)
     return round(corpus_bleu(hypotheses, text.reference, text.language), 4)

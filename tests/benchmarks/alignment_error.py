@@ -19,11 +19,10 @@ import numpy as np
 import torch
 
 from alignments import alignment_error_rate, from_pharaoh
-from mtkit.decoding.alignment.alignment import Alignment
-from mtkit.decoding.alignment.links import Links, align, best_links
-from mtkit.decoding.alignment.words import Words
+from mtkit.decoding.alignment import Block, Links, align, best_links
 from mtkit.decoding.forced import force
 from mtkit.decoding.model import open_model
+from mtkit.decoding.splitting import Words
 from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import EOS
 
@@ -75,8 +74,7 @@ def error_rates(pairs: list[Pair], layers: list[int], first: int, sure: list[Lin
     weights = []
     for pair in pairs:
         read = pair.attention[layers].mean(dim=(0, 1))[first : first + len(pair.target_words)]
-        (block,) = Alignment.of(read.numpy(), pair.target_words, pair.source_words).blocks
-        weights.append(block.weights)
+        weights.append(Block.of(read.numpy(), pair.target_words, pair.source_words).weights)
     return [alignment_error_rate([way(one) for one in weights], sure) for way in WAYS.values()]
 
 

@@ -22,15 +22,13 @@ from architectures import ARCHITECTURES, make, seq2seq, sources, targets
 from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.settings import Config, TextCorpus
-from mtkit.decoding.aligning import source_words
-from mtkit.decoding.alignment.alignment import Alignment
-from mtkit.decoding.alignment.links import Links, align, best_links, symmetrise, to_pharaoh
-from mtkit.decoding.alignment.words import Words, merge
+from mtkit.decoding.alignment import Links, align, best_links, merge, symmetrise
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import attention_to_source
-from mtkit.decoding.format import Format
-from mtkit.decoding.translate import Files, translate
+from mtkit.decoding.parts import source_words
+from mtkit.decoding.splitting import Words
+from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import TranslationModel
@@ -106,7 +104,6 @@ def identity(line: str) -> Links:
 @given(st.text(alphabet="ab \t\u3000\u2028\x1c", max_size=12))
 def test_words_are_what_split_gives_and_hold_their_characters(text: str) -> None:
     words = Words(text)
-    assert len(words) == len(text.split())
     found: list[list[str]] = [[] for _ in text.split()]
     for place, character in enumerate(text):
         if not character.isspace():
@@ -244,16 +241,16 @@ def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
     lines = [*SENTENCES, "", " \t ", ODD, "A dog\truns.", "   Why?"]
     (found,) = folders.asking(copier, attention=True).stream([lines])
     for line, translation in zip(lines[:6] + lines[7:], found[:6] + found[7:], strict=True):
-        assert translation.alignment.links == identity(line)
+        assert translation.links == identity(line)
         by_target = dict.fromkeys(range(len(translation.text.split())), 0.0)
-        for i, j, weight in translation.alignment.weights:
+        for i, j, weight in translation.shares:
             assert i == j
             by_target[j] += weight
         assert by_target == pytest.approx(dict.fromkeys(by_target, 1.0))
     odd = found[6]
     assert len(odd.text.split()) < len(ODD.split())  # normalisation takes a word away
-    assert {i for i, _ in odd.alignment.links} < set(range(len(ODD.split())))
-    assert {j for _, j in odd.alignment.links} == set(range(len(odd.text.split())))
+    assert {i for i, _ in odd.links} < set(range(len(ODD.split())))
+    assert {j for _, j in odd.links} == set(range(len(odd.text.split())))
 
 
 @pytest.mark.parametrize("max_length", [2, 3, 7, 12, 40])
@@ -265,9 +262,9 @@ def test_parts_of_a_long_line_keep_their_places(copier: Translator, max_length: 
     is_cut_in_words = len(found[1].text.split()) != len(whole.split())
     assert is_cut_in_words == (max_length < 7)
     if not is_cut_in_words:
-        assert found[1].alignment.links == identity(line)
-    assert {i for i, _ in found[1].alignment.links} == set(range(len(line.split())))
-    assert {j for _, j in found[1].alignment.links} == set(range(len(found[1].text.split())))
+        assert found[1].links == identity(line)
+    assert {i for i, _ in found[1].links} == set(range(len(line.split())))
+    assert {j for _, j in found[1].links} == set(range(len(found[1].text.split())))
 
 
 def test_parts_of_a_line_without_spaces_are_of_one_word(copier: Translator) -> None:
@@ -275,7 +272,7 @@ def test_parts_of_a_line_without_spaces_are_of_one_word(copier: Translator) -> N
     line = "犬が走る。犬が走る。 猫。"
     (found,) = copier.stream([[line]])
     assert found[0].text == line.replace(" ", "")  # parts are joined without a space
-    assert found[0].alignment.links == {(0, 0), (1, 0)}
+    assert found[0].links == {(0, 0), (1, 0)}
 
 
 def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) -> None:
@@ -284,10 +281,10 @@ def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) ->
         (found,) = asked.stream([SENTENCES])
         for line, translation in zip(SENTENCES, found, strict=True):
             assert len(translation.n_best) == 2
-            assert translation.n_best[0].alignment.links == identity(line)
+            assert translation.n_best[0].links == identity(line)
             for other in translation.n_best:
                 words = range(len(other.text.split()))
-                assert {j for _, j in other.alignment.links} <= set(words)
+                assert {j for _, j in other.links} <= set(words)
 
 
 def test_lines_stay_lines_and_the_alignment_is_the_last_field(
@@ -317,7 +314,7 @@ def test_alignments_change_no_translation(copier: Translator) -> None:
         folders.asking(copier, attention=asked).stream([SENTENCES]) for asked in (False, True)
     )
     assert [t.text for t in plain] == [t.text for t in aligned]
-    assert all(t.alignment == Alignment() for t in plain)
+    assert not any(t.blocks for t in plain)
 
 
 def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> None:
@@ -344,7 +341,7 @@ def test_what_a_model_has_learnt_to_reverse_is_aligned_backwards(
     translator = Translator.load(config.run, engine="torch")
     (found,) = folders.asking(translator, attention=True).stream([lines])
     sure = [{(i, len(line.split()) - 1 - i) for i in range(len(line.split()))} for line in lines]
-    rate = alignment_error_rate([translation.alignment.links for translation in found], sure)
+    rate = alignment_error_rate([translation.links for translation in found], sure)
     assert rate < 0.2
 
 

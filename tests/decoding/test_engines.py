@@ -28,9 +28,8 @@ from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request, Sen
 from mtkit.decoding.engines import conversion
 from mtkit.decoding.engines.cache import cached, type_of
 from mtkit.decoding.engines.load import load_engine
-from mtkit.decoding.format import Format
 from mtkit.decoding.model import open_model
-from mtkit.decoding.translate import Files, translate
+from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model

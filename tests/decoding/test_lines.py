@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.decoding.lines import HELD, decode_lines, open_output, read_windows
+from mtkit.decoding.lines import HELD, decode_lines, read_windows
+from mtkit.decoding.output import open_output
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
 
@@ -95,11 +96,11 @@ def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), open_output(path) as file:
+    with pytest.raises(KeyboardInterrupt), open_output(path) as (file, _):
         file.write(b"half")
         raise KeyboardInterrupt
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"old")]
-    with open_output(path) as file:
+    with open_output(path) as (file, _):
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"new")]
@@ -111,7 +112,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
     reader.start()
-    with open_output(path) as file:
+    with open_output(path) as (file, _):
         file.write(b"through")
     reader.join()
     assert found == [b"through"]

@@ -31,9 +31,8 @@ from mtkit.config.storage import write_json
 from mtkit.decoding import lines, parts, splitting
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.format import Format
-from mtkit.decoding.parts import Parts
-from mtkit.decoding.translate import Files, translate
+from mtkit.decoding.parts import Window
+from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import TranslationModel
@@ -174,7 +173,7 @@ def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
     copier = asking(copier, {"max_length": 3})
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
-    window = Parts(copier.tokenizer, copier.request).split(["雨 😀 \ufdfa", "x"], ["", ""], 0)
+    window = Window(copier.tokenizer, copier.request, ["雨 😀 \ufdfa", "x"], ["", ""], 0)
     longest = max(len(sentence.source) for sentence in window.sentences.values())
     assert longest == 3 + len([EOS])
 
@@ -506,6 +505,18 @@ def test_there_are_as_many_beginnings_as_lines(
         copier.translate(["A dog runs.", "Why?"], begun.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("begun", "complaint"), [("", "fewer than lines"), ("A\n\n", "more than 1")]
+)
+def test_a_file_of_beginnings_that_do_not_go_with_what_is_piped_is_named(
+    begun: str, complaint: str, tmp_path: Path, copier: Translator, stdin: Stdin
+) -> None:
+    (tmp_path / "begun").write_text(begun)
+    stdin(io.BytesIO(b"A dog runs.\n"))
+    with pytest.raises(UserError, match=rf"^--prefix .*/begun: {complaint}"):
+        translate(copier, Files(None, tmp_path / "out", tmp_path / "begun"), Format())
+
+
 def test_what_is_typed_has_no_beginning(
     tmp_path: Path, copier: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -636,7 +647,7 @@ def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
 
     stdin(Terminal())
     monkeypatch.setattr(sys, "stdout", type("Stdout", (), {"buffer": answers}))
-    monkeypatch.setattr(lines, "ask", ask)
+    monkeypatch.setattr("mtkit.decoding.translate.ask", ask)
     translate(copier, Files(), Format())
     wanted = [b"", b"A dog runs.\n", b"A dog runs.\n\n", b"A dog runs.\n\nWhy?\n"]
     assert asked == wanted

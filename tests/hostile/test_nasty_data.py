@@ -40,9 +40,8 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSetting
 from mtkit.config.settings import DatasetCorpus
 from mtkit.config.storage import write_json
 from mtkit.decoding.engines import pytorch
-from mtkit.decoding.format import Format
 from mtkit.decoding.search import Hypotheses
-from mtkit.decoding.translate import Files, translate
+from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import TranslationModel

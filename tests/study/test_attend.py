@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
 from mtkit.cli.main import main
-from mtkit.decoding.alignment.words import merge
-from mtkit.decoding.contract import Request
+from mtkit.decoding.alignment import merge
+from mtkit.decoding.contract import EngineOptions, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
@@ -358,7 +358,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def translated(run: str, lines: list[str]) -> list[str]:
     """By the engine whose attention is shown; others may round."""
     opened = open_model(run)
-    engine = PyTorchEngine.load(opened, "cpu")
+    engine = PyTorchEngine.load(opened, EngineOptions(device="cpu"))
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding)).translate(lines)
 
 

@@ -52,7 +52,19 @@ def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = Non
     found = _find(opened, compute_type)
     if found and (found.report or measure is None):
         return found
-    return _make(opened, compute_type, measure)
+    from filelock import FileLock
+
+    path = _place(opened, compute_type)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):
+        found = _find(opened, compute_type)  # another process may have made it meanwhile
+        if found and measure is None:
+            return found
+        if path.exists() and not found:
+            say(f"{path}: damaged, or of another version: made anew")
+        else:
+            say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
+        return convert_to(path, opened, compute_type, measure)
 
 
 def type_of(converted: Artifact) -> str:
@@ -83,22 +95,6 @@ def convert_to(
         if measure is not None:
             report |= measure(folder)
     return open_artifact(path, "export")
-
-
-def _make(opened: OpenedModel, compute_type: str, measure: Measure | None) -> Artifact:
-    from filelock import FileLock
-
-    path = _place(opened, compute_type)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock")):
-        found = _find(opened, compute_type)  # another process may have made it meanwhile
-        if found and measure is None:
-            return found
-        if path.exists() and not found:
-            say(f"{path}: damaged, or of another version: made anew")
-        else:
-            say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
-        return convert_to(path, opened, compute_type, measure)
 
 
 def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:

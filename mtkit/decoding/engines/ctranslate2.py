@@ -14,16 +14,17 @@ are applied in the same order. Three differences remain, measured with 4.8.5:
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import ctranslate2
 
-from mtkit.config.decoding import DecodingSettings, ModelConfig
+from mtkit.config.decoding import ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.contract import (
     NO_HYPOTHESIS,
@@ -34,8 +35,9 @@ from mtkit.decoding.contract import (
     Pending,
     Request,
     Sentence,
+    in_batches,
+    in_order,
 )
-from mtkit.decoding.engines.batches import in_batches
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, PAD
@@ -43,6 +45,7 @@ from mtkit.tokenizer.symbols import BOS, PAD
 INT8_BATCH_TOKENS = 160
 """Source tokens of a batch, at most, in int8 on a CPU: its products lose by size, not gain."""
 LEAST_PENALTY = 1e-6
+ON_CPU = EngineOptions(device="cpu")
 NEEDED = (4, 8, 5)
 """The version whose search was compared with ours."""
 NOWHERE = -1e6
@@ -59,19 +62,20 @@ class CTranslate2Engine(Engine):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        tokenizer: Tokenizer,
-        *,
-        device: str,
-        compute_type: str,
-        workers: int,
-        threads: int,
+        self, folder: Path, tokenizer: Tokenizer, compute_type: str, options: EngineOptions = ON_CPU
     ) -> None:
-        """`folder`: a model as `conversion` writes it; nothing in it is checked any more."""
+        """`folder`: a model as `conversion` writes it; nothing in it is checked any more.
+
+        Of `options` device, workers and threads count. Raises UserError where the device has no
+        operations for the type.
+        """
+        device = options.device
+        if reason := obstacle_on(device, compute_type):
+            raise UserError(reason)
         self.name = f"ctranslate2 {compute_type}"
         is_int8_on_cpu = device == "cpu" and compute_type.startswith("int8")
         self._most_tokens = INT8_BATCH_TOKENS if is_int8_on_cpu else sys.maxsize
+        workers, threads = _share_cores(options)
         self._translator = ctranslate2.Translator(
             str(folder),
             device,
@@ -92,13 +96,19 @@ class CTranslate2Engine(Engine):
         free = {key: sentence for key, sentence in sentences.items() if not sentence.prefix}
         bound = {key: sentence for key, sentence in sentences.items() if sentence.prefix}
         batches = [*in_batches(free, most), *in_batches(bound, most)]
-        begun = [
-            self._callers.submit(self._search, [sentences[key] for key in keys], request)
-            for keys in batches
-        ]
-        return _Begun(list(sentences), batches, begun)
+        search = partial(self._search, request)
+        futures = [self._callers.submit(search, list(batch.values())) for batch in batches]
 
-    def _search(self, sentences: list[Sentence], request: Request) -> list[list[Hypothesis]]:
+        def wait() -> list[list[Hypothesis]]:
+            return in_order(sentences, batches, (future.result() for future in futures))
+
+        def cancel() -> None:
+            for future in futures:
+                future.cancel()
+
+        return Pending(wait, cancel)
+
+    def _search(self, request: Request, sentences: list[Sentence]) -> list[list[Hypothesis]]:
         settings = request.settings
         results = self._translator.translate_batch(
             [[self._source[i] for i in sentence.source[:-1]] for sentence in sentences],
@@ -117,48 +127,31 @@ class CTranslate2Engine(Engine):
         return [self._ranked(result, request) for result in results]
 
     def _ranked(self, found: ctranslate2.TranslationResult, request: Request) -> list[Hypothesis]:
-        settings, pieces = request.settings, found.hypotheses
-        scores = [
-            _rescaled(score, len(one), settings)
-            for score, one in zip(found.scores, pieces, strict=True)
-        ]
-        best = sorted(range(len(scores)), key=lambda i: -scores[i])[: request.count]
+        longest, alpha = request.settings.max_length, request.settings.length_penalty
+        scored = []
+        for score, pieces in zip(found.scores, found.hypotheses, strict=True):
+            is_finished = len(pieces) < longest
+            # It is divided by a length that counts end of sentence, and is to be by ours.
+            ratio = (len(pieces) + is_finished) / max(len(pieces), 1)
+            scored.append((float(score * ratio**alpha), pieces, is_finished))
         ranked = [
-            Hypothesis(
-                [self._ids[piece] for piece in pieces[i]],
-                scores[i],
-                finished=len(pieces[i]) < settings.max_length,
-            )
-            for i in best
-            if scores[i] > NOWHERE
+            Hypothesis([self._ids[piece] for piece in pieces], score, is_finished)
+            for score, pieces, is_finished in sorted(scored, key=lambda it: -it[0])[: request.count]
+            if score > NOWHERE
         ]
         missing = request.count - len(ranked)  # a small vocabulary has fewer
         return ranked + [NO_HYPOTHESIS] * missing
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """Batches that are searched, or will be."""
+def _share_cores(options: EngineOptions) -> tuple[int, int]:
+    """Workers and threads of each: one thread for every core, unless told otherwise.
 
-    sentences: list[Key]
-    batches: list[list[Key]]
-    futures: list[Future[list[list[Hypothesis]]]]
-
-    def wait(self) -> list[list[Hypothesis]]:
-        found: dict[Key, list[Hypothesis]] = {}
-        for keys, future in zip(self.batches, self.futures, strict=True):
-            found |= zip(keys, future.result(), strict=True)
-        return [found[key] for key in self.sentences]
-
-    def cancel(self) -> None:
-        for future in self.futures:
-            future.cancel()
-
-
-def _rescaled(score: float, length: int, settings: DecodingSettings) -> float:
-    """What CTranslate2 divides by a length that counts end of sentence, divided by ours."""
-    counted = length + (length < settings.max_length)
-    return float(score * (counted / max(length, 1)) ** settings.length_penalty)
+    Several workers of one thread are faster than the reverse: most products are too small to be
+    divided. A GPU needs one of each.
+    """
+    cores = len(os.sched_getaffinity(0)) if options.device == "cpu" else 1
+    threads = options.threads or max(1, cores // (options.workers or cores))
+    return options.workers or max(1, cores // threads), threads
 
 
 def obstacle(config: ModelConfig, request: Request, options: EngineOptions) -> str | None:

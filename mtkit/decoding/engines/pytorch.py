@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Beam
@@ -18,17 +17,20 @@ from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.contract import (
     NO_HYPOTHESIS,
     Engine,
+    EngineOptions,
     Hypothesis,
     Key,
     Pending,
     Request,
     Sentence,
+    in_batches,
+    in_order,
 )
-from mtkit.decoding.engines.batches import in_batches
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
+from mtkit.errors import UserError
 from mtkit.models.device import keep_freed_memory, pick_device
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.models.weights import load_model
@@ -51,32 +53,33 @@ class PyTorchEngine(Engine):
 
     @classmethod
     def load(
-        cls,
-        opened: OpenedModel,
-        device: str,
-        compute_type: str = "float32",
-        workers: int | None = None,
-        threads: int | None = None,
+        cls, opened: OpenedModel, options: EngineOptions, why: str | None = None
     ) -> PyTorchEngine:
         """Sets torch's threads, if told how many of each worker.
 
-        Types other than float32 are faster where the processor multiplies them, and lose some
-        digits: there, batch-mates can decide between hypotheses that are almost equal. Raises
-        UserError for weights that are not this model's, or not finite.
+        Types other than float32, which auto is, are faster where the processor multiplies them, and
+        lose some digits: there, batch-mates can decide between hypotheses that are almost equal.
+        Raises UserError for a type that there is not, adding `why` it was asked of this engine, and
+        for weights that are not this model's, or not finite.
         """
-        if threads is not None:
+        compute_type = "float32" if options.compute_type == "auto" else options.compute_type
+        if compute_type not in COMPUTE_TYPES:
+            because = f" ({why})" if why else ""
+            types = ", ".join(COMPUTE_TYPES)
+            raise UserError(f"compute type: {compute_type}: the engine torch has {types}{because}")
+        workers = options.workers
+        if options.threads is not None:
             workers = workers or 1
-            torch.set_num_threads(threads * workers)
+            torch.set_num_threads(options.threads * workers)
         keep_freed_memory()
-        model = load_model(opened.config, opened.weights).to(
-            pick_device(device), COMPUTE_TYPES[compute_type]
-        )
+        model = load_model(opened.config, opened.weights)
+        model = model.to(pick_device(options.device), COMPUTE_TYPES[compute_type])
         return cls(model.eval(), workers)
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         if request.attention:
             check_attention(self.model)
-        return _Postponed(partial(self._search, sentences, request))
+        return Pending(partial(self._search, sentences, request), cancel=lambda: None)
 
     def _search(
         self, sentences: Mapping[Key, Sentence], request: Request
@@ -85,82 +88,55 @@ class PyTorchEngine(Engine):
         workers = self.workers or on_device
         share = -(-sum(len(sentence.source) for sentence in sentences.values()) // workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
-
-        def of_batch(keys: list[Key]) -> list[list[Hypothesis]]:
-            return self._search_batch({key: sentences[key] for key in keys}, request)
-
-        found: dict[Key, list[Hypothesis]] = {}
-        with _evaluating(self.model), _side_by_side(min(workers, len(batches))) as map_batches:
-            for keys, hypotheses in zip(batches, map_batches(of_batch, batches), strict=True):
-                found |= zip(keys, hypotheses, strict=True)
-        return [found[key] for key in sentences]
+        search_batch = partial(self._search_batch, request)
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with _side_by_side(min(workers, len(batches))) as map_batches:
+                return in_order(sentences, batches, map_batches(search_batch, batches))
+        finally:
+            self.model.train(was_training)
 
     def _search_batch(
-        self, sentences: dict[Key, Sentence], request: Request
+        self, request: Request, sentences: dict[Key, Sentence]
     ) -> list[list[Hypothesis]]:
-        source = _padded([it.source for it in sentences.values()]).to(self._device)
-        constraints = constraints_of(request.settings, [it.prefix for it in sentences.values()])
-        stepper = self._stepper(list(sentences), request)
-        longest = request.settings.max_length
-        hypotheses = search(self.model, source, stepper, constraints, longest)
-        ranked = _ranked(hypotheses, request.count)
-        return self._with_attention(source, hypotheses, ranked) if request.attention else ranked
+        settings, count, device = request.settings, request.count, self._device
+        ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
+        source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
+        constraints = constraints_of(settings, [it.prefix for it in sentences.values()])
+        stepper: Stepper = Beam(settings.beam, settings.length_penalty)
+        if (sampling := request.sampling) is not None:
+            noise = uniform_noise(list(sentences), count, settings.max_length, sampling.seed)
+            stepper = Sampler(sampling, noise.to(device), settings.length_penalty)
+        found = search(self.model, source, stepper, constraints, settings.max_length)
+        ranked = _ranked(found, count)
+        if not request.attention:
+            return ranked
+        target = found.tokens[:, :count].flatten(0, 1)
+        weights = iter(attention_to_source(self.model, source, target).cpu().numpy())
+        lengths = [len(sentence.source) - 1 for sentence in sentences.values()]  # without EOS
+        return [
+            [
+                replace(one, attention=next(weights)[: len(one.tokens), :length].copy())
+                for one in of_one
+            ]
+            for of_one, length in zip(ranked, lengths, strict=True)
+        ]
 
     @property
     def _device(self) -> torch.device:
         return self.model.output_weight.device
 
-    def _stepper(self, keys: list[Key], request: Request) -> Stepper:
-        settings, sampling = request.settings, request.sampling
-        if sampling is None:
-            return Beam(settings.beam, settings.length_penalty)
-        noise = uniform_noise(keys, request.count, settings.max_length, sampling.seed)
-        return Sampler(sampling, noise.to(self._device), settings.length_penalty)
-
-    def _with_attention(
-        self, source: torch.Tensor, found: Hypotheses, ranked: list[list[Hypothesis]]
-    ) -> list[list[Hypothesis]]:
-        count = len(ranked[0])
-        weights = attention_to_source(self.model, source, found.tokens[:, :count].flatten(0, 1))
-        lengths = ((source != PAD).sum(dim=1) - 1).tolist()
-        return [
-            [
-                replace(hypothesis, attention=of_one[: len(hypothesis.tokens), :length].copy())
-                for hypothesis, of_one in zip(of_sentence, of_all, strict=True)
-            ]
-            for of_sentence, of_all, length in zip(
-                ranked, weights.unflatten(0, (-1, count)).cpu().numpy(), lengths, strict=True
-            )
-        ]
-
-
-@dataclass(frozen=True)
-class _Postponed:
-    """A search that begins when it is waited for."""
-
-    search: Callable[[], list[list[Hypothesis]]]
-
-    def wait(self) -> list[list[Hypothesis]]:
-        return self.search()
-
-    def cancel(self) -> None:
-        """It never began."""
-
-
-def _padded(ids: list[list[int]]) -> torch.Tensor:
-    return pad_sequence([torch.tensor(line) for line in ids], batch_first=True, padding_value=PAD)
-
 
 def _ranked(found: Hypotheses, count: int) -> list[list[Hypothesis]]:
     """The first `count` of each sentence, as plain data."""
+    fields = (field[:, :count].tolist() for field in vars(found).values())
     return [
         [
             Hypothesis(tokens[:length], score, finished) if score > NEVER else NO_HYPOTHESIS
             for tokens, length, score, finished in zip(*sentence, strict=True)
         ]
-        for sentence in zip(
-            *(field[:, :count].tolist() for field in vars(found).values()), strict=True
-        )
+        for sentence in zip(*fields, strict=True)
     ]
 
 
@@ -177,14 +153,3 @@ def _side_by_side(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
             yield pool.map
     finally:
         torch.set_num_threads(threads)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout inside the block, and afterwards as before."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)

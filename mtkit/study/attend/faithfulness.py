@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from mtkit.decoding.alignment.words import merge
+from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import attention_to_source, shifted
 from mtkit.models.encoder_decoder import TranslationModel
 from mtkit.terms import SourceIds

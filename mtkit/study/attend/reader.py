@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.contract import Request, Sentence
+from mtkit.decoding.contract import EngineOptions, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
@@ -48,7 +48,7 @@ class Reader:
     ) -> Reader:
         """With the model of a run or a model folder; UserError as `open_model`."""
         opened = open_model(path)
-        model = PyTorchEngine.load(opened, device).model
+        model = PyTorchEngine.load(opened, EngineOptions(device=device)).model
         return cls(model, opened.tokenizer, opened.config.decoding, segments)
 
     def is_blank(self, text: str) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Literal
 
-from mtkit.decoding.lines import input_lines, open_output
+from mtkit.decoding.lines import input_lines
+from mtkit.decoding.output import open_output
 from mtkit.errors import UserError
 from mtkit.report import data, say, styled
 from mtkit.study.attend.reader import Reader
@@ -57,7 +58,7 @@ def attend(
             data(styled(draw(reading.translation, aspect.of(maps), width)))
             continue
         if view == "html":
-            with open_output(path) as file:
+            with open_output(path) as (file, _):
                 file.write(page(sentence, reading.translation, maps).encode())
         else:
             draw_picture(aspect.of(maps), path)

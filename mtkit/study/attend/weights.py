@@ -2,7 +2,7 @@
 
 Words are what people see. A subword that begins with SentencePiece's mark of a space begins a word.
 Text without spaces has no marks: there every subword is a word, or a sentence would be one.
-(Alignments are of the words that white space separates: `mtkit.decoding.alignment.words`.)
+(Alignments are of the words that white space separates: `mtkit.decoding.splitting.Words`.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.decoding.alignment.words import merge
+from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import force
 from mtkit.decoding.splitting import UNSPACED
 from mtkit.errors import UserError

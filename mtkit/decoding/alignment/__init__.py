@@ -1,1 +1,0 @@
-"""Which word of a line each word of its translation comes from."""
