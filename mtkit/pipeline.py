@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import Config, Corpus
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import data_lines, progress, say, table
+from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
 
-WINDOW = 256
-"""Lines of the test set that are translated together."""
 SAMPLES = 3
 
 
@@ -59,20 +56,13 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     report: dict[str, Any] = {}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "test", settings, inputs, report) as folder:
-        hypotheses = list(_translate(translator, sources))
+        found = translator.translate_all(sources, "translating the test set")
+        hypotheses = [translation.text for translation in found]
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         for score in evaluate(hypotheses, references, config.data.target_language).values():
             report[score.name] = {"score": round(score.value, 4), "signature": score.signature}
     return open_artifact(path, "test")
-
-
-def _translate(translator: Translator, lines: list[str]) -> Iterator[str]:
-    with progress("translating the test set", len(lines), "lines") as shown:
-        for first in range(0, len(lines), WINDOW):
-            translations = translator.translate(lines[first : first + WINDOW])
-            shown.advance(len(translations))
-            yield from translations
 
 
 def _show_samples(folder: Path) -> None:

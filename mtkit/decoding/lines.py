@@ -14,7 +14,7 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -88,7 +88,7 @@ def decode_lines(windows: Iterable[list[bytes]], name: str = "input") -> Iterato
         yield texts
 
 
-def input_lines(path: Path | None) -> Iterator[str]:
+def input_lines(path: Path | None) -> Generator[str]:
     """Every line of the file, or of standard input; UserError where it cannot be read."""
     with open_input(path) as stream:
         for window in decode_lines(read_windows(stream), str(path or "input")):

@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -168,9 +168,9 @@ def _answers(
     """At a terminal, line by line to the one who types; else all lines but those that are done."""
     if files.input is not None or not source.isatty():
         windows = without_first(done, decode_lines(read_windows(source)))
-        prefixes = islice(input_lines(files.prefixes), done, None) if files.prefixes else None
-        name = f"--prefix {files.prefixes}"
-        yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
+        with closing(input_lines(files.prefixes)) if files.prefixes else nullcontext() as begun:
+            prefixes, name = begun and islice(begun, done, None), f"--prefix {files.prefixes}"
+            yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
         return
     if files.prefixes is not None:
         raise UserError("--prefix: goes with text from a file or a pipe, not with what is typed")

@@ -16,10 +16,15 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.contract import Engine, EngineOptions, Pending, Request
 from mtkit.decoding.engines.load import load_engine
+from mtkit.decoding.lines import in_windows
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.decoding.parts import Translation, Window
 from mtkit.errors import UserError
+from mtkit.report import progress
 from mtkit.tokenizer.codec import Tokenizer
+
+LINES_BETWEEN_REPORTS = 256
+"""Lines that are translated before progress is shown."""
 
 
 @dataclass
@@ -68,6 +73,15 @@ class Translator:
         """The best translation of each line; `prefixes` as for `stream`."""
         found = self.stream([lines], prefixes=prefixes)
         return [translation.text for window in found for translation in window]
+
+    def translate_all(self, lines: Sequence[str], description: str) -> list[Translation]:
+        """Every line, with progress on stderr, which calls it by the description."""
+        found: list[Translation] = []
+        with progress(description, len(lines), "lines") as shown:
+            for window in self.stream(in_windows(lines, LINES_BETWEEN_REPORTS)):
+                shown.advance(len(window))
+                found += window
+        return found
 
     def stream(
         self,

@@ -16,10 +16,9 @@ from mtkit.decoding.parts import Translation
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.texts import Text, read_text, text_of_test, text_of_validation
-from mtkit.report import data_lines, progress, table
+from mtkit.report import data_lines, table
 from mtkit.scoring.metrics import corpus_bleu
 
-LINES_AT_ONCE = 256
 LEAST_IDENTICAL = 0.995
 """Share of lines that float32 must translate alike."""
 MOST_BLEU_LOST = 0.4
@@ -52,7 +51,10 @@ def compare(text: Text, ours: Translator, exported: Translator) -> None:
     Raises MtkitError where less than LEAST_IDENTICAL of the lines are the same in float32, or
     another type costs more than MOST_BLEU_LOST.
     """
-    found = [_translated(translator, text.source) for translator in (ours, exported)]
+    found = [
+        translator.translate_all(text.source, f"translating with {translator.engine.name}")
+        for translator in (ours, exported)
+    ]
     pairs = list(zip(*found, strict=True))
     same = [pair for pair in pairs if pair[0].text == pair[1].text]
     share = len(same) / max(len(pairs), 1)
@@ -76,18 +78,6 @@ def compare(text: Text, ours: Translator, exported: Translator) -> None:
         raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
     if max(losses) > MOST_BLEU_LOST:
         raise MtkitError(f"{exported.engine.name} loses {max(losses):.2f} BLEU")
-
-
-def _translated(translator: Translator, lines: Sequence[str]) -> list[Translation]:
-    windows = [
-        lines[first : first + LINES_AT_ONCE] for first in range(0, len(lines), LINES_AT_ONCE)
-    ]
-    found: list[Translation] = []
-    with progress(f"translating with {translator.engine.name}", len(lines), "lines") as shown:
-        for window in translator.stream(windows):
-            shown.advance(len(window))
-            found += window
-    return found
 
 
 def _bleu(translations: Sequence[Translation], text: Text) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
-from mtkit.decoding.lines import WINDOW
+from mtkit.decoding.lines import in_windows
 from mtkit.decoding.translator import Translator
 from mtkit.training.run.memory import peak_bytes
 
@@ -94,7 +94,5 @@ def _timed(
 
 def _translate(translator: Translator, lines: Sequence[str]) -> int:
     """Number of target tokens; lines come in windows as `mtkit translate` reads them."""
-    windows = (lines[first : first + WINDOW] for first in range(0, len(lines), WINDOW))
-    return sum(
-        len(translation.tokens) for window in translator.stream(windows) for translation in window
-    )
+    windows = translator.stream(in_windows(lines))
+    return sum(len(translation.tokens) for window in windows for translation in window)
