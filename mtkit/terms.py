@@ -21,6 +21,7 @@ from mtkit.tokenizer.symbols import PAD
 SourceIds = Int[Tensor, "B S"]
 SourceMask = Bool[Tensor, "B S"]
 TargetIds = Int[Tensor, "N T"]
+SourceHidden = Float[Tensor, "B S D"]
 Hidden = Float[Tensor, "N T D"]
 Logits = Float[Tensor, "... V"]
 

@@ -11,7 +11,7 @@ from mtkit.config.model import (
     Seq2SeqSettings,
     TransformerSettings,
 )
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import EOS, PAD
 
 VOCAB = 30
@@ -68,10 +68,10 @@ ARCHITECTURES: dict[str, ModelSettings] = {
 }
 
 
-def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel:
+def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
     """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
     torch.manual_seed(seed)
-    return TranslationModel(ARCHITECTURES[name], vocab, vocab).double().eval()
+    return EncoderDecoder(ARCHITECTURES[name], vocab, vocab).double().eval()
 
 
 def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:

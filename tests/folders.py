@@ -17,7 +17,7 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.translator import Translator
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
@@ -48,7 +48,7 @@ def write_model(
     path: Path,
     tokenizer: Tokenizer,
     kind: ModelSettings,
-    change: Callable[[TranslationModel], None] = lambda model: None,
+    change: Callable[[EncoderDecoder], None] = lambda model: None,
     **decoding: float,
 ) -> Path:
     """A model folder with random weights, after a `change`."""
@@ -60,7 +60,7 @@ def write_model(
         target_vocab=vocab,
         decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
     )
-    model = TranslationModel(kind, vocab, vocab)
+    model = EncoderDecoder(kind, vocab, vocab)
     change(model)
     with create(path, "model", {}, {}) as folder:
         save_weights(weights_of(model), folder / "model.safetensors")
@@ -69,7 +69,7 @@ def write_model(
     return path
 
 
-def as_if_trained(model: TranslationModel) -> None:
+def as_if_trained(model: EncoderDecoder) -> None:
     """Sure of itself: PAD and BOS get next to no probability, EOS some, the others differ.
 
     The first dimension of the last norm is made 1, whatever the input, and thus adds a bias.

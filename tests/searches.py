@@ -17,7 +17,7 @@ from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.sampling import Sampler
 from mtkit.decoding.search import Hypotheses, search
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 VOCABULARY = 7
@@ -29,7 +29,7 @@ LogProbs = Callable[[tuple[int, ...]], list[float]]
 
 
 def beam_search(
-    model: TranslationModel,
+    model: EncoderDecoder,
     source: Tensor,
     settings: DecodingSettings,
     prefixes: Sequence[Sequence[int]] = (),
@@ -40,7 +40,7 @@ def beam_search(
 
 
 def sample(
-    model: TranslationModel,
+    model: EncoderDecoder,
     source: Tensor,
     settings: DecodingSettings,
     sampler: Sampler,
@@ -49,7 +49,7 @@ def sample(
     return search(model, source, sampler, constraints_of(settings, prefixes), settings.max_length)
 
 
-def random_model(name: str, seed: int = 0) -> TranslationModel:
+def random_model(name: str, seed: int = 0) -> EncoderDecoder:
     """Peaked distributions, so that hypotheses end at different lengths."""
     model = make(name, seed=seed, vocab=VOCABULARY)
     for parameter in model.parameters():
@@ -59,7 +59,7 @@ def random_model(name: str, seed: int = 0) -> TranslationModel:
 
 
 def teacher_forcing(
-    model: TranslationModel,
+    model: EncoderDecoder,
     source: Tensor,
     settings: DecodingSettings = ANY,
     prefix: Sequence[int] = (),

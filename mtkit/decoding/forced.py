@@ -15,14 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import Decoded, Memory
 from mtkit.terms import SourceIds, TargetIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 def force(
-    model: TranslationModel, source: SourceIds, target: TargetIds, *, encoder: bool = False
+    model: EncoderDecoder, source: SourceIds, target: TargetIds, *, encoder: bool = False
 ) -> tuple[Memory, Decoded]:
     """The model as it reads `source` and predicts `target`, with the decoder's attention weights.
 
@@ -41,7 +41,7 @@ def shifted(target: TargetIds) -> TargetIds:
 
 @torch.no_grad()
 def attention_to_source(
-    model: TranslationModel, source: SourceIds, target: TargetIds
+    model: EncoderDecoder, source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
     """How much of its attention each target symbol gives to each source symbol as it is predicted.
 
@@ -54,7 +54,7 @@ def attention_to_source(
     return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 
-def check_attention(model: TranslationModel) -> None:
+def check_attention(model: EncoderDecoder) -> None:
     """Raises UserError for a model without attention, at once."""
     end = torch.full((1, 1), EOS, device=model.output_weight.device)
     attention_to_source(model, end, end)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import State, select
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import BOS, PAD
@@ -107,7 +107,7 @@ class Stepper(ABC):
 
 @torch.inference_mode()
 def search(
-    model: TranslationModel,
+    model: EncoderDecoder,
     source: SourceIds,
     stepper: Stepper,
     constraints: Sequence[Constraint],

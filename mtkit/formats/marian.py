@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mtkit.config.model import TransformerSettings
 from mtkit.config.storage import read_json
 from mtkit.errors import UserError
-from mtkit.models.weights_file import open_weights
+from mtkit.models.weights_file import finite, open_weights
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -136,11 +136,7 @@ def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
     Raises UserError as `open_weights`, or naming the first that is not finite.
     """
     with open_weights(path, "numpy", shapes, others=True) as read:
-        arrays = {name: read(name).astype(np.float32) for name in shapes}
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise UserError(f"{path}: {name} has values that are not finite: a broken model")
-    return arrays
+        return {name: finite(read(name).astype(np.float32), name, path) for name in shapes}
 
 
 def code_in(piece: str) -> str | None:

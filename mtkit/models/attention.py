@@ -8,7 +8,6 @@ hypotheses of a sentence are folded into K·T queries on one memory, which is ne
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,10 +17,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mtkit.models.layers import Dropout, linear
-from mtkit.terms import Hidden, SourceMask
+from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 MASKED_BIAS = -1e9
 """Added to the score of what must not be seen; finite, so that a wholly masked row is no NaN."""
+
+
+Heads = Float[Tensor, "B H Q Dh"]
+Shares = Float[Tensor, "B H Q S"]
+Bias = Float[Tensor, "*#scores"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,6 @@ class KeyValue:
 
     key: Float[Tensor, "B H S Dh"]
     value: Float[Tensor, "B H S Dh"]
-
-    @property
-    def length(self) -> int:
-        return self.key.shape[2]
 
     def followed_by(self, later: KeyValue) -> KeyValue:
         """This cache grown by later positions."""
@@ -82,42 +82,38 @@ class MultiHeadAttention(nn.Module):
         self.output = linear(d_model, d_model)
         self.dropout = Dropout(dropout)
 
-    def look_at(self, memory: Float[Tensor, "B S D"]) -> KeyValue:
+    def look_at(self, memory: SourceHidden) -> KeyValue:
         """Keys and values of what may be attended to; made once, used by any number of queries."""
-        return KeyValue(
-            self._split(self.key(memory), memory.shape[0]),
-            self._split(self.value(memory), memory.shape[0]),
-        )
+        parts = (self._split(part(memory), len(memory)) for part in (self.key, self.value))
+        return KeyValue(*parts)
 
     def forward(
-        self,
-        x: Hidden,
-        seen: KeyValue,
-        bias: Float[Tensor, "*#scores"] | None,
-        *,
-        weights: bool = False,
-    ) -> tuple[Hidden, Float[Tensor, "B H Q S"] | None]:
+        self, x: Hidden, seen: KeyValue, bias: Bias | None, *, weights: bool = False
+    ) -> tuple[Hidden, Shares | None]:
         """The attended values and, if asked for, weights; `bias` broadcasts to (B, H, K·T, S)."""
         # Scaled while they are queries: there are fewer numbers in them than in the scores.
-        query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, seen.key.shape[0])
-        if has_fused_kernel(x.device) and not weights:
+        query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, len(seen.key))
+        context, shares = self._attend(query, seen, bias, weights=weights)  # (B, H, K·T, D/H)
+        return self.output(context.transpose(1, 2).reshape(x.shape)), shares  # (N, T, D)
+
+    def _attend(
+        self, query: Heads, seen: KeyValue, bias: Bias | None, *, weights: bool
+    ) -> tuple[Heads, Shares | None]:
+        if has_fused_kernel(query.device) and not weights:
             dropout = self.dropout.p if self.training else 0.0
             context = F.scaled_dot_product_attention(
                 query, seen.key, seen.value, bias, dropout_p=dropout, scale=1.0
             )
-            return self._merge(context, x), None
+            return context, None
         scores = query @ seen.key.transpose(-2, -1)  # (B, H, K·T, S)
         # The sum is float32 (the bias is), and so is the softmax, whatever the products are in.
         exact = torch.promote_types(scores.dtype, torch.float32)
         scores = scores.to(exact) if bias is None else scores + bias
         shares = scores.softmax(dim=-1)
         context = self.dropout(shares.to(seen.value.dtype)) @ seen.value  # (B, H, K·T, D/H)
-        return self._merge(context, x), shares if weights else None  # (N, T, D)
+        return context, shares if weights else None
 
-    def _merge(self, context: Float[Tensor, "B H Q Dh"], like: Hidden) -> Hidden:
-        return cast(Tensor, self.output(context.transpose(1, 2).reshape(like.shape)))
-
-    def _split(self, x: Tensor, sentences: int) -> Float[Tensor, "B H Q Dh"]:
+    def _split(self, x: Tensor, sentences: int) -> Heads:
         """By heads; K hypotheses of T words each become K·T queries on one sentence's memory."""
         return x.view(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
@@ -134,81 +130,57 @@ class NeighbourhoodAttention(MultiHeadAttention):
         super().__init__(d_model, heads, dropout)
         self.radius = radius
 
-    def forward(
-        self,
-        x: Hidden,
-        seen: KeyValue,
-        bias: Float[Tensor, "*#scores"] | None,
-        *,
-        weights: bool = False,
-    ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
+    def _attend(
+        self, query: Heads, seen: KeyValue, bias: Bias | None, *, weights: bool
+    ) -> tuple[Heads, Shares | None]:
         """As for whole attention; weights, if asked for, take the quadratic memory saved here."""
-        batch, length, d_model = x.shape
-        radius, missing = self.radius, -length % self.radius
-        query = self._split(self.query(x) * (d_model // self.heads) ** -0.5, batch)
-        query = F.pad(query, (0, 0, 0, missing))
-        query = query.view(batch, self.heads, -1, radius, query.shape[-1])  # (B, H, S/r, r, D/H)
+        length, radius = query.shape[2], self.radius
+        missing = -length % radius
+        blocks = F.pad(query, (0, 0, 0, missing)).unflatten(2, (-1, radius))  # (B, H, S/r, r, D/H)
         key, value = (self._windows(tensor, missing) for tensor in (seen.key, seen.value))
-        scores = query @ key  # (B, H, S/r, r, 3r)
-        scores = scores + self._band(length, bias, x.device)
-        shares = scores.softmax(dim=-1)
+        scores = blocks @ key  # (B, H, S/r, r, 3r)
+        offset = torch.arange(3 * radius, device=query.device) - radius  # of a key from its block
+        distance = offset - torch.arange(radius, device=query.device).unsqueeze(1)  # (r, 3r)
+        position = offset + radius * torch.arange(blocks.shape[2], device=query.device).unsqueeze(1)
+        inside = (position >= 0) & (position < length)  # (S/r, 3r)
+        band = bias_of((distance.abs() <= radius) & inside.unsqueeze(1))  # (S/r, r, 3r)
+        if bias is not None:
+            there = bias[..., 0, position.clamp(0, length - 1)]  # (B, 1, S/r, 3r)
+            band = band + there.unsqueeze(-2)  # (B, 1, S/r, r, 3r)
+        shares = (scores + band).softmax(dim=-1)
         context = self.dropout(shares.to(value.dtype)) @ value.transpose(-2, -1)
         context = context.flatten(2, 3)[:, :, :length]  # (B, H, S, D/H)
-        return self._merge(context, x), self._whole(shares, length) if weights else None
+        if not weights:
+            return context, None
+        whole = shares.new_zeros(*shares.shape[:4], length + missing + 2 * radius)
+        whole.scatter_(4, (position + radius).unsqueeze(1).expand_as(shares), shares)
+        return context, whole.flatten(2, 3)[:, :, :length, radius : radius + length]
 
     def _windows(self, x: Tensor, missing: int) -> Float[Tensor, "B H C Dh W"]:
         """(B, H, S, D/H) → for each block the 3r positions around it, as a view."""
         padded = F.pad(x, (0, 0, self.radius, self.radius + missing))
         return padded.unfold(2, 3 * self.radius, self.radius)
 
-    def _whole(self, shares: Float[Tensor, "B H C r W"], length: int) -> Float[Tensor, "B H S S"]:
-        """Weights of the 3r positions around each block as weights of all positions."""
-        radius, blocks = self.radius, shares.shape[2]
-        first = radius * torch.arange(blocks, device=shares.device).view(-1, 1, 1)
-        position = (first + torch.arange(3 * radius, device=shares.device)).expand_as(shares)
-        whole = shares.new_zeros(*shares.shape[:4], (blocks + 2) * radius)
-        whole.scatter_(4, position, shares)
-        return whole.flatten(2, 3)[:, :, :length, radius : radius + length]
 
-    def _band(self, length: int, bias: Tensor | None, device: torch.device) -> Tensor:
-        """Added to scores: MASKED_BIAS beyond the radius and the sentence, and what `bias` says."""
-        radius, blocks = self.radius, -(-length // self.radius)
-        offset = torch.arange(3 * radius, device=device) - radius  # of a key from its block
-        distance = offset - torch.arange(radius, device=device).unsqueeze(1)  # (r, 3r)
-        position = offset + radius * torch.arange(blocks, device=device).unsqueeze(1)  # (S/r, 3r)
-        inside = (position >= 0) & (position < length)
-        band = bias_of((distance.abs() <= radius) & inside.unsqueeze(1))  # (S/r, r, 3r)
-        if bias is None:
-            return band
-        there = bias[..., 0, position.clamp(0, length - 1)]  # (B, 1, S/r, 3r)
-        return band + there.unsqueeze(-2)  # (B, 1, S/r, r, 3r)
-
-
-class RecurrentAttention(nn.Module, ABC):
+class RecurrentAttention(nn.Module):
     """Attention of an LSTM decoder: α = softmax(scores), a = Σ α_i h_i, s̃ = tanh(W_c [a; s])."""
 
-    combine: nn.Linear
+    combine_bias = True
 
-    def __init__(self, d_model: int, *, combine_bias: bool) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.combine = nn.Linear(2 * d_model, d_model, bias=combine_bias)
+        self.combine = nn.Linear(2 * d_model, d_model, bias=self.combine_bias)
 
-    @abstractmethod
-    def keys(self, memory: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+    def keys(self, memory: SourceHidden) -> SourceHidden:
         """What of `scores` depends on the memory alone; computed once per sentence."""
+        return memory
 
-    @abstractmethod
-    def scores(
-        self, query: Float[Tensor, "B Q D"], keys: Float[Tensor, "B S D"]
-    ) -> Float[Tensor, "B Q S"]:
-        """How well each query fits each source position."""
+    def scores(self, query: Hidden, keys: SourceHidden) -> Float[Tensor, "B Q S"]:
+        """How well each query fits each source position: their dot product, or as a kind has it."""
+        return query @ keys.transpose(1, 2)
 
     def forward(
-        self,
-        state: Hidden,
-        keys: Float[Tensor, "B S D"],
-        memory: Float[Tensor, "B S D"],
-        mask: SourceMask,
+        self, state: Hidden, keys: SourceHidden, memory: SourceHidden, mask: SourceMask
     ) -> tuple[Hidden, Float[Tensor, "N T S"]]:
         """The attentional hidden state s̃, and the weights α; padding has weight 0."""
         query = state.reshape(memory.shape[0], -1, state.shape[-1])  # (B, K·T, D)
@@ -222,21 +194,14 @@ class RecurrentAttention(nn.Module, ABC):
 class DotAttention(RecurrentAttention):
     """e_t = [s_t·h_1 … s_t·h_N]; s̃_t = tanh(W_c [a_t; s_t] + b_c)."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model, combine_bias=True)
 
-    def keys(self, memory: Tensor) -> Tensor:
-        return memory
-
-    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query @ keys.transpose(1, 2)
-
-
-class GeneralAttention(DotAttention):
+class GeneralAttention(RecurrentAttention):
     """w = softmax(h_dec · W_a · h_enc^T), c = w·h_enc, h̃ = tanh([c; h_dec]·W_concat)."""
 
+    combine_bias = False
+
     def __init__(self, d_model: int) -> None:
-        RecurrentAttention.__init__(self, d_model, combine_bias=False)
+        super().__init__(d_model)
         self.bilinear = nn.Linear(d_model, d_model, bias=False)
 
     def keys(self, memory: Tensor) -> Tensor:
@@ -247,7 +212,7 @@ class AdditiveAttention(RecurrentAttention):
     """e_ti = v · tanh(W s_t + U h_i), Bahdanau et al. 2015, appendix A.1.2."""
 
     def __init__(self, d_model: int) -> None:
-        super().__init__(d_model, combine_bias=True)
+        super().__init__(d_model)
         self.project_query = nn.Linear(d_model, d_model, bias=False)
         self.project_key = nn.Linear(d_model, d_model, bias=False)
         self.score = nn.Linear(d_model, 1, bias=False)

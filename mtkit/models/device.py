@@ -15,9 +15,9 @@ most are never used again: on Multi30k this many cost 3 % of the time and save a
 memory.
 """
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""What glibc's malloc.h calls the two settings, and below, the most that it takes for them."""
-LARGEST_KEPT_BYTES, MOST_KEPT_BYTES = 1 << 25, (1 << 31) - 1
+MOST_KEPT = {-3: 1 << 25, -1: (1 << 31) - 1}
+"""M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, and the bytes that each takes at most.
+"""
 
 
 def pick_device(name: str) -> torch.device:
@@ -25,14 +25,10 @@ def pick_device(name: str) -> torch.device:
 
     Raises UserError for a device that is not there.
     """
-    there = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
+    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        name = next(device for device, is_there in there.items() if is_there)
-    if not there.get(name):
+        name = next(device for device in has if has[device])
+    if not has.get(name):
         raise UserError(f"device: no {name} on this machine: use auto or cpu")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS_KEPT)  # read at first use
     return torch.device(name)
@@ -46,5 +42,5 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
-        mallopt(TRIM_THRESHOLD, MOST_KEPT_BYTES)
+        for setting, most in MOST_KEPT.items():
+            mallopt(setting, most)

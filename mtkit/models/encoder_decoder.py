@@ -30,7 +30,7 @@ from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 from mtkit.tokenizer.symbols import PAD
 
 
-class TranslationModel(nn.Module):
+class EncoderDecoder(nn.Module):
     """What training, search and everything else use, whatever the architecture.
 
     `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`

@@ -16,14 +16,14 @@ from typing import Generic, TypeVar, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.terms import Hidden, SourceMask
+from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What an encoder hands over; every tensor leads with B."""
 
-    states: Float[Tensor, "B S D"]
+    states: SourceHidden
     mask: SourceMask
     finals: tuple[Float[Tensor, "B D"], ...] = ()
     """What each layer ended with, of an encoder that reads one word after the other."""
@@ -90,9 +90,7 @@ class Encoder(nn.Module, ABC):
     """From embedded source words to a state for each of them."""
 
     @abstractmethod
-    def forward(
-        self, x: Float[Tensor, "B S D"], mask: SourceMask, *, attention: bool = False
-    ) -> Encoded:
+    def forward(self, x: SourceHidden, mask: SourceMask, *, attention: bool = False) -> Encoded:
         """`attention`: with the weights by which it read."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,9 +32,6 @@ class Dropout(nn.Module):
             return F.dropout(x, self.p)
         threshold = max(1, round(self.p * 256))
         return cast(Tensor, _ByteDropout.apply(x, threshold))  # type: ignore[no-untyped-call]
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
 
 
 class _ByteDropout(torch.autograd.Function):
@@ -85,37 +82,29 @@ class PreNorm(PostNorm):
         return x + cast(Tensor, self.dropout(sublayer))
 
 
+def _gated(both: Tensor) -> Tensor:
+    gate, value = both.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
+ACTIVATIONS: dict[str, Any] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu, "gated": _gated}
+
+
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2, or GELU or swish for max (swish(x) = x · sigmoid(x)).
 
     Gated: SwiGLU, (swish(x W1) * x V) W2 (Shazeer 2020).
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        ffn: int,
-        activation: Literal["relu", "gelu", "swish", "gated"],
-        dropout: float,
-    ) -> None:
+    def __init__(self, settings: TransformerLayers, d_model: int) -> None:
         super().__init__()
-        self.activation = activation
-        self.expand = linear(d_model, 2 * ffn if activation == "gated" else ffn)
-        self.contract = linear(ffn, d_model)
-        self.dropout = Dropout(dropout)
+        self.activate = ACTIVATIONS[settings.activation]
+        self.expand = linear(d_model, settings.ffn * (2 if settings.activation == "gated" else 1))
+        self.contract = linear(settings.ffn, d_model)
+        self.dropout = Dropout(settings.activation_dropout)
 
     def forward(self, x: Hidden) -> Hidden:
-        inner = self.expand(x)  # (B, T, F)
-        match self.activation:
-            case "relu":
-                inner = F.relu(inner)
-            case "gelu":
-                inner = F.gelu(inner)
-            case "swish":
-                inner = F.silu(inner)
-            case "gated":
-                gate, value = inner.chunk(2, dim=-1)
-                inner = F.silu(gate) * value
+        inner = self.activate(self.expand(x))  # (B, T, F)
         return cast(Tensor, self.contract(self.dropout(inner)))
 
 
@@ -130,13 +119,12 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.d_model = d_model
         self.register_buffer("table", sinusoids(256, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """Encodings of the positions start … start + length - 1."""
         if start + length > self.table.shape[0]:
-            longer = sinusoids(2 * (start + length), self.d_model)
+            longer = sinusoids(2 * (start + length), self.table.shape[1])
             self.table = longer.to(self.table.device, self.table.dtype)
         return self.table[start : start + length]
 
@@ -161,19 +149,15 @@ class LearnedPositions(nn.Module):
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     """Vaswani et al. 2017, section 3.5; float64 inside, so that late positions stay exact."""
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    frequency = torch.exp(
-        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
-    )
-    angle = position * frequency
+    dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = position * torch.exp(dimension * (-math.log(10000.0) / d_model))
     return torch.cat([angle.sin(), angle.cos()], dim=1).float()
 
 
 def for_products(x: Tensor) -> Tensor:
     """`x` in the type that autocast gives to products: converted once for all that read it."""
     device = x.device.type
-    if not torch.is_autocast_enabled(device):
-        return x
-    return x.to(torch.get_autocast_dtype(device))
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:

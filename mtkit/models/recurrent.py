@@ -18,6 +18,7 @@ as tanh(W h), as in Bahdanau et al. 2015 (appendix A.2.2), the cell as W' h.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -34,15 +35,21 @@ from mtkit.models.attention import (
 )
 from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import Dropout, embedding_dropout, linear
-from mtkit.terms import Hidden, SourceMask
+from mtkit.terms import Hidden, SourceHidden, SourceMask
+
+ATTENTIONS: Mapping[str, type[RecurrentAttention]] = {
+    "dot": DotAttention,
+    "general": GeneralAttention,
+    "additive": AdditiveAttention,
+}
 
 
 @dataclass(frozen=True)
 class RecurrentMemory(Memory):
     """The encoded sentences, what attention made of them, and what the decoder starts from."""
 
-    states: Float[Tensor, "B S D"]
-    keys: Float[Tensor, "B S D"]
+    states: SourceHidden
+    keys: SourceHidden
     mask: SourceMask
     hidden: Float[Tensor, "B L D"]
     cell: Float[Tensor, "B L D"]
@@ -91,9 +98,7 @@ class LstmEncoder(Encoder):
         self.dropout = Dropout(settings.dropout)
         self.embedding_dropout = embedding_dropout(settings)
 
-    def forward(
-        self, x: Float[Tensor, "B S D"], mask: SourceMask, *, attention: bool = False
-    ) -> Encoded:
+    def forward(self, x: SourceHidden, mask: SourceMask, *, attention: bool = False) -> Encoded:
         x = self.embedding_dropout(x)
         finals = []
         for index, layer in enumerate(self.layers):  # the first reads what has its dropout already
@@ -114,7 +119,8 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
         self.layers = nn.ModuleList(
             _lstm(d_model if index else inputs, d_model) for index in range(settings.layers)
         )
-        self.attention = _attention(settings, d_model)
+        kind = ATTENTIONS.get(settings.attention)
+        self.attention = None if kind is None else kind(d_model)
         self.dropout = Dropout(settings.dropout)
         self.embedding_dropout = embedding_dropout(settings)
 
@@ -136,46 +142,26 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
     def decode(
         self, memory: RecurrentMemory, state: RecurrentState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        x = self.embedding_dropout(x)  # (N, T, D)
-        pieces = torch.split(x, 1, dim=1) if self.input_feeding else (x,)
+        words = self.embedding_dropout(x)  # (N, T, D)
         outputs, weights = [], []
-        for piece in pieces:
-            output, state, weight = self._advance(memory, state, piece)
-            outputs.append(output)
-            weights.append(weight)
-        return Decoded(torch.cat(outputs, dim=1), state, _stack(weights) if attention else None)
-
-    def _advance(
-        self, memory: RecurrentMemory, state: RecurrentState, x: Hidden
-    ) -> tuple[Hidden, RecurrentState, Tensor | None]:
-        """Reads embedded target symbols: any number, or a single one with input feeding."""
-        if self.input_feeding:  # [x_t; s̃_(t-1)]: what attention chose is known to the next step
-            x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)  # (N, 1, 2D)
-        hiddens, cells = [], []
-        for index, lstm in enumerate(self.layers):
-            before = (_layer(state.hidden, index), _layer(state.cell, index))
-            output, (hidden, cell) = _run(lstm, self.dropout(x) if index else x, before)
-            x = x + output if self.residual and index else output  # (N, T, D)
-            hiddens.append(hidden[0])
-            cells.append(cell[0])
-        weight = None
-        if self.attention is not None:  # the topmost layer's h_t asks, and becomes s̃_t
-            x, weight = self.attention(x, memory.keys, memory.states, memory.mask)
-        x = self.dropout(x)
-        carried = RecurrentState(torch.stack(hiddens, 1), torch.stack(cells, 1), x[:, -1])
-        return x, carried, weight
-
-
-def _attention(settings: LstmDecoderSettings, d_model: int) -> RecurrentAttention | None:
-    match settings.attention:
-        case "dot":
-            return DotAttention(d_model)
-        case "general":
-            return GeneralAttention(d_model)
-        case "additive":
-            return AdditiveAttention(d_model)
-        case "none":
-            return None
+        for x in torch.split(words, 1, dim=1) if self.input_feeding else [words]:
+            if self.input_feeding:  # [x_t; s̃_(t-1)]: what attention chose is known to the next step
+                x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)  # (N, 1, 2D)
+            hiddens, cells = [], []
+            for index, lstm in enumerate(self.layers):
+                before = (s[:, index].unsqueeze(0).contiguous() for s in (state.hidden, state.cell))
+                output, (hidden, cell) = _run(lstm, self.dropout(x) if index else x, *before)
+                x = x + output if self.residual and index else output  # (N, T, D)
+                hiddens.append(hidden[0])
+                cells.append(cell[0])
+            if self.attention is not None:  # the topmost layer's h_t asks, and becomes s̃_t
+                x, weight = self.attention(x, memory.keys, memory.states, memory.mask)
+                weights.append(weight)
+            outputs.append(self.dropout(x))
+            feed = outputs[-1][:, -1]
+            state = RecurrentState(torch.stack(hiddens, 1), torch.stack(cells, 1), feed)
+        looked = torch.cat(weights, dim=1)[:, None, None] if attention and weights else None
+        return Decoded(torch.cat(outputs, dim=1), state, looked)  # looked: (N, 1, 1, T, S)
 
 
 def _lstm(inputs: int, outputs: int) -> nn.LSTM:
@@ -195,7 +181,7 @@ def _lstm(inputs: int, outputs: int) -> nn.LSTM:
 
 
 def _run(
-    lstm: nn.Module, x: Hidden, before: tuple[Tensor, Tensor] | None = None
+    lstm: nn.Module, x: Hidden, *before: Float[Tensor, "1 N O"]
 ) -> tuple[Float[Tensor, "N T O"], tuple[Float[Tensor, "1 N O"], Float[Tensor, "1 N O"]]]:
     """Outputs at every position, and state and cell after the last.
 
@@ -204,7 +190,7 @@ def _run(
     with AMX); processors with AVX2 alone have none, and none has one in float16.
     """
     dtype = next(lstm.parameters()).dtype
-    states = None if before is None else (before[0].to(dtype), before[1].to(dtype))
+    states = tuple(state.to(dtype) for state in before) or None
     with torch.autocast("cpu", enabled=False):
         return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(dtype), states))
 
@@ -218,12 +204,3 @@ def _reversal(mask: SourceMask) -> Tensor:
 
 def _reorder(x: Hidden, positions: Tensor | None) -> Hidden:
     return x if positions is None else x.gather(1, positions.unsqueeze(-1).expand_as(x))
-
-
-def _layer(states: Float[Tensor, "N L D"], index: int) -> Float[Tensor, "1 N D"]:
-    return states[:, index].unsqueeze(0).contiguous()
-
-
-def _stack(weights: list[Tensor | None]) -> Float[Tensor, "N 1 1 T S"] | None:
-    there = [weight for weight in weights if weight is not None]
-    return torch.cat(there, dim=1)[:, None, None] if there else None

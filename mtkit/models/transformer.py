@@ -20,15 +20,17 @@ from mtkit.config.model import (
     TransformerLayers,
 )
 from mtkit.models.attention import (
+    Bias,
     KeyValue,
     MultiHeadAttention,
     NeighbourhoodAttention,
+    Shares,
     bias_of,
     causal_bias,
 )
 from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import FeedForward, PostNorm, PreNorm, embedding_dropout, for_products
-from mtkit.terms import Hidden, SourceMask
+from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 
 @dataclass(frozen=True)
@@ -54,20 +56,17 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        self.self_attention = _self_attention(settings, d_model)
+        self.self_attention = _attention(settings, d_model, settings.neighbourhood)
         self.self_residual = _residual(settings, d_model)
-        self.feed_forward = _feed_forward(settings, d_model)
+        self.feed_forward = FeedForward(settings, d_model)
         self.feed_forward_residual = _residual(settings, d_model)
 
-    def forward(
-        self, x: Hidden, bias: Tensor, *, weights: bool
-    ) -> tuple[Hidden, Float[Tensor, "B H S S"] | None]:
+    def forward(self, x: Hidden, bias: Bias, *, weights: bool) -> tuple[Hidden, Shares | None]:
         """The new hidden states and, if asked, the weights."""
         # Query, key and value all read the same words: converted once for their three products.
         inner = for_products(self.self_residual.enter(x))  # (B, S, D)
-        attended, shares = self.self_attention(
-            inner, self.self_attention.look_at(inner), bias, weights=weights
-        )
+        seen = self.self_attention.look_at(inner)
+        attended, shares = self.self_attention(inner, seen, bias, weights=weights)
         x = self.self_residual.leave(x, attended)  # norm(x + attended), or x + attended
         inner = self.feed_forward_residual.enter(x)
         return self.feed_forward_residual.leave(x, self.feed_forward(inner)), shares
@@ -82,28 +81,27 @@ class DecoderLayer(nn.Module):
         self.self_residual = _residual(settings, d_model)
         self.cross_attention = _attention(settings, d_model)
         self.cross_residual = _residual(settings, d_model)
-        self.feed_forward = _feed_forward(settings, d_model)
+        self.feed_forward = FeedForward(settings, d_model)
         self.feed_forward_residual = _residual(settings, d_model)
 
     def forward(
         self,
         x: Hidden,
         past: KeyValue,
-        causal: Tensor | None,
+        causal: Float[Tensor, "T P"] | None,
         memory: KeyValue,
-        bias: Tensor,
+        bias: Float[Tensor, "B 1 1 S"],
         *,
         weights: bool,
-    ) -> tuple[Hidden, KeyValue, Float[Tensor, "B H Q S"] | None, Float[Tensor, "N H T P"] | None]:
+    ) -> tuple[Hidden, KeyValue, Shares | None, Float[Tensor, "N H T P"] | None]:
         """The new hidden states, the grown cache; if asked, encoder-decoder and own weights."""
         inner = for_products(self.self_residual.enter(x))
         cache = past.followed_by(self.self_attention.look_at(inner))  # P = past + T positions
         attended, own = self.self_attention(inner, cache, causal, weights=weights)
         x = self.self_residual.leave(x, attended)
         # Queries are of the target, keys and values of the source: softmax(Q_dec K_enc^T) V_enc.
-        attended, shares = self.cross_attention(
-            self.cross_residual.enter(x), memory, bias, weights=weights
-        )
+        inner = self.cross_residual.enter(x)
+        attended, shares = self.cross_attention(inner, memory, bias, weights=weights)
         x = self.cross_residual.leave(x, attended)
         inner = self.feed_forward_residual.enter(x)
         return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares, own
@@ -120,9 +118,7 @@ class TransformerEncoder(Encoder):
         self.embedding_dropout = embedding_dropout(settings)
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
-    def forward(
-        self, x: Float[Tensor, "B S D"], mask: SourceMask, *, attention: bool = False
-    ) -> Encoded:
+    def forward(self, x: SourceHidden, mask: SourceMask, *, attention: bool = False) -> Encoded:
         bias = bias_of(mask)[:, None, None, :]  # (B, 1, 1, S): for all heads and queries alike
         x = self.embedding_dropout(x + self.positions(0, x.shape[1]))
         weights = []
@@ -168,7 +164,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        past, length = state.layers[0].length, x.shape[1]
+        past, length = state.layers[0].key.shape[2], x.shape[1]
         causal = causal_bias(length, past, x.device)  # (T, P)
         x = self.embedding_dropout(x + self.positions(past, length))
         caches, weights, own_weights = [], [], []
@@ -177,17 +173,12 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
             caches.append(grown)
             weights.append(shares)
             own_weights.append(own)
-        return Decoded(
-            x,
-            TransformerState(tuple(caches)),
-            _unfold(weights, length) if attention else None,
-            torch.stack(own_weights, dim=1) if attention else None,
-        )
-
-
-def _unfold(layers: list[Float[Tensor, "B H Q S"]], length: int) -> Float[Tensor, "N L H T S"]:
-    split = [weights.unflatten(2, (-1, length)) for weights in layers]  # (B, H, K, T, S)
-    return torch.stack([weights.transpose(1, 2).flatten(0, 1) for weights in split], dim=1)
+        now = TransformerState(tuple(caches))
+        if not attention:
+            return Decoded(x, now, None)
+        # K hypotheses are K·T queries on one memory: (B, H, K·T, S) becomes (N, H, T, S).
+        split = [w.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1) for w in weights]
+        return Decoded(x, now, torch.stack(split, dim=1), torch.stack(own_weights, dim=1))
 
 
 def _residual(settings: TransformerLayers, d_model: int) -> PostNorm:
@@ -195,17 +186,8 @@ def _residual(settings: TransformerLayers, d_model: int) -> PostNorm:
     return kind(d_model, settings.dropout)
 
 
-def _feed_forward(settings: TransformerLayers, d_model: int) -> FeedForward:
-    return FeedForward(d_model, settings.ffn, settings.activation, settings.activation_dropout)
-
-
-def _attention(settings: TransformerLayers, d_model: int) -> MultiHeadAttention:
-    return MultiHeadAttention(d_model, settings.heads, settings.attention_dropout)
-
-
-def _self_attention(settings: TransformerEncoderSettings, d_model: int) -> MultiHeadAttention:
-    if settings.neighbourhood is None:
-        return _attention(settings, d_model)
-    return NeighbourhoodAttention(
-        d_model, settings.heads, settings.attention_dropout, settings.neighbourhood
-    )
+def _attention(
+    settings: TransformerLayers, d_model: int, radius: int | None = None
+) -> MultiHeadAttention:
+    sizes = d_model, settings.heads, settings.attention_dropout
+    return MultiHeadAttention(*sizes) if radius is None else NeighbourhoodAttention(*sizes, radius)

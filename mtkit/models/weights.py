@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mtkit.config.decoding import ModelConfig
-from mtkit.errors import MtkitError, UserError
-from mtkit.models.encoder_decoder import TranslationModel
-from mtkit.models.weights_file import open_weights
+from mtkit.errors import MtkitError
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.weights_file import finite, open_weights
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -52,16 +52,12 @@ def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
 
     Raises UserError as `open_weights`, or naming the first parameter that is not finite.
     """
-    weights: dict[str, Tensor] = {}
     with open_weights(path, "pt", _shapes(model)) as read:
-        for name, parameter in model.named_parameters():
-            weights[name] = read(name).to(parameter.dtype)
-            if not all(bound.isfinite() for bound in weights[name].aminmax()):
-                raise UserError(f"{path}: {name} has values that are not finite: a broken model")
-    return weights
+        typed = ((name, read(name).to(p.dtype)) for name, p in model.named_parameters())
+        return {name: finite(weight, name, path) for name, weight in typed}
 
 
-def load_model(config: ModelConfig, path: Path) -> TranslationModel:
+def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     """The model of `config` with the weights of a file, on the CPU.
 
     Raises UserError as `read_weights` does, before memory is taken for it: a model that claims to
@@ -69,9 +65,9 @@ def load_model(config: ModelConfig, path: Path) -> TranslationModel:
     """
     request = config.model, config.source_vocab, config.target_vocab
     with WithoutMemory():
-        shapes = _shapes(TranslationModel(*request))
+        shapes = _shapes(EncoderDecoder(*request))
     with open_weights(path, "pt", shapes):
-        model = TranslationModel(*request)
+        model = EncoderDecoder(*request)
     load_weights(model, path)
     return model
 

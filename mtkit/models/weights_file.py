@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,13 @@ def name_today(name: str) -> str:
     for older, today in OLDER_NAMES:
         name = older.sub(today, name)
     return name
+
+
+def finite(weight: Any, name: str, path: Path) -> Any:
+    """The weight of that name in the file; UserError where it has values that are not finite."""
+    if not isfinite(weight.min()) or not isfinite(weight.max()):
+        raise UserError(f"{path}: {name} has values that are not finite: a broken model")
+    return weight
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from mtkit.config.runs import find_model, locked
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_weights
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
@@ -109,7 +109,7 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     training = config.training
     device = pick_device(training.device)
     torch.manual_seed(config.seed)
-    model = TranslationModel(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
         trained = find_model(training.init_from).path
         if not Tokenizer.load(trained).is_same_as(tokenizer):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.config.settings import Learning, Metric, Muon, Optimizer, Sgd
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data.updates import BEGINNING, Position
 from mtkit.training.objective.objective import Objective, build_objective
@@ -68,7 +68,7 @@ def is_stalled(validations: Sequence[Validation], metric: Metric, patience: int 
 class TrainState:
     """Mutable through `train_step` and the loop around it."""
 
-    model: TranslationModel
+    model: EncoderDecoder
     objective: Objective
     """The model with its loss."""
     parallel: nn.Module
@@ -108,7 +108,7 @@ class TrainState:
 
 
 def new_state(
-    model: TranslationModel, learning: Learning, precision: str, ranks: Ranks = ALONE
+    model: EncoderDecoder, learning: Learning, precision: str, ranks: Ranks = ALONE
 ) -> TrainState:
     """The state before the first update of `model`, which is on its device already."""
     device = model.output_weight.device
@@ -124,7 +124,7 @@ def new_state(
     )
 
 
-def build_optimizer(model: TranslationModel, settings: Optimizer) -> torch.optim.Optimizer:
+def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
     """The learning rate is set before every update, from the schedule."""
     if isinstance(settings, Muon):
         return build_muon(model, settings)

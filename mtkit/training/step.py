@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch
 from mtkit.training.data.updates import NOTHING, seed_of
 from mtkit.training.run.distributed import ALONE, Ranks
@@ -111,7 +111,7 @@ def settle(state: TrainState, ranks: Ranks) -> None:
 
 @torch.no_grad()
 def move_average(
-    average: dict[str, Tensor], model: TranslationModel, decay: float, step: int
+    average: dict[str, Tensor], model: EncoderDecoder, decay: float, step: int
 ) -> None:
     """average ← d · average + (1 - d) · weights, with d = min(decay, (1 + step) / (10 + step))."""
     share = 1 - min(decay, (1 + step) / (10 + step))

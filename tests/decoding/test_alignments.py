@@ -31,7 +31,7 @@ from mtkit.decoding.splitting import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import Decoded, Memory, State
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS
@@ -57,7 +57,7 @@ class Copied(Memory, State):
     tensor: Tensor
 
 
-class Copier(TranslationModel):
+class Copier(EncoderDecoder):
     """Translates by copying, with all attention on what it copies."""
 
     def __init__(self, vocab: int) -> None:

@@ -14,7 +14,7 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.contract import Key
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import Hypotheses
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from searches import beam_search, sample
 
@@ -33,11 +33,11 @@ def sampler(
     return Sampler(asked, noise, settings.length_penalty)
 
 
-def draw(model: TranslationModel, count: int = 3, **sampling: Any) -> Hypotheses:
+def draw(model: EncoderDecoder, count: int = 3, **sampling: Any) -> Hypotheses:
     return sample(model, SOURCE, LONGEST, sampler(KEYS, count, **sampling))
 
 
-def first_log_probs(model: TranslationModel, source: Tensor) -> Tensor:
+def first_log_probs(model: EncoderDecoder, source: Tensor) -> Tensor:
     with torch.inference_mode():
         hidden = model(source, source != PAD, torch.full((len(source), 1), BOS))
         return model.project(hidden)[:, 0].log_softmax(-1)

@@ -35,7 +35,7 @@ from mtkit.decoding.parts import Window
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import Decoded, State
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
@@ -47,7 +47,7 @@ class Copied(State):
     """Number of symbols that each hypothesis has."""
 
 
-class CopyModel(TranslationModel):
+class CopyModel(EncoderDecoder):
     """Translates by copying, with certainty."""
 
     def __init__(self, vocab: int) -> None:
@@ -77,7 +77,7 @@ def tokenizer() -> Tokenizer:
     return train()
 
 
-def model_of(translator: Translator) -> TranslationModel:
+def model_of(translator: Translator) -> EncoderDecoder:
     assert isinstance(translator.engine, PyTorchEngine)
     return translator.engine.model
 

@@ -35,7 +35,7 @@ from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.formats.from_huggingface import from_huggingface
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_model, save_weights, weights_of
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
@@ -84,7 +84,7 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Pa
     """A model artifact with weights drawn at random, biases and norms too."""
     torch.manual_seed(3)
     vocabularies = tokenizer.source_vocab, tokenizer.target_vocab
-    model = TranslationModel(settings, *vocabularies)
+    model = EncoderDecoder(settings, *vocabularies)
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, std=0.5)
@@ -102,12 +102,12 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Pa
     return path
 
 
-def model_at(path: Path) -> TranslationModel:
+def model_at(path: Path) -> EncoderDecoder:
     opened = open_model(path)
     return load_model(opened.config, opened.weights).eval()
 
 
-def logits_of(model: TranslationModel, source: Tensor, target: Tensor) -> Tensor:
+def logits_of(model: EncoderDecoder, source: Tensor, target: Tensor) -> Tensor:
     return model.project(model(source, source != PAD, target)).detach()
 
 

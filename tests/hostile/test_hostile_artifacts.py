@@ -33,7 +33,7 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import WithoutMemory
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
@@ -469,9 +469,9 @@ def test_a_claim_that_the_weights_do_not_bear_out_takes_no_memory(
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_its_shapes_before_it_has_memory(name: str) -> None:
-    real = dict(TranslationModel(ARCHITECTURES[name], 30, 30).named_parameters())
+    real = dict(EncoderDecoder(ARCHITECTURES[name], 30, 30).named_parameters())
     with WithoutMemory():
-        hollow = dict(TranslationModel(ARCHITECTURES[name], 30, 30).named_parameters())
+        hollow = dict(EncoderDecoder(ARCHITECTURES[name], 30, 30).named_parameters())
     assert all(parameter.is_meta for parameter in hollow.values())
     assert {k: v.shape for k, v in hollow.items()} == {k: v.shape for k, v in real.items()}
 

@@ -44,7 +44,7 @@ from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS, PAD
@@ -102,7 +102,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     torch.manual_seed(0)
     with create(folder / "model", "model", {}, {}) as model:
-        weights = weights_of(TranslationModel(card.model, 310, 310))
+        weights = weights_of(EncoderDecoder(card.model, 310, 310))
         save_weights(weights, model / "model.safetensors")
         write_json(model / "config.json", card.model_dump())
         Tokenizer.load(folder / "run/tokenizer").copy_to(model)
@@ -185,7 +185,7 @@ def test_translate_writes_a_line_for_each_line(
     assert_line_for_line(content, Path("out").read_bytes(), option)
 
 
-def copy(model: TranslationModel, source: Tensor, *how: object) -> Hypotheses:
+def copy(model: EncoderDecoder, source: Tensor, *how: object) -> Hypotheses:
     """A search that finds the source."""
     tokens = source.masked_fill(source == EOS, PAD).unsqueeze(1)
     lengths = (tokens != PAD).sum(dim=2)

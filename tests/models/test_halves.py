@@ -7,7 +7,7 @@ import torch
 
 from architectures import ARCHITECTURES, LAYERS, LSTM, VOCAB, pair, seq2seq, transformer
 from mtkit.config.model import ModelSettings
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import Encoded
 from mtkit.models.weights_file import name_today
 
@@ -52,7 +52,7 @@ def test_a_decoder_starts_from_where_the_encoders_layers_ended_or_from_the_mean_
 
 def test_positions_are_one_table_for_both_halves() -> None:
     learned = transformer(positions="learned", max_positions=8)
-    names = [name for name, _ in TranslationModel(learned, VOCAB, VOCAB).named_parameters()]
+    names = [name for name, _ in EncoderDecoder(learned, VOCAB, VOCAB).named_parameters()]
     assert [name for name in names if "positions" in name] == ["positions.table"]
 
 
@@ -73,5 +73,5 @@ def test_weights_that_were_named_before_there_were_halves_keep_their_place(
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_todays_names_stay(name: str) -> None:
-    model = TranslationModel(ARCHITECTURES[name], VOCAB, VOCAB)
+    model = EncoderDecoder(ARCHITECTURES[name], VOCAB, VOCAB)
     assert all(name_today(name) == name for name, _ in model.named_parameters())

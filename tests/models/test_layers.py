@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.config.model import TransformerLayers
 from mtkit.models.layers import (
     Dropout,
     FeedForward,
@@ -52,7 +53,7 @@ def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish", "gated"])
 def test_feed_forward_is_its_equation(activation: str) -> None:
-    layer = FeedForward(8, 12, activation, 0.0)  # type: ignore[arg-type]
+    layer = FeedForward(TransformerLayers(ffn=12, activation=activation), 8)
     x = torch.randn(2, 3, 8)
     inner = x @ layer.expand.weight.T + layer.expand.bias
     if activation == "relu":

@@ -1,4 +1,4 @@
-"""The contract of `TranslationModel`, for every architecture."""
+"""The contract of `EncoderDecoder`, for every architecture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, VOCAB, make, seq2seq, sources, targets, transformer
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import select
 from mtkit.models.layers import Dropout
 from mtkit.models.weights import load_weights, save_weights, weights_of
@@ -181,7 +181,7 @@ def test_tied_embeddings_are_one_tensor(name: str) -> None:
 @every_architecture
 def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
     torch.manual_seed(0)
-    model = TranslationModel(ARCHITECTURES[name], VOCAB, VOCAB)
+    model = EncoderDecoder(ARCHITECTURES[name], VOCAB, VOCAB)
     for module in model.modules():
         if isinstance(module, Dropout):
             module.p = 0.0
@@ -219,7 +219,7 @@ def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_learned_positions_end_with_a_clear_error() -> None:
-    model = TranslationModel(transformer(positions="learned", max_positions=4), VOCAB, VOCAB)
+    model = EncoderDecoder(transformer(positions="learned", max_positions=4), VOCAB, VOCAB)
     source = sources([5])
     with pytest.raises(ValueError, match="positions are learned for 4"):
         model.encode(source, source != PAD)
@@ -227,4 +227,4 @@ def test_learned_positions_end_with_a_clear_error() -> None:
 
 def test_one_embedding_for_two_vocabularies_is_refused() -> None:
     with pytest.raises(ValueError, match="one embedding for vocabularies of 30 and 31"):
-        TranslationModel(seq2seq(), 30, 31)
+        EncoderDecoder(seq2seq(), 30, 31)

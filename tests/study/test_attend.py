@@ -30,7 +30,7 @@ from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend.reader import Reader
 from mtkit.study.attend.show import attend
 from mtkit.study.attend.views import TEMPLATE, draw, page
@@ -59,7 +59,7 @@ with_attention = pytest.mark.parametrize(
 class Recorder:
     """What went into the attentions of a model and came out, call by call."""
 
-    def __init__(self, model: TranslationModel) -> None:
+    def __init__(self, model: EncoderDecoder) -> None:
         self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
         for module in model.modules():
             if isinstance(module, MultiHeadAttention | RecurrentAttention):
@@ -281,9 +281,7 @@ def reader(tokenizer: Tokenizer) -> Callable[[str], Reader]:
 
     def make_reader(name: str) -> Reader:
         settings = tiny_config(Path(), "transformer").decoding
-        model = TranslationModel(
-            ARCHITECTURES[name], tokenizer.source_vocab, tokenizer.target_vocab
-        )
+        model = EncoderDecoder(ARCHITECTURES[name], tokenizer.source_vocab, tokenizer.target_vocab)
         return Reader(model.eval(), tokenizer, settings, as_words)
 
     return make_reader

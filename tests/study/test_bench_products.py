@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, transformer
 from mtkit.config.model import ModelSettings
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.bench.breakdown import DATA, OPTIMIZER, Clock, measure_breakdown
 from mtkit.study.bench.parts import REST, part_names, telling
 from mtkit.study.bench.products import Product, products_of
@@ -36,7 +36,7 @@ COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
 def state_of(settings: ModelSettings, precision: str = "float32") -> TrainState:
     torch.manual_seed(1)
     config = tiny_config(Path(), "transformer").model_copy(update={"model": settings})
-    return new_state(TranslationModel(settings, VOCAB, VOCAB), config.training, precision)
+    return new_state(EncoderDecoder(settings, VOCAB, VOCAB), config.training, precision)
 
 
 def batch_of(source: list[int], target: int) -> Batch:

@@ -19,7 +19,7 @@ from commands import Stdin
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend import faithfulness
 from mtkit.study.attend.explain import explain
 from mtkit.study.attend.faithfulness import (
@@ -59,7 +59,7 @@ def pair(source_words: list[int] | None = None, seed: int = 1) -> Pair:
     return Pair(source, target, torch.tensor(source_words), torch.tensor([0, 0, 1, 2, 2]))
 
 
-def forced(model: TranslationModel, source: Tensor, example: Pair) -> Tensor:
+def forced(model: EncoderDecoder, source: Tensor, example: Pair) -> Tensor:
     """log P of each target word, the plain way."""
     ids = torch.cat([source, torch.tensor([EOS])]).unsqueeze(0)
     read = torch.cat([torch.tensor([BOS]), example.target[:-1]]).unsqueeze(0)

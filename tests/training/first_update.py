@@ -12,7 +12,7 @@ from itertools import product
 import torch
 
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.objective.objective import Objective
 from mtkit.training.optimizer.precision import DTYPES, autocast
 
@@ -28,7 +28,7 @@ def first_update(kind: str, precision: str, threads: int) -> str:
     """The hash, of a model and a batch that are the same each time."""
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    model = TranslationModel(MODELS[kind], VOCAB, VOCAB).train()
+    model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
     source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
     with autocast(precision, torch.device("cpu")):
         loss = Objective(model, 0.1)(source, target_input, target_output)

@@ -17,7 +17,7 @@ from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.data.updates import NOTHING
 from mtkit.training.run.distributed import ALONE
@@ -108,7 +108,7 @@ def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
 
 def test_a_rank_without_a_batch_adds_nothing(folder: Path) -> None:
     config = tiny_config(folder, "transformer")
-    state = new_state(TranslationModel(config.model, 20, 20), config.training, "float32")
+    state = new_state(EncoderDecoder(config.model, 20, 20), config.training, "float32")
     assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it

@@ -18,7 +18,7 @@ from mtkit.artifacts import open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights
 from mtkit.report import set_quiet
 from mtkit.terms import Batch
@@ -41,7 +41,7 @@ SAVED_OFTEN = {"steps": 12, "save_every": 3}
 
 def state_of(config: Config, precision: str = "float32") -> TrainState:
     torch.manual_seed(1)
-    return new_state(TranslationModel(config.model, 20, 20), config.training, precision)
+    return new_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, projected_loss
 from mtkit.training.objective.objective import Objective
@@ -110,7 +110,7 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
     errors = torch.zeros(2)
     for seed in range(10):
         torch.manual_seed(seed)
-        model = TranslationModel(tiny_config(Path(), kind).model, 200, 200).eval()
+        model = EncoderDecoder(tiny_config(Path(), kind).model, 200, 200).eval()
         with torch.no_grad():  # as after some training: nearly even predictions round all alike
             model.output_weight.mul_(4)
         source, target = torch.randint(EOS + 1, 200, (2, 24, 9))

@@ -21,7 +21,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
@@ -43,7 +43,7 @@ aten = torch.ops.aten
 
 def state_of(config: Config, precision: str = "float32") -> TrainState:
     torch.manual_seed(1)
-    return new_state(TranslationModel(config.model, 20, 20).double(), config.training, precision)
+    return new_state(EncoderDecoder(config.model, 20, 20).double(), config.training, precision)
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:

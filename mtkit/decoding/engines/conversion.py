@@ -16,7 +16,7 @@ from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
 from mtkit.config.model import TransformerSettings
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
@@ -44,7 +44,7 @@ LAYER: Mapping[str, tuple[str, ...]] = {
 
 
 def convert(
-    model: TranslationModel, tokenizer: Tokenizer, folder: Path, positions: int, compute_type: str
+    model: EncoderDecoder, tokenizer: Tokenizer, folder: Path, positions: int, compute_type: str
 ) -> None:
     """Writes the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
 
@@ -95,7 +95,7 @@ def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
 
 
 def _fill_half(
-    spec: Any, model: TranslationModel, half: nn.Module, embedding: nn.Embedding, positions: int
+    spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
 ) -> None:
     first = spec.embeddings  # an encoder may have several, for factors of words
     (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)

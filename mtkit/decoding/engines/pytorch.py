@@ -32,7 +32,7 @@ from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import keep_freed_memory, pick_device
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import PAD
 
@@ -46,7 +46,7 @@ class PyTorchEngine(Engine):
     of a step are too small to be divided among threads.
     """
 
-    def __init__(self, model: TranslationModel, workers: int | None = None) -> None:
+    def __init__(self, model: EncoderDecoder, workers: int | None = None) -> None:
         """`workers`: batches side by side; None: on a CPU as many as torch uses threads."""
         self.model, self.workers = model, workers
         self.name = str(model.output_weight.dtype).replace(".", " ")

@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import attention_to_source, shifted
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD
 
@@ -88,7 +88,7 @@ class Faithfulness:
 
 
 def measure(
-    model: TranslationModel, pairs: Iterable[Pair], advance: Callable[[], None]
+    model: EncoderDecoder, pairs: Iterable[Pair], advance: Callable[[], None]
 ) -> Faithfulness:
     """`advance` is called after each sentence. Each must have more words than are taken out."""
     generator = torch.Generator().manual_seed(SEED)
@@ -133,7 +133,7 @@ def _cosine(a: Float[Tensor, "*of X"], b: Float[Tensor, "*of X"]) -> Float[Tenso
     return (a * b).sum(dim=-1) / (a.square().sum(dim=-1) * b.square().sum(dim=-1)).sqrt()
 
 
-def attention(model: TranslationModel, pair: Pair) -> Float[Tensor, "J I"]:
+def attention(model: EncoderDecoder, pair: Pair) -> Float[Tensor, "J I"]:
     """As it is read for alignments; UserError for a model that has none."""
     source = pair.sources(pair.everything(1))
     weights = attention_to_source(model, source, pair.target.unsqueeze(0))[0, :, :-1]
@@ -142,16 +142,14 @@ def attention(model: TranslationModel, pair: Pair) -> Float[Tensor, "J I"]:
 
 
 @torch.no_grad()
-def log_probs(
-    model: TranslationModel, pair: Pair, kept: Bool[Tensor, "R I"]
-) -> Float[Tensor, "R J"]:
+def log_probs(model: EncoderDecoder, pair: Pair, kept: Bool[Tensor, "R I"]) -> Float[Tensor, "R J"]:
     """log P of every target word, each row with the source words that it keeps."""
     choices, choice = kept.unique(dim=0, return_inverse=True)  # equal rows share the work
     found = [_log_probs(model, pair.sources(rows), pair) for rows in choices.split(pair.rows)]
     return torch.cat(found)[choice]
 
 
-def leave_one_out(model: TranslationModel, pair: Pair) -> Float[Tensor, "J I"]:
+def leave_one_out(model: EncoderDecoder, pair: Pair) -> Float[Tensor, "J I"]:
     """How far log P of target word j falls when source word i is taken out."""
     source_words = pair.size[0]
     kept = pair.everything(source_words + 1).fill_diagonal_(False)
@@ -159,7 +157,7 @@ def leave_one_out(model: TranslationModel, pair: Pair) -> Float[Tensor, "J I"]:
     return (found[-1] - found[:-1]).T
 
 
-def gradient_times_input(model: TranslationModel, pair: Pair) -> Float[Tensor, "J I"]:
+def gradient_times_input(model: EncoderDecoder, pair: Pair) -> Float[Tensor, "J I"]:
     """The derivative of log P of target word j along the embedding of source word i.
 
     Summed over the word's subwords (Denil et al. 2014; Shrikumar et al. 2016).
@@ -184,7 +182,7 @@ def gradient_times_input(model: TranslationModel, pair: Pair) -> Float[Tensor, "
 
 
 def fall_without_best(
-    model: TranslationModel, pair: Pair, scores: Float[Tensor, "M J I"], counts: Sequence[int]
+    model: EncoderDecoder, pair: Pair, scores: Float[Tensor, "M J I"], counts: Sequence[int]
 ) -> tuple[Float[Tensor, "M J K"], Float[Tensor, "M J K"]]:
     """How far log P and P of each target word fall without the source words it scores highest.
 
@@ -200,7 +198,7 @@ def fall_without_best(
     return whole - own, whole.exp() - own.exp()
 
 
-def _log_probs(model: TranslationModel, source: SourceIds, pair: Pair) -> Float[Tensor, "R J"]:
+def _log_probs(model: EncoderDecoder, source: SourceIds, pair: Pair) -> Float[Tensor, "R J"]:
     """log P of every target word, the sum over its subwords; of each row of `source`."""
     target = pair.target.expand(len(source), -1)
     logits = model.project(model(source, source != PAD, shifted(target)))  # (R, T, V)

@@ -13,7 +13,7 @@ from mtkit.decoding.contract import EngineOptions, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend.weights import HeatMap, Kind, Segments, all_weights, as_subwords, is_unknown
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS
@@ -36,7 +36,7 @@ class Reading:
 class Reader:
     """Reads sentences with one model."""
 
-    model: TranslationModel
+    model: EncoderDecoder
     tokenizer: Tokenizer
     settings: DecodingSettings
     segments: Callable[[Sequence[str]], Segments]

@@ -21,7 +21,7 @@ from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import force
 from mtkit.decoding.splitting import UNSPACED
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import printable
 from mtkit.tokenizer.symbols import SPACE
 
@@ -174,7 +174,7 @@ def _named(name: str, numbers: Sequence[int]) -> str:
 
 @torch.inference_mode()
 def all_weights(
-    model: TranslationModel, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+    model: EncoderDecoder, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
 ) -> dict[Kind, Float[Tensor, "L H Q K"]]:
     """By kind, of those that the model has; float32, on the CPU.
 

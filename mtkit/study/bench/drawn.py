@@ -22,7 +22,7 @@ from mtkit.config.configfile import load_config
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import JOINT
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
@@ -92,7 +92,7 @@ def draw_model(folder: Path, size: Size) -> None:
     config = load_size(size)
     vocab = config.tokenizer.vocab_size
     torch.manual_seed(config.seed)
-    model = TranslationModel(config.model, vocab, vocab)
+    model = EncoderDecoder(config.model, vocab, vocab)
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
     card = ModelConfig(

@@ -17,7 +17,7 @@ from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.bench.drawn import Size, draw_batches, load_size
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data.segmentation import AS_STORED, Segmentation
@@ -43,7 +43,7 @@ class Workload:
         config = self.config
         device = pick_device(config.training.device)
         torch.manual_seed(config.seed)
-        model = TranslationModel(config.model, self.source_vocab, self.target_vocab).to(device)
+        model = EncoderDecoder(config.model, self.source_vocab, self.target_vocab).to(device)
         precision = pick_precision(config.training.precision, device)
         state = new_state(model, config.training, precision)
         budget = config.batching.max_tokens

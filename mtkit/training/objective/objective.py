@@ -7,13 +7,13 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from mtkit.config.settings import Learning
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.training.objective.loss import Agreement, Loss, RowLoss, cross_entropy, projected_loss
 
 
-def build_objective(model: TranslationModel, settings: Learning) -> Objective:
+def build_objective(model: EncoderDecoder, settings: Learning) -> Objective:
     """The loss that the settings ask for, on top of `model`."""
     shared = (model, settings.label_smoothing, settings.source_dropout)
     if settings.r_drop is None:
@@ -26,7 +26,7 @@ class Objective(nn.Module):
 
     def __init__(
         self,
-        model: TranslationModel,
+        model: EncoderDecoder,
         smoothing: float,
         token_dropout: float = 0.0,
         row_loss: RowLoss = cross_entropy,

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.config.settings import Muon
-from mtkit.models.encoder_decoder import TranslationModel
+from mtkit.models.encoder_decoder import EncoderDecoder
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""
@@ -98,7 +98,7 @@ def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
     return x
 
 
-def build_muon(model: TranslationModel, settings: Muon) -> MuonAndAdam:
+def build_muon(model: EncoderDecoder, settings: Muon) -> MuonAndAdam:
     """Muon for the matrices of layers; not for tables of words or positions, nor for the output."""
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
     weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
