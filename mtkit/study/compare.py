@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from mtkit.artifacts import kind_at, open_artifact
@@ -32,9 +32,9 @@ class Run:
     name: str
     config: Config
     records: list[Record]
-    references: list[str]
-    """The lines of its test set; empty where it has translated none."""
-    hypotheses: list[str]
+    references: Sequence[str] = ()
+    """The lines of its test set; none where it has translated none."""
+    hypotheses: Sequence[str] = ()
 
 
 def compare(
@@ -59,12 +59,11 @@ def compare(
 def _open(path: Path) -> Run:
     if not (path / "config.yaml").is_file():
         raise UserError(f"{path}: no run here")
-    references, hypotheses = [], []
-    if kind_at(path / "test") is not None:
-        test = open_artifact(path / "test", "test").path
-        references, hypotheses = lines_of(test / REFERENCE), lines_of(test / HYPOTHESES)
     config, records = load_config(path / "config.yaml"), records_of(path / "metrics.jsonl")
-    return Run(str(path), config, records, references, hypotheses)
+    if kind_at(path / "test") is None:
+        return Run(str(path), config, records)
+    test = open_artifact(path / "test", "test").path
+    return Run(str(path), config, records, lines_of(test / REFERENCE), lines_of(test / HYPOTHESES))
 
 
 def _settings(runs: Sequence[Run]) -> Iterator[str]:
@@ -82,46 +81,46 @@ def _settings(runs: Sequence[Run]) -> Iterator[str]:
 def _learning(runs: Sequence[Run]) -> Iterator[str]:
     """A row of blocks for each run, all on one scale, over updates and over time."""
     for title, axis, curves in _curves(runs):
-        until = max(points[-1][0] for points in curves.values())
-        heights = [height for points in curves.values() for _, height in points]
-        low, high = min(heights), max(heights)
+        x, y = zip(*chain.from_iterable(curves.values()), strict=True)
+        until, low, high = max(x), min(y), max(y)
         yield ""
         yield f"{title}, {number(low)} to {number(high)}, by {axis}, 0 to {number(until)}"
-        yield from table(
-            [
-                [name, sparkline(points, until, low, high), number(points[-1][1])]
-                for name, points in curves.items()
-            ],
-            left=2,
+        rows = (
+            [name, sparkline(points, until, low, high), number(points[-1][1])]
+            for name, points in curves.items()
         )
+        yield from table(rows, left=2)
 
 
 def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, dict[str, Points]]]:
     """What is learnt and over what, with the points by run; of the runs that have any."""
     for (title, field), (axis, (x, unit)) in product(CURVES.items(), AXES.items()):
-        found = {run.name: points_of(run.records, "valid", field, x) for run in runs}
-        curves = {name: [(at * unit, y) for at, y in of_run] for name, of_run in found.items()}
-        if any(curves.values()):
-            yield title, axis, {name: points for name, points in curves.items() if points}
+        curves: dict[str, Points] = {
+            run.name: [(at * unit, y) for at, y in points]
+            for run in runs
+            if (points := points_of(run.records, "valid", field, x))
+        }
+        if curves:
+            yield title, axis, curves
 
 
 def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     """Scores of the runs that have translated the same test set as the first of them."""
     tested = [run for run in runs if run.hypotheses]
+    hint = "`mtkit run` does it, where data.test is"
     for run in runs:
         if not run.hypotheses:
-            hint = "`mtkit run` does it, where data.test is"
             warn(f"{run.name}: no test set is translated there: {hint}")
         elif run.references != tested[0].references:
             warn(f"{run.name}: another test set than that of {tested[0].name}: not compared")
             tested.remove(run)
     if not tested:
         return
+    first, *others = tested
     hypotheses = {run.name: run.hypotheses for run in tested}
-    language = tested[0].config.data.target_language
-    test = paired if len(tested) > 1 else None
+    language, test = first.config.data.target_language, paired if others else None
     yield ""
-    yield from score_table(score_systems(hypotheses, tested[0].references, language, test))
+    yield from score_table(score_systems(hypotheses, first.references, language, test))
 
 
 def _draw(runs: Sequence[Run], path: Path) -> None:
@@ -135,7 +134,6 @@ def _draw(runs: Sequence[Run], path: Path) -> None:
         for run in runs:  # those without points too: a run has one colour everywhere
             points = curves.get(run.name, ())
             panel.plot([x for x, _ in points], [y for _, y in points], ".-", label=run.name)
-        panel.set_ylabel(title)
-        panel.set_xlabel(axis)
+        panel.set(xlabel=axis, ylabel=title)
     legend(drawn, panels[0])
     save(drawn, path)

@@ -46,16 +46,16 @@ def info(
 
         draw(path, plot, output)
         return
-    lines = settings_of(path) if config else describe(path, verify=verify)
+    lines = settings_of(path).split("\n") if config else describe(path, verify=verify)
     data("\n".join(map(printable, lines)).rstrip("\n") + "\n")
 
 
-def settings_of(path: Path | None) -> list[str]:
+def settings_of(path: Path | None) -> str:
     """Every resolved setting: of a run, of a model as it was asked for, or of a config file."""
     artifact = _artifact_at(path or default_place())
     if artifact is None:
-        return dump_config(run_at(path)[1]).split("\n")
-    return yaml.safe_dump(_settings_in(artifact), sort_keys=False).split("\n")
+        return dump_config(run_at(path)[1])
+    return yaml.safe_dump(_settings_in(artifact), sort_keys=False)
 
 
 def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
@@ -66,17 +66,22 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     folder = path or default_place()
     artifact = _artifact_at(folder, verify=verify)
     if artifact is not None:
-        yield from _facts(artifact, with_settings=True, verified=verify)
+        yield from _facts(artifact, _settings_in(artifact), verified=verify)
         return
-    parts = [_artifact_at(folder / kind, verify=verify) for kind in get_args(Kind)]
-    progress = list(_progress(folder / "metrics.jsonl"))
-    if not any(parts) and not progress:
+    found = [_artifact_at(folder / kind, verify=verify) for kind in get_args(Kind)]
+    parts = [part for part in found if part]
+    records = records_of(folder / "metrics.jsonl")
+    if not parts and not records:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
     yield f"run  {folder}"
     yield ""
-    for part in filter(None, parts):
-        yield from _facts(part, with_settings=False, verified=verify)
-    yield from progress
+    for part in parts:
+        yield from _facts(part, {}, verified=verify)
+    if records:
+        valid = [record for record in records if record.get("kind") == "valid"]
+        last = {**valid[-1], "kind": None} if valid else {}
+        progress = {"last step": records[-1]["step"], "last validation": last}
+        yield from _block(f"training  {folder / 'metrics.jsonl'}", progress)
 
 
 def _artifact_at(folder: Path, *, verify: bool = False) -> Artifact | None:
@@ -88,42 +93,25 @@ def _settings_in(artifact: Artifact) -> Mapping[str, Any]:
     return resolved(artifact.manifest["kind"], artifact.manifest["settings"])
 
 
-def _facts(artifact: Artifact, *, with_settings: bool, verified: bool) -> Iterator[str]:
+def _facts(artifact: Artifact, settings: Mapping[str, Any], *, verified: bool) -> Iterator[str]:
     manifest = artifact.manifest
-    rows = {"identity": artifact.identity[:HASH_SHOWN]}
-    rows |= {f"made from {name}": hash_[:HASH_SHOWN] for name, hash_ in manifest["inputs"].items()}
-    rows["made by"] = f"mtkit {manifest['mtkit']}, format {manifest['format']}"
-    rows |= _rows(artifact.report)
-    if with_settings:
-        rows |= _rows(_settings_in(artifact))
-    for name, facts in manifest["files"].items():
-        rows[f"file {name}"] = f"{facts['bytes']:,} bytes"
-    if verified:
-        rows["verified"] = "every file is as its sha256 says"
-    yield from _block(f"{manifest['kind']}  {artifact.path}", rows)
+    made_from = {f"made from {name}": hash_ for name, hash_ in manifest["inputs"].items()}
+    hashes = {"identity": artifact.identity, **made_from}
+    facts = {
+        **{name: hash_[:HASH_SHOWN] for name, hash_ in hashes.items()},
+        "made by": f"mtkit {manifest['mtkit']}, format {manifest['format']}",
+        **flattened(artifact.report),
+        **flattened(settings),
+        **{f"file {name}": f"{of['bytes']:,} bytes" for name, of in manifest["files"].items()},
+        "verified": "every file is as its sha256 says" if verified else None,
+    }
+    yield from _block(f"{manifest['kind']}  {artifact.path}", facts)
 
 
-def _progress(metrics: Path) -> Iterator[str]:
-    """How far training is, and its last validation."""
-    records = records_of(metrics)
-    if not records:
-        return
-    rows = {"last step": _shown(records[-1]["step"])}
-    validations = [record for record in records if record.get("kind") == "valid"]
-    if validations:
-        rows |= _rows({"last validation": {**validations[-1], "kind": None}})
-    yield from _block(f"training  {metrics}", rows)
-
-
-def _block(title: str, rows: Mapping[str, str]) -> Iterator[str]:
-    yield title
-    yield from (f"  {line}" for line in table(rows.items(), left=2))
-    yield ""
-
-
-def _rows(values: Mapping[str, Any]) -> dict[str, str]:
-    """Nested data as dotted names and values to show, what is None left out."""
-    return {n: _shown(value) for n, value in flattened(values).items() if value is not None}
+def _block(title: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Nested data by dotted names, what is None left out, below a title."""
+    rows = [(name, _shown(value)) for name, value in flattened(facts).items() if value is not None]
+    yield from (title, *(f"  {line}" for line in table(rows, left=2)), "")
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -23,7 +23,7 @@ from mtkit.models.weights import load_model
 from mtkit.report import data_lines
 from mtkit.study.info.records import points_of, records_of, run_at
 from mtkit.study.plots.picture import check_picture, figure, save
-from mtkit.study.plots.terminal import WIDTH, Number, Points, bars, curve, shades
+from mtkit.study.plots.terminal import WIDTH, Points, bars, curve, shades
 from mtkit.training.optimizer.schedule import learning_rate
 
 LOGGED = {
@@ -41,7 +41,6 @@ MOST_RANGES = 20
 """Number of ranges of length that are told apart, besides that of the longest sentences."""
 LONGEST_PERCENT = 0.5
 """Per cent of all sentences: the longest, which share the last range."""
-SIDES = ("source", "target")
 DRAWN, DRAWN_IN_TERMINAL = 128, 32
 """Number of positions that are drawn, in a picture and in a terminal."""
 
@@ -55,9 +54,7 @@ class Curves:
 
     def text(self) -> Iterator[str]:
         for name, points in self.points.items():
-            yield f"{name} by update"
-            yield from curve(points)
-            yield ""
+            yield from (f"{name} by update", *curve(points), "")
 
     def draw(self, path: Path) -> None:
         columns = min(2, len(self.points))
@@ -76,8 +73,7 @@ def curves_of(run: Path, config: Config) -> Curves:
     """What metrics.jsonl holds; UserError where it holds nothing yet."""
     metrics = run / "metrics.jsonl"
     records = records_of(metrics)
-    curves = {name: points_of(records, *of) for name, of in LOGGED.items()}
-    found = {name: points for name, points in curves.items() if points}
+    found = {name: points for name, of in LOGGED.items() if (points := points_of(records, *of))}
     if not found:
         raise UserError(f"{metrics}: nothing logged there yet: train with `mtkit train`")
     return Curves(found)
@@ -88,8 +84,8 @@ def schedule_of(run: Path, config: Config) -> Curves:
 
     Raises UserError where epochs are to be counted, and there are no batches.
     """
-    training, validations = config.training, records_of(run / "metrics.jsonl")
-    losses = [(int(step), loss) for step, loss in points_of(validations, "valid", "loss")]
+    training, records = config.training, records_of(run / "metrics.jsonl")
+    losses = [(int(step), loss) for step, loss in points_of(records, "valid", "loss")]
     total = training.steps
     if total is None:  # that of all epochs on one processor
         batches = len(lengths_of(run, config).plan)
@@ -101,9 +97,9 @@ def schedule_of(run: Path, config: Config) -> Curves:
         total_steps=total,
         losses=losses,
     )
-    spaced = range(1, total, -(-total // MOST_POINTS))
-    steps = sorted({*spaced, min(training.warmup, total), total})
-    return Curves({f"learning rate ({training.schedule.kind})": [(at, rate(at)) for at in steps]})
+    steps = {*range(1, total, -(-total // MOST_POINTS)), min(training.warmup, total), total}
+    points = [(step, rate(step)) for step in sorted(steps)]
+    return Curves({f"learning rate ({training.schedule.kind})": points})
 
 
 @dataclass(frozen=True)
@@ -120,21 +116,17 @@ class CorpusLengths:
         usual = int(np.percentile(self.lengths, 100 - LONGEST_PERCENT)) + 1
         return [*range(0, usual, -(-usual // MOST_RANGES)), int(self.lengths.max()) + 1]
 
-    def counts(self, side: int) -> dict[str, Number]:
-        """Number of sentences by range; `side` is 0 for the source, 1 for the target."""
-        return self._by_range(np.histogram(self.lengths[:, side], self.edges)[0].tolist())
+    def counts(self) -> dict[str, list[int]]:
+        """Number of sentences in each range, by side."""
+        sides = zip(("source", "target"), self.lengths.T, strict=True)
+        return {name: np.histogram(side, self.edges)[0].tolist() for name, side in sides}
 
-    def waste(self) -> dict[str, Number]:
+    def waste(self) -> list[float]:
         """Per cent of padding in the batches whose longest sentence lies in each range."""
         batches: list[list[Rows]] = [[] for _ in self.edges[1:]]
         for rows in self.plan:
-            place = np.searchsorted(self.edges, self.lengths[rows].max(), side="right") - 1
-            batches[place].append(rows)
-        return self._by_range([100 * padding(self.lengths, plan) for plan in batches])
-
-    def _by_range(self, values: Iterable[Number]) -> dict[str, Number]:
-        names = (f"{low}-{after - 1}" for low, after in pairwise(self.edges))
-        return dict(zip(names, values, strict=True))
+            batches[np.digitize(self.lengths[rows].max(), self.edges) - 1].append(rows)
+        return [100 * padding(self.lengths, plan) for plan in batches]
 
     @property
     def title(self) -> str:
@@ -142,24 +134,24 @@ class CorpusLengths:
         return f"padding: {share:.1%} of {len(self.plan):,} batches of {self.max_tokens:,} tokens"
 
     def text(self) -> Iterator[str]:
-        for side, name in enumerate(SIDES):
+        ranges = [f"{low}-{after - 1}" for low, after in pairwise(self.edges)]
+        for name, counts in self.counts().items():
             yield f"sentences by subwords of the {name}"
-            yield from bars(self.counts(side))
+            yield from bars(ranges, counts)
             yield ""
         yield f"{self.title}; % by subwords of a batch's longest sentence"
-        yield from bars(self.waste())
+        yield from bars(ranges, self.waste())
 
     def draw(self, path: Path) -> None:
         drawn, (sentences, batches) = figure(height=6, rows=2)
-        for side, name in enumerate(SIDES):
-            counts = list(self.counts(side).values())
+        for name, counts in self.counts().items():
             sentences.stairs(counts, self.edges, label=name, linewidth=2)
         sentences.set_ylabel("sentences")
         sentences.legend()
-        batches.stairs(list(self.waste().values()), self.edges, fill=True)
-        batches.set_ylabel("% padding")
+        batches.stairs(self.waste(), self.edges, fill=True)
+        below = "subwords of a sentence; of the longest in a batch"
+        batches.set(xlabel=below, ylabel="% padding")
         batches.set_title(self.title, fontsize="medium")
-        batches.set_xlabel("subwords of a sentence; of the longest in a batch")
         for panel in (sentences, batches):
             panel.set_xlim(0, 2 * self.edges[-2] - self.edges[-3])  # the last range goes on
         save(drawn, path)
@@ -172,10 +164,9 @@ def lengths_of(run: Path, config: Config) -> CorpusLengths:
     """
     batches, wanted = open_batches(run / "batches"), config.batching.max_tokens
     budget = BatchingSettings.model_fields["max_tokens"].default if wanted == "auto" else wanted
-    plan = plan_epoch(
-        batches.train.lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=batches.weights
-    )
-    return CorpusLengths(batches.train.lengths, plan, budget)
+    lengths, weights = batches.train.lengths, batches.weights
+    plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=weights)
+    return CorpusLengths(lengths, plan, budget)
 
 
 @dataclass(frozen=True)
@@ -197,7 +188,8 @@ class Positions:
         if self.parts:
             width = len(shown) // len(self.parts)
             yield "".join(part.center(width) for part in self.parts).rstrip()
-        yield from shades(rows[:, shown].tolist(), -self.reach, self.reach)
+        for row in rows[:, shown].tolist():
+            yield shades(row, -self.reach, self.reach)
 
     def draw(self, path: Path) -> None:
         drawn, (panel,) = figure(width=8)
@@ -205,8 +197,7 @@ class Positions:
             self.table.numpy(), cmap="RdBu_r", vmin=-self.reach, vmax=self.reach, aspect="auto"
         )
         panel.grid(visible=False)
-        panel.set_xlabel("dimension")
-        panel.set_ylabel("position")
+        panel.set(xlabel="dimension", ylabel="position")
         if self.parts:
             width = self.table.shape[1] / len(self.parts)
             names = panel.secondary_xaxis("top")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
@@ -22,6 +21,14 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Colours that colour-blind people tell apart, too (Okabe and Ito 2008)."""
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.prop_cycle": f"cycler(color={COLOURS})",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.alpha": 0.3,
+}
+"""What differs from matplotlib's own style (its rcParams)."""
 PLAIN_FONT = "DejaVu Sans"
 """The font that comes with matplotlib; it knows Latin, Greek and Cyrillic."""
 FALLBACK = "Last Resort"
@@ -40,21 +47,12 @@ def figure(
     *, width: int | float = 6.4, height: int | float = 4.0, rows: int = 1, columns: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """An empty figure of `width` by `height` inches, and its axes row by row."""
-    import matplotlib
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
-    from matplotlib.rcsetup import cycler
 
-    style: dict[Any, Any] = {
-        "axes.grid": True,
-        "axes.prop_cycle": cycler(color=COLOURS),
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "grid.alpha": 0.3,
-    }
-    with matplotlib.rc_context(style):
+    with rc_context(STYLE):
         drawn = Figure(figsize=(width, height), layout="constrained")
-        axes = drawn.subplots(rows, columns, squeeze=False)
-    return drawn, list(axes.flat)
+        return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
 
 
 def legend(figure: Figure, panel: Axes) -> None:
@@ -69,17 +67,14 @@ def save(figure: Figure, path: Path) -> None:
 
     Raises UserError as `check_picture` does, OSError where it cannot be written.
     """
-    import matplotlib
+    from matplotlib import rc_context
 
     check_picture(path)
-    picture = BytesIO()
-    kind = path.suffix.lower().removeprefix(".")
-    nameless = {"Date": None} if kind == "svg" else {}
+    dateless = {"Date": None} if path.suffix.lower() == ".svg" else None
     # `font_for` has told of missing glyphs already.
-    with matplotlib.rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
+    with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
         filterwarnings("ignore", r"Glyph \d+")
-        figure.savefig(picture, format=kind, dpi=144, metadata=nameless)
-    path.write_bytes(picture.getvalue())
+        figure.savefig(path, dpi=144, metadata=dateless)
 
 
 def font_for(text: str) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -24,14 +23,14 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 def curve(points: Points) -> Iterator[str]:
     """A line through points, its bounds beside it."""
     x, y = np.array(points, np.float64).T
+    low, high = y.min(), y.max()
     across = np.interp(np.linspace(x[0], x[-1], 2 * WIDTH), x, y)
-    lowest = 4 * HEIGHT - 1
-    rows = [round(lowest * (1 - _share(height, y.min(), y.max()))) for height in across]
-    cells = np.full((HEIGHT, WIDTH), BRAILLE)
-    for column, (before, row) in enumerate(pairwise([rows[0], *rows])):
-        for dot in range(min(before, row), max(before, row) + 1):  # steep parts are joined up
-            cells[dot // 4, column // 2] |= DOTS[dot % 4][column % 2]
-    labels = [number(y.max()), *[""] * (HEIGHT - 2), number(y.min())]
+    rows = np.rint([(4 * HEIGHT - 1) * (1 - _share(height, low, high)) for height in across])
+    before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * HEIGHT)[:, None]
+    # Steep parts are joined up.
+    drawn = (np.minimum(before, rows) <= dot) & (dot <= np.maximum(before, rows))
+    cells = BRAILLE + np.einsum("hdwc,dc->hw", drawn.reshape(HEIGHT, 4, WIDTH, 2), DOTS)
+    labels = [number(high), *[""] * (HEIGHT - 2), number(low)]
     width = max(map(len, labels))
     for label, line in zip(labels, cells.tolist(), strict=True):
         yield f"{label:>{width}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
@@ -47,30 +46,26 @@ def sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
     x, y = np.array(points, np.float64).T
     first, last = (min(WIDTH - 1, int(WIDTH * _share(at, 0.0, until))) for at in (x[0], x[-1]))
     across = np.interp((np.arange(first, last + 1) + 0.5) * until / WIDTH, x, y)
-    return " " * first + "".join(BLOCKS[_level(height, low, high, BLOCKS)] for height in across)
+    return " " * first + shades(across, low, high, BLOCKS)
 
 
-def bars(values: Mapping[str, Number]) -> Iterator[str]:
+def bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
     """A bar for each value, beside its name; the longest is WIDTH."""
-    width, most = max(map(len, values)), max(values.values())
-    for name, value in values.items():
+    width, most = max(map(len, names)), max(values)
+    for name, value in zip(names, values, strict=True):
         bar = BLOCKS[-1] * round(WIDTH * _share(value, 0.0, most))
         yield f"{name:>{width}} ┤{bar} {number(value)}"
 
 
-def shades(rows: Sequence[Sequence[Number]], low: Number, high: Number) -> Iterator[str]:
-    """A map: a row of characters for each of `rows`, the darker the nearer to `high`."""
-    for row in rows:
-        yield "".join(SHADES[_level(value, low, high, SHADES)] for value in row)
+def shades(values: Iterable[Number], low: Number, high: Number, characters: str = SHADES) -> str:
+    """A character for each value, the later in `characters` the nearer it is to `high`."""
+    last = len(characters) - 1
+    return "".join(characters[round(last * _share(value, low, high))] for value in values)
 
 
 def number(value: Number) -> str:
     """As few digits as tell it from its neighbours."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
-
-
-def _level(value: Number, low: Number, high: Number, characters: str) -> int:
-    return round((len(characters) - 1) * _share(value, low, high))
 
 
 def _share(value: Number, low: Number, high: Number) -> float:
