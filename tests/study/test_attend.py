@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +31,7 @@ from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.study.attend.reader import Reader
-from mtkit.study.attend.show import attend
+from mtkit.study.attend.show import Reader, attend
 from mtkit.study.attend.views import TEMPLATE, draw, page
 from mtkit.study.attend.weights import (
     Aspect,
@@ -184,11 +183,15 @@ def test_text_is_unknown_if_none_of_its_letters_is_a_subword() -> None:
 def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
     torch.manual_seed(0)
     weights = (3 * torch.randn(layers, heads, len(queries), len(keys))).softmax(dim=-1)
-    return HeatMap("cross", queries, keys, weights, range(1, layers + 1), range(1, heads + 1))
+    return HeatMap("cross", queries, keys, weights)
+
+
+def mean_of(shown: HeatMap, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> HeatMap:
+    return Aspect(layers=layers, heads=heads, average=True).of({"cross": shown})
 
 
 def text_of(translation: str, shown: HeatMap, width: int) -> str:
-    return "".join(text for text, _ in draw(translation, shown, width))
+    return "".join(text for text, _ in draw(translation, mean_of(shown), width))
 
 
 ENGLISH = ["I", "read", "a", "book", "at", "the", "library.", "</s>"]
@@ -238,12 +241,15 @@ def test_a_long_sentence_stays_within_the_terminal_and_loses_no_word() -> None:
 
 def test_layers_and_heads_are_chosen_by_their_numbers() -> None:
     shown = heat_map(["a", "b"], ["c", "d"], layers=3, heads=4)
-    chosen = shown.only([3, 1], [2])
-    assert chosen.titles == ["layer 3, head 2", "layer 1, head 2"]
-    torch.testing.assert_close(chosen.weights, shown.weights[[2, 0], 1:2])
-    assert chosen.only([], [2]).titles == chosen.titles
-    torch.testing.assert_close(shown.only([], []).weights, shown.weights)
-    mean = shown.only([1, 3], []).averaged()
+
+    def chosen(layers: Sequence[int], heads: Sequence[int]) -> HeatMap:
+        return Aspect(layers=layers, heads=heads).of({"cross": shown})
+
+    assert chosen([3, 1], [2]).titles == ["layer 3, head 2", "layer 1, head 2"]
+    torch.testing.assert_close(chosen([3, 1], [2]).weights, shown.weights[[2, 0], 1:2])
+    assert chosen([], [2]).titles == [f"layer {layer}, head 2" for layer in (1, 2, 3)]
+    torch.testing.assert_close(chosen([], []).weights, shown.weights)
+    mean = mean_of(shown, [1, 3])
     assert mean.titles == ["mean of layers 1, 3 and heads 1-4"]
     torch.testing.assert_close(mean.weights[0, 0], shown.weights[::2].mean(dim=(0, 1)))
     for layers, heads, complaint in (
@@ -251,7 +257,7 @@ def test_layers_and_heads_are_chosen_by_their_numbers() -> None:
         ([1], [0], "--head 0: this attention has heads 1-4"),
     ):
         with pytest.raises(UserError, match=f"^{complaint}$"):
-            shown.only(layers, heads)
+            chosen(layers, heads)
 
 
 def test_the_terminal_says_who_looks_at_whom_and_what_is_shown() -> None:
@@ -259,13 +265,14 @@ def test_the_terminal_says_who_looks_at_whom_and_what_is_shown() -> None:
     text = text_of("x", shown, 80)
     assert "rows, the words that are written, look at columns, the words of the source\n" in text
     assert "per cent, mean of layers 1-2 and heads 1-4\n" in text
-    assert "per cent, layer 2, head 3\n" in text_of("x", shown.only([2], [3]), 80)
+    (*_, (last, _)) = draw("x", mean_of(shown, [2], [3]), 80)
+    assert last == "per cent, layer 2, head 3\n\n"
 
 
 def test_more_attention_is_more_light() -> None:
     row = torch.linspace(0, 1, 9).view(1, 1, 1, 9)
     shown = replace(heat_map(["q"], list("abcdefghi")), weights=row)
-    styles = [style for _, style in draw("", shown, 80) if "rgb" in style]
+    styles = [style for _, style in draw("", mean_of(shown), 80) if "rgb" in style]
     light = [sum(map(int, re.findall(r"\d+", style.partition("rgb")[2]))) for style in styles]
     assert light == sorted(set(light))
 

@@ -15,20 +15,11 @@ from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.report import progress, show, table, warn
-from mtkit.study.attend.faithfulness import (
-    COMPARED,
-    RANKINGS,
-    TAKEN_OUT,
-    Faithfulness,
-    Pair,
-    measure,
-)
-from mtkit.study.attend.reader import Reader
-from mtkit.study.attend.show import sentences_of
+from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Pair, measure
+from mtkit.study.attend.show import Reader, sentences_of
 from mtkit.study.attend.weights import as_words
 from mtkit.study.plots.picture import check_picture, figure, save
 
-PAIR_NAMES = [" and ".join(pair) for pair in COMPARED]
 LEAST_WORDS = max(TAKEN_OUT) + 1
 """Number of words that a source sentence has at least, so that one is left."""
 
@@ -66,7 +57,7 @@ def explain(
         warn(f"{count} of {len(sources)} sentences left out: {limits}, or without translation")
     with progress("explain", len(pairs), "sentences") as shown:
         found = measure(reader.model, pairs, shown.advance)
-    record = _record(found)
+    record = found.record()
     show(record, _table, as_json=as_json)
     if output is not None:
         _draw(record, found.kendall, output)
@@ -86,30 +77,6 @@ def _pairs(reader: Reader, sources: Sequence[str], targets: Sequence[str | None]
                     yield Pair(*(torch.tensor(side, device=device) for side in sides))
 
 
-def _record(found: Faithfulness) -> dict[str, Any]:
-    """What is written as JSON, and shown as a table."""
-    return {
-        "sentences": len(found.kendall),
-        "words_taken_out": TAKEN_OUT,
-        "log_prob_falls": dict(zip(RANKINGS, _estimates(found.log_prob_falls), strict=True)),
-        "prob_falls": dict(zip(RANKINGS, _estimates(found.prob_falls), strict=True)),
-        "kendall": dict(zip(PAIR_NAMES, _estimates(found.kendall), strict=True)),
-        "spearman": dict(zip(PAIR_NAMES, _estimates(found.spearman), strict=True)),
-    }
-
-
-def _estimates(values: Float[Tensor, "N ..."]) -> Any:
-    """Means over sentences, but for NaN, and half of their intervals of 95 %; None if unknown.
-
-    Lists of them, one in the other, where there are several of each sentence.
-    """
-    if values.ndim > 1:
-        return [_estimates(column) for column in values.unbind(dim=1)]
-    counted = values[~values.isnan()].double()
-    half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
-    return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}
-
-
 def _table(record: dict[str, Any]) -> Iterator[str]:
     yield f"{record['sentences']:,} sentences; ± is half an interval of 95 % over sentences"
     columns = [f"{count} out" for count in TAKEN_OUT]
@@ -126,10 +93,9 @@ def _table(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _cell(estimate: dict[str, float | None]) -> str:
-    mean, half = estimate["mean"], estimate["plus_minus"]
-    if mean is None:
-        return "-"
-    return f"{mean:.3f}" + ("" if half is None else f" ± {half:.3f}")
+    mean, half = estimate.values()
+    shown = "-" if mean is None else f"{mean:.3f}"
+    return shown if half is None else f"{shown} ± {half:.3f}"
 
 
 def _draw(record: dict[str, Any], kendall: Float[Tensor, "N 4"], path: Path) -> None:
@@ -139,8 +105,7 @@ def _draw(record: dict[str, Any], kendall: Float[Tensor, "N 4"], path: Path) -> 
         halves = [estimate["plus_minus"] or 0.0 for estimate in falls]
         left.errorbar(TAKEN_OUT, means, halves, marker="o", capsize=3, label=ranking)
     left.set(xlabel="source words taken out", ylabel="fall of log P of an output word")
-    left.set_xticks(TAKEN_OUT)
-    left.set_ylim(bottom=0)
+    left.set(xticks=TAKEN_OUT, ylim=(0, None))
     drawn.legend(title="chosen by", ncols=len(RANKINGS), loc="outside upper left", frameon=False)
     taus = [of_pair[~of_pair.isnan()].tolist() for of_pair in kendall.T]
     labels = ["\nand\n".join(pair) for pair in COMPARED]

@@ -57,19 +57,14 @@ class Pair:
         """Number of words of source and target, I and J."""
         return int(self.source_words.max()) + 1, int(self.target_words.max()) + 1
 
-    @property
-    def rows(self) -> int:
-        """How often it fits into BATCH_TOKENS."""
-        return max(1, BATCH_TOKENS // (1 + max(len(self.source), len(self.target))))
-
     def everything(self, rows: int) -> Bool[Tensor, "R I"]:
         """Every source word kept, in so many rows."""
         return torch.ones(rows, self.size[0], dtype=torch.bool, device=self.source.device)
 
     def sources(self, kept: Bool[Tensor, "R I"]) -> SourceIds:
         """The source with the words that each row keeps, and EOS."""
-        rows = [self.source[row] for row in kept[:, self.source_words]]
-        ended = [F.pad(row, (0, 1), value=EOS) for row in rows]
+        rows = kept[:, self.source_words]
+        ended = [F.pad(self.source[row], (0, 1), value=EOS) for row in rows]
         return pad_sequence(ended, batch_first=True, padding_value=PAD)
 
 
@@ -86,6 +81,15 @@ class Faithfulness:
     spearman: Float[Tensor, "N 4"]
     """Spearman's ρ over the source words, by pair of COMPARED."""
 
+    def record(self) -> dict[str, Any]:
+        """What is written as JSON, and shown as a table: means, by what each is of."""
+        record: dict[str, Any] = {"sentences": len(self.kendall), "words_taken_out": TAKEN_OUT}
+        pairs = [" and ".join(pair) for pair in COMPARED]
+        for name, values in vars(self).items():
+            rows = RANKINGS if values.ndim == 3 else pairs
+            record[name] = dict(zip(rows, _estimates(values), strict=True))
+        return record
+
 
 def measure(
     model: EncoderDecoder, pairs: Iterable[Pair], advance: Callable[[], None]
@@ -95,22 +99,28 @@ def measure(
     found = []
     for pair in pairs:
         attended = attention(model, pair)
-        importance = {
-            LEFT_OUT: leave_one_out(model, pair),
-            GRADIENT: gradient_times_input(model, pair),
-            ATTENTION: attended,
-            RANDOM: torch.rand(attended.shape, generator=generator).to(attended),
-        }
-        scores = torch.stack([importance[name] for name in RANKINGS])
+        chance = torch.rand(attended.shape, generator=generator).to(attended)
+        left_out, gradient = leave_one_out(model, pair), gradient_times_input(model, pair)
+        scores = torch.stack([left_out, gradient, attended, chance])  # in the order of RANKINGS
         falls = fall_without_best(model, pair, scores, TAKEN_OUT)
-        left, right = (
-            torch.stack([importance[name] for name in names])
-            for names in zip(*COMPARED, strict=True)
-        )
+        sides = ([RANKINGS.index(name) for name in names] for names in zip(*COMPARED, strict=True))
+        left, right = (scores[side] for side in sides)
         correlations = kendall(left, right), spearman(left, right)
         found.append([x.mean(dim=1) for x in falls] + [x.nanmean(dim=1) for x in correlations])
         advance()
     return Faithfulness(*(torch.stack(column).cpu() for column in zip(*found, strict=True)))
+
+
+def _estimates(values: Float[Tensor, "N ..."]) -> Any:
+    """Means over sentences, but for NaN, and half of their intervals of 95 %; None if unknown.
+
+    Lists of them, one in the other, where there are several of each sentence.
+    """
+    if values.ndim > 1:
+        return [_estimates(column) for column in values.unbind(dim=1)]
+    counted = values[~values.isnan()].double()
+    half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
+    return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}
 
 
 def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
@@ -145,7 +155,8 @@ def attention(model: EncoderDecoder, pair: Pair) -> Float[Tensor, "J I"]:
 def log_probs(model: EncoderDecoder, pair: Pair, kept: Bool[Tensor, "R I"]) -> Float[Tensor, "R J"]:
     """log P of every target word, each row with the source words that it keeps."""
     choices, choice = kept.unique(dim=0, return_inverse=True)  # equal rows share the work
-    found = [_log_probs(model, pair.sources(rows), pair) for rows in choices.split(pair.rows)]
+    together = max(1, BATCH_TOKENS // (1 + max(len(pair.source), len(pair.target))))
+    found = [_log_probs(model, pair.sources(rows), pair) for rows in choices.split(together)]
     return torch.cat(found)[choice]
 
 

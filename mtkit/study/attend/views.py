@@ -40,16 +40,7 @@ DIGITS = 3
 
 
 def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
-    """The translation, and below it the mean of the map's layers and heads, `width` cells wide."""
-    mean = heat_map.averaged()
-    looking, looked_at = SIDES[mean.kind]
-    yield f"{printable(translation)}\n\n", "bold"
-    yield from _parts(mean, width)
-    yield f"rows, the {looking}, look at columns, the {looked_at}\n", "dim"
-    yield f"per cent, {mean.titles[0]}\n\n", "dim"
-
-
-def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
+    """The translation, and below it the first of the maps, `width` cells wide."""
     labels = [_cut(word, MOST_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
     room = width - indent
@@ -59,6 +50,7 @@ def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
     if sum(widths) > room:
         words, widths = [*map(_upright, heat_map.keys)], [LEAST_CELLS] * len(words)
         each = max(1, room // LEAST_CELLS)
+    yield f"{printable(translation)}\n\n", "bold"
     weights = heat_map.weights[0, 0].tolist()
     for first in range(0, len(words), each):
         part = slice(first, first + each)
@@ -70,6 +62,9 @@ def _parts(heat_map: HeatMap, width: int) -> Iterator[Span]:
                 yield _centred(text, cells), _style(weight)
             yield "\n", ""
         yield "\n", ""
+    looking, looked_at = SIDES[heat_map.kind]
+    yield f"rows, the {looking}, look at columns, the {looked_at}\n", "dim"
+    yield f"per cent, {heat_map.titles[0]}\n\n", "dim"
 
 
 def _header(words: Sequence[list[str]], widths: Sequence[int], indent: int) -> Iterator[Span]:
@@ -124,12 +119,8 @@ def draw_picture(heat_map: HeatMap, path: Path) -> None:
         min(max(CELL_INCHES * len(words), LEAST_INCHES), MOST_INCHES / count)
         for words, count in ((heat_map.keys, heads), (heat_map.queries, layers))
     )
-    drawn, panels = figure(
-        width=heads * width + 2 * MARGIN_INCHES,
-        height=layers * height + MARGIN_INCHES,
-        rows=layers,
-        columns=heads,
-    )
+    whole = (heads * width + 2 * MARGIN_INCHES, layers * height + MARGIN_INCHES)
+    drawn, panels = figure(width=whole[0], height=whole[1], rows=layers, columns=heads)
     cell = min(width / len(heat_map.keys), height / len(heat_map.queries))
     font: dict[str, Any] = {
         "fontfamily": font_for("".join([*heat_map.queries, *heat_map.keys])),

@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import force
 from mtkit.decoding.splitting import UNSPACED
 from mtkit.errors import UserError
@@ -33,8 +32,8 @@ SIDES: dict[Kind, tuple[str, str]] = {
     "decoder": ("words that are written", "words written before"),
 }
 """Which words look (the queries), and which are looked at (the keys)."""
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_UNKNOWN = "<unk>"
+_STRANGE = re.compile(r"<unk>|<0x([0-9A-F]{2})>")
+"""A subword that is no text: the unknown symbol, or a byte."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +59,18 @@ def as_subwords(pieces: Sequence[str]) -> Segments:
 def as_words(pieces: Sequence[str]) -> Segments:
     """The words that subwords make up."""
     words: list[list[str]] = []
-    of_subword = []
     for piece in pieces:
         if not words or piece.startswith(SPACE) or _is_unspaced_seam(words[-1], piece):
             words.append([])
         words[-1].append(piece)
-        of_subword.append(len(words) - 1)
+    of_subword = [number for number, word in enumerate(words) for _ in word]
     return Segments([printable(_text(word)) for word in words], of_subword)
 
 
 def is_unknown(pieces: Sequence[str]) -> bool:
     """Whether all but punctuation is unknown symbols, or spelt in bytes."""
-    strange = [piece == _UNKNOWN or bool(_BYTE.fullmatch(piece)) for piece in pieces]
-    known = (piece for piece, is_strange in zip(pieces, strange, strict=True) if not is_strange)
-    return any(strange) and not any(c.isalnum() for piece in known for c in piece)
+    known = [piece for piece in pieces if not _STRANGE.fullmatch(piece)]
+    return len(known) < len(pieces) and not any(map(str.isalnum, "".join(known)))
 
 
 def _is_unspaced_seam(word: Sequence[str], piece: str) -> bool:
@@ -83,11 +80,9 @@ def _is_unspaced_seam(word: Sequence[str], piece: str) -> bool:
 
 def _text(pieces: Sequence[str]) -> str:
     """The characters of subwords, those spelt in bytes too; a lone space is shown by its mark."""
-    raw = b"".join(
-        bytes.fromhex(byte[1]) if (byte := _BYTE.fullmatch(piece)) else piece.encode()
-        for piece in pieces
-    )
-    return raw.decode(errors="replace").removeprefix(SPACE) or SPACE
+    found = ((piece, _STRANGE.fullmatch(piece)) for piece in pieces)
+    raw = (bytes.fromhex(byte[1]) if byte and byte[1] else piece.encode() for piece, byte in found)
+    return b"".join(raw).decode(errors="replace").removeprefix(SPACE) or SPACE
 
 
 @dataclass(frozen=True)
@@ -101,38 +96,8 @@ class HeatMap:
     """The words that are looked at."""
     weights: Float[Tensor, "L H J I"]
     """Weight that each of J queries gives to each of I keys, by layer and head; rows sum to 1."""
-    layers: Sequence[int]
-    """Numbers of the layers that `weights` are of, counted from 1."""
-    heads: Sequence[int]
-    """Numbers of the heads that `weights` are of, counted from 1."""
-
-    @classmethod
-    def of(
-        cls, kind: Kind, weights: Float[Tensor, "L H Q K"], queries: Segments, keys: Segments
-    ) -> HeatMap:
-        """From weights between subwords, and the words that those make up."""
-        merged = merge(weights.numpy(), queries.of_subword, keys.of_subword)
-        layers, heads = (range(1, count + 1) for count in weights.shape[:2])
-        return cls(kind, queries.texts, keys.texts, torch.from_numpy(merged), layers, heads)
-
-    def only(self, layers: Sequence[int], heads: Sequence[int]) -> HeatMap:
-        """The maps of these layers and heads, by their numbers; of all, where none is named."""
-        layers, heads = layers or self.layers, heads or self.heads
-        rows = [_place("layer", number, self.layers) for number in layers]
-        columns = [_place("head", number, self.heads) for number in heads]
-        return replace(self, weights=self.weights[rows][:, columns], layers=layers, heads=heads)
-
-    def averaged(self) -> HeatMap:
-        """The mean of all layers and heads, as if it were the only one."""
-        return replace(self, weights=self.weights.mean(dim=(0, 1), keepdim=True))
-
-    @property
-    def titles(self) -> list[str]:
-        """What each map is of, row by row."""
-        if self.weights.shape[:2] == (len(self.layers), len(self.heads)):
-            places = product(self.layers, self.heads)
-            return [f"layer {layer}, head {head}" for layer, head in places]
-        return [f"mean of {_named('layer', self.layers)} and {_named('head', self.heads)}"]
+    titles: Sequence[str] = ()
+    """What each map is of, row by row, where they were chosen by an aspect."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +119,24 @@ class Aspect:
         if kind not in maps:
             there = ", ".join(maps)
             raise UserError(f"--kind {kind}: the model has no such attention, only {there}")
-        chosen = maps[kind].only(self.layers, self.heads)
-        return chosen.averaged() if self.average else chosen
+        weights = maps[kind].weights
+        layers = _chosen("layer", self.layers, weights.shape[0])
+        heads = _chosen("head", self.heads, weights.shape[1])
+        weights = weights[[layer - 1 for layer in layers]][:, [head - 1 for head in heads]]
+        titles = [f"layer {layer}, head {head}" for layer, head in product(layers, heads)]
+        if self.average and len(titles) > 1:
+            weights = weights.mean(dim=(0, 1), keepdim=True)
+            titles = [f"mean of {_named('layer', layers)} and {_named('head', heads)}"]
+        return replace(maps[kind], weights=weights, titles=titles)
 
 
-def _place(name: str, number: int, numbers: Sequence[int]) -> int:
-    if number not in numbers:
-        raise UserError(f"--{name} {number}: this attention has {_named(name, numbers)}")
-    return numbers.index(number)
+def _chosen(name: str, numbers: Sequence[int], count: int) -> Sequence[int]:
+    """The numbers, if they are among the first `count`; all of these where none is named."""
+    there = range(1, count + 1)
+    for number in numbers:
+        if number not in there:
+            raise UserError(f"--{name} {number}: this attention has {_named(name, there)}")
+    return numbers or there
 
 
 def _named(name: str, numbers: Sequence[int]) -> str:
@@ -186,6 +161,4 @@ def all_weights(
         "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
         "decoder": decoded.self_attention,
     }
-    return {
-        kind: weights[0].float().cpu() for kind, weights in found.items() if weights is not None
-    }
+    return {kind: of[0].float().cpu() for kind, of in found.items() if of is not None}
