@@ -126,4 +126,4 @@ def layers(
     """
     from mtkit.study.bench.layers import bench_layers
 
-    bench_layers(device=device, plot=plot, as_json=json)
+    bench_layers(device, plot, as_json=json)

@@ -14,14 +14,16 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from mtkit.decoding.translator import Translator
 from mtkit.report import table
 from mtkit.scoring.files import lines_of
 from mtkit.scoring.metrics import corpus_bleu
 from mtkit.study.bench.translate import ENGINES
-from mtkit.study.bench.translation_rate import Way, measure_apart
+from mtkit.study.bench.translation_rate import measure_apart
 from mtkit.study.plots.picture import COLOURS, figure, save
 
 BEAMS = (5, 2, 1)
@@ -49,9 +51,16 @@ def main() -> None:
         for engine, types in ENGINES.items():
             for compute_type in types:
                 for beam in BEAMS:
-                    way = Way(path, engine, compute_type, "cpu", beam)
-                    speed = measure_apart(way, source, options.seconds).sentences_per_second
-                    found = way.load().translate(source)
+                    load = partial(
+                        Translator.load,
+                        path,
+                        "cpu",
+                        engine=engine,
+                        compute_type=compute_type,
+                        beam=beam,
+                    )
+                    speed = measure_apart(load, source, options.seconds).sentences_per_second
+                    found = load().translate(source)
                     bleu = round(corpus_bleu(found, reference, options.language), 2)
                     points.append(Point(name, f"{engine} {compute_type}", beam, speed, bleu))
                     print(json.dumps(asdict(points[-1])), flush=True)

@@ -44,7 +44,7 @@ from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
-from mtkit.study.bench.drawn import load_size
+from mtkit.study.bench.workload import load_size
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data.updates import load_batch
 

@@ -23,6 +23,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -32,10 +33,11 @@ from processes import mtkit, run
 
 from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.decoding.translator import Translator
 from mtkit.formats.huggingface import to_huggingface
 from mtkit.scoring.files import lines_of
-from mtkit.study.bench.drawn import draw_model, draw_sentences
-from mtkit.study.bench.translation_rate import Way, measure_apart
+from mtkit.study.bench.translation_rate import measure_apart
+from mtkit.study.bench.workload import draw_model, draw_sentences
 
 HERE = Path(__file__).parent
 SECONDS = 5.0
@@ -192,12 +194,14 @@ def _peer(script: str, task: Task, arguments: list[str]) -> list[str]:
 
 def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) -> None:
     model, output = str(task.opened.artifact.path), str(task.work / "output.txt")
-    way = Way(model, *engine, "auto", task.options.beam)
+    load = partial(
+        Translator.load, model, engine=engine[0], compute_type=engine[1], beam=task.options.beam
+    )
     own = mtkit("translate", str(task.input), "-o", output, *task.beam, "-m", model, "--quiet")
     own += ["--engine", engine[0], "--compute-type", engine[1]]
     sides: dict[str, dict[str, Side]] = {
         "warm": {
-            "mtkit": lambda: measure_apart(way, task.lines, SECONDS).sentences_per_second,
+            "mtkit": lambda: measure_apart(load, task.lines, SECONDS).sentences_per_second,
             "peer": lambda: task.rate(median(run([*peer, "--passes", "3"]).record["seconds"])),
         },
         "whole process": {

@@ -15,16 +15,17 @@ from commands import call
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.configfile import dump_config
 from mtkit.decoding.translator import Translator
-from mtkit.study.bench.drawn import (
+from mtkit.study.bench.train import window_rates
+from mtkit.study.bench.translate import report_of, text_of
+from mtkit.study.bench.translation_rate import Rate
+from mtkit.study.bench.workload import (
     TRANSLATED_LENGTH,
+    Timed,
     draw_batches,
     draw_lengths,
     draw_model,
     draw_sentences,
 )
-from mtkit.study.bench.throughput import Timed, window_rates
-from mtkit.study.bench.translate import row_of, text_of
-from mtkit.study.bench.translation_rate import Rate
 from mtkit.tokenizer.symbols import EOS
 from tasks import tiny_config, write_reversal_task
 
@@ -185,7 +186,7 @@ def test_translating_is_reported_for_a_beam_and_greedily(
 
 def test_the_report_on_translating_is_a_table() -> None:
     rate = Rate(100.0, 2500.0, 1, [0.5, 0.25, 0.125], 300)
-    rows = [row_of("torch float32", 5, rate)]
+    rows = [{"engine": "torch float32", "beam": 5} | report_of(rate)]
     record = {"task": "tiny", "sentences": 3, "processor": "any", "cores": 2, "engines": rows}
     lines = list(text_of(record))
     assert lines[0] == "tiny: 3 sentences"
@@ -248,3 +249,8 @@ def test_help_does_not_wait_for_torch(command: str) -> None:
     )
     assert process.stdout.startswith(f"Usage: mtkit {command} [OPTIONS]")
     assert not {"torch", "numpy"} & set(process.stderr.split())
+
+
+def test_what_translates_without_torch_is_measured_without_it() -> None:
+    code = "import sys, mtkit.study.bench.translation_rate; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

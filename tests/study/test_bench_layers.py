@@ -19,11 +19,12 @@ from mtkit.study.bench.layers import (
     RADIUS,
     WIDTH,
     Layer,
+    apply,
     bench_layers,
     count_operations,
     exponent,
 )
-from mtkit.study.bench.profiling import peak_bytes
+from mtkit.study.bench.watching import peak_bytes
 
 SQUARE = 100 * 100 * 4
 """Bytes of a float32 matrix."""
@@ -61,7 +62,7 @@ def test_the_arithmetic_is_that_of_the_published_formulas(
     forward = operations(4 * RADIUS)
     # Backward, each product makes two: its recurrent one less in the first step, from a zero state.
     lacking = 8 * WIDTH**2 if name == "recurrent" else 0
-    assert count_operations(lambda: layer.apply(layer.make(), x).sum().backward()) == (
+    assert count_operations(lambda: apply(layer.make(), x).sum().backward()) == (
         3 * forward - lacking
     )
 
@@ -69,7 +70,7 @@ def test_the_arithmetic_is_that_of_the_published_formulas(
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_a_layer_keeps_the_shape_of_its_sequence(layer: Layer) -> None:
     x = torch.randn(1, RADIUS + 3, WIDTH)
-    assert layer.apply(layer.make(), x).shape == x.shape
+    assert apply(layer.make(), x).shape == x.shape
 
 
 def test_peak_memory_is_what_lives_at_once() -> None:
@@ -107,7 +108,7 @@ def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_briefly")
 def test_layers_are_a_table_or_json_and_a_picture(tmp_path: Path, capsys: Capture) -> None:
-    bench_layers(device="cpu", plot=tmp_path / "layers.svg", as_json=True)
+    bench_layers("cpu", tmp_path / "layers.svg", as_json=True)
     record = json.loads(capsys.readouterr().out)
     assert record["lengths"] == [32, 64, 128, 256]
     assert [of["layer"] for of in record["layers"]] == [layer.name for layer in LAYERS]
@@ -117,7 +118,7 @@ def test_layers_are_a_table_or_json_and_a_picture(tmp_path: Path, capsys: Captur
         assert min(of["seconds"]) > 0
         assert of["bytes"] == sorted(of["bytes"])
     assert (tmp_path / "layers.svg").read_bytes().startswith(b"<?xml")
-    bench_layers(device="cpu")
+    bench_layers("cpu", None, as_json=False)
     text = capsys.readouterr().out
     for layer in LAYERS:
         assert f"O({layer.time})\n" in text and f"O({layer.memory})\n" in text
@@ -125,4 +126,4 @@ def test_layers_are_a_table_or_json_and_a_picture(tmp_path: Path, capsys: Captur
 
 def test_a_picture_that_cannot_be_is_told_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="picture"):
-        bench_layers(plot=tmp_path / "layers.txt")
+        bench_layers("auto", tmp_path / "layers.txt", as_json=False)

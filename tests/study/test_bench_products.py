@@ -16,9 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, transformer
 from mtkit.config.model import ModelSettings
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.study.bench.breakdown import DATA, OPTIMIZER, Clock, measure_breakdown
-from mtkit.study.bench.parts import REST, part_names, telling
-from mtkit.study.bench.products import Product, products_of
+from mtkit.study.bench.ceiling import Product, products_of
+from mtkit.study.bench.train import DATA, OPTIMIZER, Clock, measure_breakdown
+from mtkit.study.bench.watching import REST, part_names, telling
 from mtkit.study.bench.workload import open_workload
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import PAD

@@ -1,23 +1,27 @@
 """The arithmetic limit: target tokens per second if training were its matrix products alone.
 
-No softmax, norm, dropout, cast or optimizer is in it, and operands lie in the caches as well as
-they can: a wall that no implementation of the same model gets through, only nearer to.
+They are recorded while one batch is learnt from, those of a matrix and a vector and those of an
+optimizer left out, and then each is measured by itself. No softmax, norm, dropout, cast or
+optimizer is in it, and operands lie in the caches as well as they can: a wall that no
+implementation of the same model gets through, only nearer to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 
-from mtkit.report import progress, show, table
-from mtkit.study.bench.drawn import Size
-from mtkit.study.bench.products import Product, products_of
-from mtkit.study.bench.record import Record, describe_training, machine_text
-from mtkit.study.bench.workload import Workload, open_workload
+from mtkit.report import progress, show
+from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
+from mtkit.study.bench.watching import REST, part_names, plain_kernels, telling
+from mtkit.study.bench.workload import Size, Workload, open_workload
 from mtkit.terms import Batch
 from mtkit.training.data.updates import load_batch
 from mtkit.training.optimizer.precision import DTYPES
@@ -26,13 +30,33 @@ from mtkit.training.state import TrainState
 SECONDS_EACH = 0.1
 """How long each product is repeated; the median counts."""
 
+aten = torch.ops.aten
+FIRST_FACTOR = {aten.mm: 0, aten.addmm: 1, aten.bmm: 0, aten.baddbmm: 1}
+"""Operators that multiply matrices, and where among their arguments both factors begin."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """`count` products of (rows, inner) and (inner, columns) matrices, `batch` at a time each."""
+
+    part: str
+    rows: int
+    inner: int
+    columns: int
+    layout: str
+    """Whether each factor is stored transposed (t) or not (n), in the letters of BLAS."""
+    precision: str
+    batch: int = 1
+    count: int = 1
+
+    @property
+    def flops(self) -> int:
+        """Number of additions and multiplications."""
+        return 2 * self.count * self.batch * self.rows * self.inner * self.columns
+
 
 def bench_ceiling(
-    config_file: Path | None = None,
-    overrides: Sequence[str] = (),
-    *,
-    size: Size | None = None,
-    as_json: bool = False,
+    config_file: Path | None, overrides: Sequence[str], *, size: Size | None, as_json: bool
 ) -> None:
     """Writes the limit of a config or size: in float32, in bfloat16, and as it is trained.
 
@@ -77,6 +101,64 @@ def middling_batch(workload: Workload, state: TrainState) -> Batch:
     return load_batch(store, plan[len(plan) // 2]).to(state.model.output_weight.device)
 
 
+def products_of(state: TrainState, batch: Batch) -> list[Product]:
+    """Those of one forward and backward pass, the costliest first; `batch` is on the device."""
+    recorder = _Recorder(part_names(state.objective))
+    with plain_kernels(), telling(state.objective, recorder.tell), recorder:
+        with state.autocast():
+            loss = state.objective(batch.source, batch.target_input, batch.target_output)
+        loss.smoothed.backward()
+    state.optimizer.zero_grad(set_to_none=True)
+    return sorted(recorder.products(), key=lambda product: -product.flops)
+
+
+class _Recorder(TorchDispatchMode):
+    """Notes every product that torch is asked for, and in its place hands out zeros, in no time."""
+
+    def __init__(self, parts: Mapping[str, str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._parts, self._at_work = parts, REST
+        self._counts: Counter[Product] = Counter()
+        self._gradients: Counter[tuple[str, Product]] = Counter()
+
+    def tell(self, module: str) -> None:
+        self._at_work = module
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        first = FIRST_FACTOR.get(func.overloadpacket)
+        if first is None:
+            return func(*args, **given)
+        left, right = args[first : first + 2]
+        *batch, rows, inner = left.shape
+        layout = "".join(
+            "n" if f.stride(-1) == 1 or f.shape[-1] == 1 else "t" for f in (left, right)
+        )
+        precision = str(left.dtype).removeprefix("torch.")
+        part, columns = self._parts[self._at_work], right.shape[-1]
+        product = Product(part, rows, inner, columns, layout, precision, *batch)
+        if layout[0] == "t" and product.batch == 1:
+            self._gradients[self._at_work, replace(product, inner=0)] += inner
+        else:
+            self._counts[product] += 1
+        shape = (*left.shape[:-1], columns)
+        return given["out"].zero_() if "out" in given else left.new_zeros(shape)
+
+    def products(self) -> list[Product]:
+        """A weight that is used time and again, as step by step, has one product as its gradient.
+
+        For A1 B1 + A2 B2 + … is the product of [A1 A2 …] and [B1; B2; …].
+        """
+        whole = Counter(replace(of, inner=inner) for (_, of), inner in self._gradients.items())
+        return [replace(of, count=count) for of, count in (self._counts + whole).items()]
+
+
 def product_seconds(products: Sequence[Product], batch: Batch) -> list[float]:
     """Seconds of each, all its `count` times, measured on the device of the batch."""
     seconds = []
@@ -91,10 +173,10 @@ def _seconds(product: Product, device: torch.device) -> float:
     """Seconds of one such product."""
 
     def factor(rows: int, columns: int, stored: str) -> torch.Tensor:
+        shape = (rows, columns) if stored == "n" else (columns, rows)
         batch, dtype = (product.batch,) if product.batch > 1 else (), DTYPES[product.precision]
-        if stored == "n":
-            return torch.randn(*batch, rows, columns, dtype=dtype, device=device)
-        return torch.randn(*batch, columns, rows, dtype=dtype, device=device).mT
+        made = torch.randn(*batch, *shape, dtype=dtype, device=device)
+        return made if stored == "n" else made.mT
 
     left = factor(product.rows, product.inner, product.layout[0])
     right = factor(product.inner, product.columns, product.layout[1])
@@ -106,22 +188,19 @@ def _seconds(product: Product, device: torch.device) -> float:
 
 def _text(record: Record) -> Iterator[str]:
     yield record["workload"]
-    yield machine_text(record)
+    yield MACHINE.format_map(record)
     yield (
         "a batch of {sentences} sentences, {source} and {target} long, {target_tokens:,} target "
-        "tokens".format(**record["batch"])
+        "tokens".format_map(record["batch"])
     )
     limits = record["limit_tokens_per_second"]
     for precision, limit in limits.items():
         in_use = "  (in use)" if precision == record["in_use"] else ""
         yield f"{precision:<9} {limit:10,.0f} target tokens/s{in_use}"
     yield ""
-    sizes = ["batch", "rows", "inner", "columns"]
-    rates = [f"{precision} GFLOP/s" for precision in limits]
-    rows = [["part", *sizes, "", "in use", "times", "of all", *rates]]
-    for product in record["products"]:
-        cells = [product["part"], *(f"{product[size]:,}" for size in sizes)]
-        cells += [product["layout"], product["precision"], f"{product['count']:,}"]
-        cells.append(f"{product['gflop'] / record['gflop']:.1%}")
-        rows.append([*cells, *(f"{rate:,.0f}" for rate in product["gflop_per_second"].values())])
-    yield from table(rows)
+    products = [of | {"of_all": of["gflop"] / record["gflop"]} for of in record["products"]]
+    sizes = {size: f"{{{size}:,}}" for size in ("batch", "rows", "inner", "columns")}
+    columns = {"part": "{part}"} | sizes | {"": "{layout}", "in use": "{precision}"}
+    columns |= {"times": "{count:,}", "of all": "{of_all:.1%}"}
+    columns |= {f"{name} GFLOP/s": f"{{gflop_per_second[{name}]:,.0f}}" for name in limits}
+    yield from listed(products, columns)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
-from mtkit.report import progress, show, table
-from mtkit.study.bench.products import plain_kernels
-from mtkit.study.bench.profiling import peak_bytes
-from mtkit.study.bench.record import Record, describe_machine, machine_text
+from mtkit.report import progress, show
+from mtkit.study.bench.record import MACHINE, Record, describe_machine, listed
+from mtkit.study.bench.watching import peak_bytes, plain_kernels
 from mtkit.study.plots.picture import check_picture, figure, save
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -36,51 +36,40 @@ SECONDS_EACH = 0.2
 """How long each measurement is repeated; the median counts."""
 
 
+QUANTITIES = (("time", "seconds", 1e3, "ms"), ("memory", "bytes", 2**-20, "MiB"))
+"""What is measured, where a record has it, and in which unit it is shown."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """A kind of layer, and what theory says of its time and memory by the length n."""
 
     name: str
-    make: Callable[[], nn.Module]
-    apply: Callable[[nn.Module, Tensor], Tensor]
-    """What the layer makes of a sequence (1, n, WIDTH): one of that shape."""
     time: str
     memory: str
+    make: Callable[[], nn.Module]
 
 
-def _attend(layer: nn.Module, x: Tensor) -> Tensor:
-    assert isinstance(layer, MultiHeadAttention)
-    output: Tensor = layer(x, layer.look_at(x), None)[0]
-    return output
-
-
+ATTENTION = (WIDTH, HEADS, 0.0)
 LAYERS = (
-    Layer("self-attention", lambda: MultiHeadAttention(WIDTH, HEADS, 0.0), _attend, "n²·d", "n²"),
+    Layer("self-attention", "n²·d", "n²", lambda: MultiHeadAttention(*ATTENTION)),
     Layer(
         f"restricted, r = {RADIUS}",
-        lambda: NeighbourhoodAttention(WIDTH, HEADS, 0.0, RADIUS),
-        _attend,
         "r·n·d",
         "r·n",
+        lambda: NeighbourhoodAttention(*ATTENTION, RADIUS),
     ),
-    Layer(
-        "recurrent",
-        lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True),
-        lambda lstm, x: lstm(x)[0],
-        "n·d²",
-        "n·d",
-    ),
+    Layer("recurrent", "n·d²", "n·d", lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True)),
     Layer(
         f"convolution, k = {KERNEL}",
-        lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
-        lambda convolution, x: convolution(x.mT).mT,
         "k·n·d²",
         "n·d",
+        lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
     ),
 )
 
 
-def bench_layers(*, device: str = "auto", plot: Path | None = None, as_json: bool = False) -> None:
+def bench_layers(device: str, plot: Path | None, *, as_json: bool) -> None:
     """Measures every kind of layer at every length and writes a table; `plot` draws it, log-log.
 
     Raises UserError for a device that is not there, or a `plot` that is no picture.
@@ -100,31 +89,39 @@ def measure(layer: Layer, device: torch.device, advance: Callable[[], None]) -> 
     """Time and peak memory of forward and backward, of one float32 sequence of each length."""
     torch.manual_seed(1)
     module = layer.make().to(device)
-    seconds: list[float] = []
-    operations: list[int] = []
-    sizes: list[int] = []
+    costs: dict[str, list[float]] = {"time": [], "arithmetic": [], "memory": []}
     for length in LENGTHS:
         x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
-
-        def step(x: Tensor = x) -> None:
-            layer.apply(module, x).sum().backward()
-
-        operations.append(count_operations(step))  # also makes gradients, which are no cost
-        sizes.append(peak_bytes(step, device))
+        step = partial(learn_from, module, x)
+        costs["arithmetic"].append(count_operations(step))  # makes gradients, which are no cost
+        costs["memory"].append(peak_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
-        seconds.append(float(timer.blocked_autorange(min_run_time=SECONDS_EACH).median))
+        costs["time"].append(timer.blocked_autorange(min_run_time=SECONDS_EACH).median)
         advance()
     return {
         "layer": layer.name,
-        "seconds": seconds,
-        "bytes": sizes,
-        "exponents": {
-            "time": exponent(LENGTHS, seconds),
-            "arithmetic": exponent(LENGTHS, operations),
-            "memory": exponent(LENGTHS, sizes),
-        },
+        "seconds": costs["time"],
+        "bytes": costs["memory"],
+        "exponents": {name: exponent(LENGTHS, cost) for name, cost in costs.items()},
         "theory": {"time": layer.time, "memory": layer.memory},
     }
+
+
+def apply(layer: nn.Module, x: Tensor) -> Tensor:
+    """What the layer makes of a sequence (1, n, WIDTH): one of that shape."""
+    output: Tensor
+    match layer:
+        case MultiHeadAttention():
+            output = layer(x, layer.look_at(x), None)[0]
+        case nn.LSTM():
+            output = layer(x)[0]
+        case _:
+            output = layer(x.mT).mT
+    return output
+
+
+def learn_from(layer: nn.Module, x: Tensor) -> None:
+    apply(layer, x).sum().backward()
 
 
 def count_operations(step: Callable[[], None]) -> int:
@@ -134,7 +131,7 @@ def count_operations(step: Callable[[], None]) -> int:
     return int(counter.get_total_flops())
 
 
-def exponent(lengths: Sequence[int], costs: Sequence[int | float]) -> float:
+def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
     """p of the c·n^p that fits the longer half best, to four digits."""
     half = len(lengths) // 2
     slope, _ = np.polyfit(np.log(lengths[half:]), np.log(costs[half:]), 1)
@@ -142,32 +139,27 @@ def exponent(lengths: Sequence[int], costs: Sequence[int | float]) -> float:
 
 
 def _text(record: Record) -> Iterator[str]:
-    yield machine_text(record)
+    yield MACHINE.format_map(record)
     yield f"width {WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
-    lengths = [f"{length:,}" for length in LENGTHS]
-    times = [["ms by length", *lengths, "exponent", "arithmetic", "theory"]]
-    sizes = [["MiB by length", *lengths, "exponent", "theory"]]
-    for cost in record["layers"]:
-        fit = {name: f"{power:.2f}" for name, power in cost["exponents"].items()}
-        theory = {name: f"O({order})" for name, order in cost["theory"].items()}
-        ms = [f"{seconds * 1e3:,.2f}" for seconds in cost["seconds"]]
-        times.append([cost["layer"], *ms, fit["time"], fit["arithmetic"], theory["time"]])
-        mib = [f"{size / 2**20:,.2f}" for size in cost["bytes"]]
-        sizes.append([cost["layer"], *mib, fit["memory"], theory["memory"]])
-    for rows in (times, sizes):
+    lengths = {f"{length:,}": f"{{cost[{i}]:,.2f}}" for i, length in enumerate(LENGTHS)}
+    for kind, key, scale, unit in QUANTITIES:
+        exponents = {"exponent": f"{{exponents[{kind}]:.2f}}"}
+        if kind == "time":
+            exponents["arithmetic"] = "{exponents[arithmetic]:.2f}"
+        columns = {f"{unit} by length": "{layer}"} | lengths | exponents
+        rows = [of | {"cost": [cost * scale for cost in of[key]]} for of in record["layers"]]
         yield ""
-        yield from table(rows)
+        yield from listed(rows, columns | {"theory": f"O({{theory[{kind}]}})"})
 
 
-def _draw(costs: Sequence[Record], path: Path) -> None:
+def _draw(layers: Sequence[Record], path: Path) -> None:
     drawn, panels = figure(width=10, columns=2)
-    kinds = [("time", "seconds", 1e3, "ms, forward and backward")]
-    kinds += [("memory", "bytes", 2**-20, "MiB at most")]
-    for panel, (kind, values, scale, unit) in zip(panels, kinds, strict=True):
-        for cost, marker in zip(costs, "os^D", strict=True):
-            name = f"{cost['layer']}: n^{cost['exponents'][kind]:.2f}"
-            panel.loglog(LENGTHS, [v * scale for v in cost[values]], f"{marker}-", label=name)
-        panel.set(xlabel="length n", ylabel=unit)
+    labels = ("ms, forward and backward", "MiB at most")
+    for panel, (kind, key, scale, _), label in zip(panels, QUANTITIES, labels, strict=True):
+        for of, marker in zip(layers, "os^D", strict=True):
+            name = f"{of['layer']}: n^{of['exponents'][kind]:.2f}"
+            panel.loglog(LENGTHS, [cost * scale for cost in of[key]], f"{marker}-", label=name)
+        panel.set(xlabel="length n", ylabel=label)
         panel.set_xticks(LENGTHS, list(map(str, LENGTHS)))
         panel.minorticks_off()
         panel.legend()

@@ -1,17 +1,29 @@
-"""What every report of `mtkit bench` holds, and what a figure was measured on."""
+"""What every report of `mtkit bench` holds, what a figure was measured on, and how it is shown."""
 
 from __future__ import annotations
 
 import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtkit.artifacts import VERSION
+from mtkit.report import table
 from mtkit.training.state import TrainState
 
 Record = dict[str, Any]
+
+MACHINE = "{processor}, {threads} threads, torch {torch}"
+"""A line for people of what `describe_machine` knows."""
+
+
+def listed(records: Iterable[Record], columns: Mapping[str, str]) -> Iterator[str]:
+    """A table with a line for each record; a column has a heading and the format of its cells."""
+    rows = [[cell.format_map(record) for cell in columns.values()] for record in records]
+    return table([list(columns), *rows])
 
 
 def describe_machine(device: torch.device) -> Record:
@@ -34,18 +46,10 @@ def describe_training(state: TrainState) -> Record:
     } | describe_machine(state.model.output_weight.device)
 
 
-def machine_text(record: Record) -> str:
-    """A line for people of what `describe_machine` knows."""
-    return f"{record['processor']}, {record['threads']} threads, torch {record['torch']}"
-
-
 def processor(device: torch.device) -> str:
     """Its name, as well as it is known."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():  # on Linux `platform` knows the family alone
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows the family alone
+    named = cpuinfo.exists() and re.search(r"^model name\s*: (.*)", cpuinfo.read_text(), re.M)
+    return named[1] if named else platform.processor() or platform.machine()

@@ -1,34 +1,60 @@
-"""`mtkit bench train`: how fast a config or size trains here, and what holds it back."""
+"""`mtkit bench train`: how fast a config or size trains here, and what holds it back.
+
+With a breakdown, also where the time of an update goes: to parts of the model and the loop, and to
+operators.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 import torch
+from torch.autograd.graph import register_multi_grad_hook
+from torch.profiler import profile
 
 from mtkit.batching.plan import padding
-from mtkit.report import show, table
-from mtkit.study.bench.breakdown import measure_breakdown
-from mtkit.study.bench.ceiling import middling_batch, product_seconds
-from mtkit.study.bench.drawn import Size
-from mtkit.study.bench.products import products_of
-from mtkit.study.bench.record import Record, describe_training, machine_text
-from mtkit.study.bench.throughput import Timed, measure_updates, window_rates
-from mtkit.study.bench.workload import open_workload
+from mtkit.report import progress, show
+from mtkit.study.bench.ceiling import middling_batch, product_seconds, products_of
+from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
+from mtkit.study.bench.watching import part_names, profiling, telling
+from mtkit.study.bench.workload import Size, Timed, Workload, open_workload
 from mtkit.training.job import REPAYING_STEPS, repays_compiling
 from mtkit.training.run.memory import peak_bytes
+from mtkit.training.state import TrainState
+
+WINDOWS = 10
+DATA, OPTIMIZER = "data", "optimizer"
+"""What of an update is before the forward pass, and what is after the backward pass."""
+UPDATES = 5
+"""Number that is divided among the parts, and as many again among operators."""
+SMALLEST_SHARE = 0.0005
+"""Share of an update below which a part is left out."""
+OPERATORS_SHOWN = 10
+
+SPEED = """\
+target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
+of the limit      {share_of_limit:.1%}  of {limit_tokens_per_second:,.0f}, what its products allow
+update            {update_ms:,.1f} ms  ({updates:,} of them, {each:,.0f} target tokens each)
+waiting for data  {waiting_for_data:.2%}
+padding           {padding:.2%}
+peak memory       {peak}"""
 
 
 def bench_train(
-    config_file: Path | None = None,
-    overrides: Sequence[str] = (),
+    config_file: Path | None,
+    overrides: Sequence[str],
     *,
-    size: Size | None = None,
-    seconds: float = 30.0,
-    breakdown: bool = False,
-    as_json: bool = False,
+    size: Size | None,
+    seconds: float,
+    breakdown: bool,
+    as_json: bool,
 ) -> None:
     """Trains for about `seconds` seconds and writes a report; nothing is kept.
 
@@ -41,24 +67,36 @@ def bench_train(
         compiled = repays_compiling(training.compile, device, training.steps or REPAYING_STEPS)
         if compiled:
             state.model.compile(dynamic=True)
-        updates = measure_updates(workload, state, seconds)
         record: Record = {"workload": workload.name, "model": workload.config.model.name}
-        record |= describe_training(state) | {"compiled": compiled} | _speed(updates)
+        record |= describe_training(state) | {"compiled": compiled}
+        record |= _speed(_updates(workload, state, seconds))
         padded = padding(workload.data.train.lengths, workload.first_epoch(state.max_tokens))
-        record |= {"padding": round(padded, 4), "peak_mib": _peak(device)}
+        record |= {"padding": round(padded, 4), "peak_mib": {"resident": peak_bytes() >> 20}}
+        if device.type == "cuda":
+            record["peak_mib"]["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
         batch = middling_batch(workload, state)
         products = products_of(state, batch)
-        seconds_of_products = product_seconds(products, batch)
-        limit = batch.target_tokens / sum(seconds_of_products)
+        limits: dict[str, float] = defaultdict(float)
+        for product, taken in zip(products, product_seconds(products, batch), strict=True):
+            limits[product.part] += taken
+        limit = batch.target_tokens / sum(limits.values())
         record["limit_tokens_per_second"] = round(limit, 1)
         record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
         del state
         if breakdown:
-            limits = dict.fromkeys((product.part for product in products), 0.0)
-            for product, taken in zip(products, seconds_of_products, strict=True):
-                limits[product.part] += taken
             record |= measure_breakdown(workload, limits)
     show(record, _text, as_json=as_json)
+
+
+def _updates(workload: Workload, state: TrainState, seconds: float) -> list[Timed]:
+    """Every update of about `seconds` seconds."""
+    counted: list[Timed] = []
+    with closing(workload.updates(state)) as updates, progress("training", unit="updates") as shown:
+        while seconds > 0:
+            counted.append(next(updates))
+            seconds -= counted[-1].seconds
+            shown.advance()
+    return counted
 
 
 def _speed(updates: Sequence[Timed]) -> Record:
@@ -78,44 +116,114 @@ def _speed(updates: Sequence[Timed]) -> Record:
     }
 
 
-def _peak(device: torch.device) -> dict[str, int]:
-    """MiB that this process held at most so far: resident, and allocated on a GPU."""
-    on_gpu = {"gpu": torch.cuda.max_memory_allocated(device) >> 20} if device.type == "cuda" else {}
-    return {"resident": peak_bytes() >> 20} | on_gpu
+def window_rates(updates: Sequence[Timed]) -> Iterator[float]:
+    """Target tokens per second in up to `WINDOWS` spans of whole updates and about equal time."""
+    length = sum(update.seconds for update in updates) / WINDOWS
+    tokens, seconds = 0, 0.0
+    for update in updates:
+        tokens, seconds = tokens + update.tokens, seconds + update.seconds
+        if seconds >= length:
+            yield tokens / seconds
+            tokens, seconds = 0, 0.0
+
+
+class Clock:
+    """Divides time: what lies between one name told and the next is of the first."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._told: list[tuple[str, Any]] = []
+
+    def tell(self, name: str) -> None:
+        moment: float | torch.Event = time.perf_counter()
+        if self._device.type != "cpu":  # which works off later what it is given now
+            moment = torch.Event(self._device, enable_timing=True)
+            moment.record()
+        self._told.append((name, moment))
+
+    def milliseconds(self) -> dict[str, float]:
+        """By name; the name that was told last has none."""
+        if self._device.type != "cpu":
+            torch.accelerator.synchronize(self._device)
+        taken = dict.fromkeys((name for name, _ in self._told), 0.0)
+        for (name, start), (_, end) in pairwise(self._told):
+            is_event = isinstance(start, torch.Event)
+            taken[name] += start.elapsed_time(end) if is_event else 1e3 * (end - start)
+        return taken
+
+
+def measure_breakdown(workload: Workload, limits: Mapping[str, float]) -> Record:
+    """Milliseconds of an update, by part and by operator; the means of some.
+
+    `limits` are the seconds that the products of a part take by themselves. The state is fresh and
+    not compiled; operators are timed by the profiler, which makes small ones dearer than they are.
+    """
+    state = workload.fresh_state()
+    device = state.model.output_weight.device
+    clock = Clock(device)
+    with closing(workload.updates(state)) as updates:
+        next(updates)
+        parameters = list(state.model.parameters())
+        after = register_multi_grad_hook(parameters, lambda _: clock.tell(OPTIMIZER))
+        with after, telling(state.objective, clock.tell):
+            for _ in range(UPDATES):
+                clock.tell(DATA)
+                next(updates)
+            clock.tell(DATA)
+        with profiling() as profiler:
+            for _ in range(UPDATES):
+                next(updates)
+    parts = part_names(state.objective) | {DATA: DATA, OPTIMIZER: OPTIMIZER}
+    taken: dict[str, float] = defaultdict(float)
+    for name, ms in clock.milliseconds().items():
+        taken[parts[name]] += ms / UPDATES
+    total = sum(taken.values())
+    return {
+        "divided_update_ms": round(total, 2),
+        "breakdown": {
+            part: {
+                "ms": round(ms, 2),
+                "share": round(ms / total, 4),
+                "limit_ms": round(1e3 * limits.get(part, 0.0), 2),
+            }
+            for part, ms in Counter(taken).most_common()
+            if ms > SMALLEST_SHARE * total
+        },
+        "operators": _operators(profiler, device),
+    }
+
+
+def _operators(profiler: profile, device: torch.device) -> list[Record]:
+    """The costliest, what they call left out, and their shares of all."""
+    own = "self_cpu_time_total" if device.type == "cpu" else "self_device_time_total"
+    kinds = [kind for kind in profiler.key_averages() if not kind.is_user_annotation]
+    kinds.sort(key=lambda kind: -getattr(kind, own))
+    total = sum(getattr(kind, own) for kind in kinds)
+    return [
+        {
+            "name": kind.key,
+            "calls": round(kind.count / UPDATES, 1),
+            "ms": round(getattr(kind, own) / UPDATES / 1e3, 2),
+            "share": round(getattr(kind, own) / total, 4),
+        }
+        for kind in kinds[:OPERATORS_SHOWN]
+    ]
 
 
 def _text(record: Record) -> Iterator[str]:
-    rate, precision = record["tokens_per_second"], record["precision"]
-    yield f"{record['workload']}: {record['model']}, {record['parameters']:,} parameters"
-    yield f"{precision}{', compiled' if record['compiled'] else ''}, {machine_text(record)}"
+    yield "{workload}: {model}, {parameters:,} parameters".format_map(record)
+    compiled = ", compiled" if record["compiled"] else ""
+    yield f"{record['precision']}{compiled}, {MACHINE.format_map(record)}"
     yield ""
-    spread = f"({rate['min']:,.0f} to {rate['max']:,.0f} in {record['windows']} windows)"
-    limit = f"{record['limit_tokens_per_second']:,.0f}, what its products allow"
-    each = f"({record['updates']:,} of them, {record['tokens_per_update']:,.0f} target tokens each)"
+    rate, each = record["tokens_per_second"], record["tokens_per_update"]
     peak = ", ".join(f"{mib:,} MiB {where}" for where, mib in record["peak_mib"].items())
-    yield from table(
-        [
-            ["target tokens/s", f"{rate['median']:,.0f}  {spread}"],
-            ["of the limit", f"{record['share_of_limit']:.1%}  of {limit}"],
-            ["update", f"{record['update_ms']:,.1f} ms  {each}"],
-            ["waiting for data", f"{record['waiting_for_data']:.2%}"],
-            ["padding", f"{record['padding']:.2%}"],
-            ["peak memory", peak],
-        ],
-        left=2,
-    )
+    yield SPEED.format(**record, rate=rate, each=each, peak=peak)
     if "breakdown" in record:
-        yield from _breakdown_text(record)
-
-
-def _breakdown_text(record: Record) -> Iterator[str]:
-    yield ""
-    rows = [[f"of {record['divided_update_ms']:,.1f} ms", "ms", "share", "products, ms"]]
-    for part, of in record["breakdown"].items():
-        rows.append([part, f"{of['ms']:,.1f}", f"{of['share']:.1%}", f"{of['limit_ms']:,.1f}"])
-    yield from table(rows)
-    yield ""
-    rows = [["costliest operators", "calls", "ms", "share"]]
-    for of in record["operators"]:
-        rows.append([of["name"], f"{of['calls']:,.0f}", f"{of['ms']:,.1f}", f"{of['share']:.1%}"])
-    yield from table(rows)
+        yield ""
+        whole, cost = "of {divided_update_ms:,.1f} ms", {"ms": "{ms:,.1f}", "share": "{share:.1%}"}
+        parts = [{"part": part} | costs for part, costs in record["breakdown"].items()]
+        heading = {whole.format_map(record): "{part}"}
+        yield from listed(parts, heading | cost | {"products, ms": "{limit_ms:,.1f}"})
+        yield ""
+        columns = {"costliest operators": "{name}", "calls": "{calls:,.0f}"} | cost
+        yield from listed(record["operators"], columns)

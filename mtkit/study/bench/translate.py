@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,54 +14,56 @@ import numpy as np
 from mtkit.artifacts import VERSION
 from mtkit.config.runs import find_model
 from mtkit.decoding.lines import input_lines
+from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.report import progress, say, show, table
+from mtkit.report import progress, say, show
 from mtkit.scoring.files import SOURCE
-from mtkit.study.bench.drawn import Size, draw_model, draw_sentences
-from mtkit.study.bench.record import Record, processor
-from mtkit.study.bench.translation_rate import Rate, Way, measure_apart
+from mtkit.study.bench.record import Record, listed, processor
+from mtkit.study.bench.translation_rate import Rate, measure_apart
+from mtkit.study.bench.workload import Size, draw_model, draw_sentences
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
 """Every engine with its compute types that are measured."""
-PERCENTILES = (50, 95, 99)
 
-
-@dataclass(frozen=True)
-class Task:
-    """What is translated, and by which model."""
-
-    name: str
-    model: str
-    lines: list[str]
+COLUMNS = {
+    "": "{engine}",
+    "beam": "{beam}",
+    "sentences/s": "{sentences_per_second:,.1f}",
+    "target tokens/s": "{tokens_per_second:,.0f}",
+    "one line: p50, ms": "{latency_ms[p50]:,.1f}",
+    "p95": "{latency_ms[p95]:,.1f}",
+    "p99": "{latency_ms[p99]:,.1f}",
+    "MiB": "{peak_mib:,}",
+}
 
 
 def bench_translate(
-    model: str | None = None,
-    input: Path | None = None,
+    model: str | None,
+    input: Path | None,
     *,
-    size: Size | None = None,
-    engine: str = "auto",
-    beam: int = 5,
-    device: str = "auto",
-    seconds: float = 10.0,
-    as_json: bool = False,
+    size: Size | None,
+    engine: str,
+    beam: int,
+    device: str,
+    seconds: float,
+    as_json: bool,
 ) -> None:
     """Translates with a beam, then greedily, with every engine that can, or the one that is named.
 
     Each is measured for `seconds` seconds or a whole pass in a process of its own, and reported.
     Raises UserError for a model, text or engine that is not there.
     """
-    with _open_task(model, input, size) as task:
-        ways = list(_ways(task, engine, beam, device))
+    with _open_task(model, input, size) as (name, path, lines):
+        ways = list(_ways(path, engine, beam, device))
         rows = []
         with progress("measuring", len(ways), "of engines and beams") as shown:
-            for name, way in ways:
-                rows.append(row_of(name, way.beam, measure_apart(way, task.lines, seconds)))
+            for way, load in ways:
+                rows.append(way | report_of(measure_apart(load, lines, seconds)))
                 shown.advance()
     record = {
-        "task": task.name,
-        "sentences": len(task.lines),
+        "task": name,
+        "sentences": len(lines),
         "processor": processor(pick_device(device)),
         "cores": len(os.sched_getaffinity(0)),
         "mtkit": VERSION,
@@ -71,12 +73,18 @@ def bench_translate(
 
 
 @contextmanager
-def _open_task(model: str | None, input: Path | None, size: Size | None) -> Iterator[Task]:
-    """A model and its text, or a size with what is drawn for it (default: tiny)."""
+def _open_task(
+    model: str | None, input: Path | None, size: Size | None
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Its name, the model and the text; of a size (default: tiny) they are drawn."""
     if model is not None:
         if size is not None:
             raise UserError(f"--size {size}: {model} says what to measure: leave one out")
-        yield Task(model, model, _read(model, input))
+        path = input or find_model(model).path.parent / "test" / SOURCE  # what it was tested on
+        lines = list(input_lines(path)) if path.exists() else []
+        if not any(map(str.strip, lines)):
+            raise UserError(f"{path}: no text to translate: name it with --input")
+        yield model, model, lines
         return
     if input is not None:
         raise UserError(f"--input {input}: drawn models know no text: name a model with -m")
@@ -84,76 +92,58 @@ def _open_task(model: str | None, input: Path | None, size: Size | None) -> Iter
     with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield Task(name, folder, draw_sentences(size))
-
-
-def _read(model: str, input: Path | None) -> list[str]:
-    """Lines of the file, or those that the model's run was tested on."""
-    path = input or find_model(model).path.parent / "test" / SOURCE
-    lines = list(input_lines(path)) if path.exists() else []
-    if not any(map(str.strip, lines)):
-        raise UserError(f"{path}: no text to translate: name it with --input")
-    return lines
+        yield name, folder, draw_sentences(size)
 
 
 @contextmanager
 def _cache_in(folder: str) -> Iterator[None]:
     """So that what is converted of a drawn model goes with it."""
-    name = "XDG_CACHE_HOME"
-    before = os.environ.get(name)
-    os.environ[name] = folder
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = folder
     try:
         yield
     finally:
-        os.environ.pop(name)
+        os.environ.pop("XDG_CACHE_HOME")
         if before is not None:
-            os.environ[name] = before
+            os.environ["XDG_CACHE_HOME"] = before
 
 
-def _ways(task: Task, engine: str, beam: int, device: str) -> Iterator[tuple[str, Way]]:
+def _ways(
+    model: str, engine: str, beam: int, device: str
+) -> Iterator[tuple[Record, Callable[[], Translator]]]:
     """Those that can be gone; each is loaded once, so that no conversion is in the measurement."""
-    engines = list(ENGINES) if engine == "auto" else [engine]
-    for one in engines:
-        for compute_type in ENGINES[one]:
-            ways = [Way(task.model, one, compute_type, device, k) for k in sorted({beam, 1})[::-1]]
+    engines = ENGINES if engine == "auto" else {engine: ENGINES[engine]}
+    for library, compute_types in engines.items():
+        for compute_type in compute_types:
+            load = partial(
+                Translator.load, model, device, engine=library, compute_type=compute_type
+            )
             try:
-                name = ways[0].load().engine.name
+                name = load(beam=beam).engine.name
             except UserError as error:
-                if engine != "auto" or one == "torch":
+                if engine != "auto" or library == "torch":
                     raise
                 say(f"left out: {error}")
                 continue
-            yield from ((name, way) for way in ways)
+            for k in dict.fromkeys((beam, 1)):
+                yield {"engine": name, "beam": k}, partial(load, beam=k)
 
 
-def row_of(engine: str, beam: int, rate: Rate) -> Record:
-    """What a report says of one engine with one beam."""
-    latencies = np.percentile(rate.latencies, PERCENTILES) * 1e3
+def report_of(rate: Rate) -> Record:
+    """What is told of one engine with one beam."""
+    latencies = {p: float(np.percentile(rate.latencies, p)) for p in (50, 95, 99)}
     return {
-        "engine": engine,
-        "beam": beam,
         "sentences_per_second": round(rate.sentences_per_second, 1),
         "tokens_per_second": round(rate.tokens_per_second, 1),
         "passes": rate.passes,
-        "latency_ms": {
-            f"p{percent}": round(float(value), 2)
-            for percent, value in zip(PERCENTILES, latencies, strict=True)
-        },
+        "latency_ms": {f"p{p}": round(latency * 1e3, 2) for p, latency in latencies.items()},
         "peak_mib": rate.peak_mib,
     }
 
 
 def text_of(record: Record) -> Iterator[str]:
     """The report in lines for people."""
-    yield f"{record['task']}: {record['sentences']:,} sentences"
-    yield f"{record['processor']}, {record['cores']} cores"
+    yield "{task}: {sentences:,} sentences".format_map(record)
+    yield "{processor}, {cores} cores".format_map(record)
     yield ""
-    median, *others = (f"p{percent}" for percent in PERCENTILES)
-    heads = ["", "beam", "sentences/s", "target tokens/s", f"one line: {median}, ms", *others]
-    rows = [[*heads, "MiB"]]
-    for row in record["engines"]:
-        rates = [f"{row['sentences_per_second']:,.1f}", f"{row['tokens_per_second']:,.0f}"]
-        latencies = [f"{value:,.1f}" for value in row["latency_ms"].values()]
-        peak = f"{row['peak_mib']:,}"
-        rows.append([row["engine"], str(row["beam"]), *rates, *latencies, peak])
-    yield from table(rows)
+    yield from listed(record["engines"], COLUMNS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -12,33 +14,12 @@ from statistics import median
 
 from mtkit.decoding.lines import in_windows
 from mtkit.decoding.translator import Translator
-from mtkit.training.run.memory import peak_bytes
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""
 FEWEST_ALONE = 20
 """Lines that are translated one at a time, at least."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to translate with a model."""
-
-    model: str
-    engine: str
-    compute_type: str
-    device: str
-    beam: int
-
-    def load(self) -> Translator:
-        """Raises UserError where it cannot be gone."""
-        return Translator.load(
-            self.model,
-            self.device,
-            engine=self.engine,
-            compute_type=self.compute_type,
-            beam=self.beam,
-        )
+MAXRSS_PER_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
 @dataclass(frozen=True)
@@ -56,15 +37,15 @@ class Rate:
     """MiB that were resident at most, of the whole process."""
 
 
-def measure_apart(way: Way, lines: Sequence[str], seconds: float) -> Rate:
-    """`measure_rate` in a fresh process, whose memory is that of this way alone."""
+def measure_apart(load: Callable[[], Translator], lines: Sequence[str], seconds: float) -> Rate:
+    """`measure_rate` in a fresh process, whose memory is that of this translator alone."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(measure_rate, way, lines, seconds).result()
+        return process.submit(measure_rate, load, lines, seconds).result()
 
 
-def measure_rate(way: Way, lines: Sequence[str], seconds: float) -> Rate:
+def measure_rate(load: Callable[[], Translator], lines: Sequence[str], seconds: float) -> Rate:
     """Passes for about `seconds` seconds, at least one; then single lines for half of that."""
-    translator = way.load()
+    translator = load()
     _translate(translator, lines[:WARM_UP])
     passes = _timed(translator, repeat(lines), seconds)
     alone = _timed(translator, ([line] for line in lines), seconds / 2, FEWEST_ALONE)
@@ -73,7 +54,7 @@ def measure_rate(way: Way, lines: Sequence[str], seconds: float) -> Rate:
         median(tokens / taken for tokens, taken in passes),
         len(passes),
         [taken for _, taken in alone],
-        peak_bytes() >> 20,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // MAXRSS_PER_MIB,
     )
 
 

@@ -1,30 +1,73 @@
-"""What is measured: a model and batches, of a config and its run, or of a size and drawn."""
+"""What is measured: a model and batches, of a config and its run, or of a size and drawn.
+
+A size is a config. What is drawn for it is as much work as Multi30k and a trained model: random
+weights, and sentences of subwords that are words each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sentencepiece import SentencePieceTrainer
 
-from mtkit.artifacts import open_artifact
-from mtkit.batching.build import Batches, open_batches
+from mtkit.artifacts import create, open_artifact
+from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.plan import Rows, plan_epoch
+from mtkit.batching.store import Lengths, StoreWriter, Tokens, token_dtype
 from mtkit.config.configfile import load_config
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.settings import Config
+from mtkit.config.storage import write_json
+from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
-from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.study.bench.drawn import Size, draw_batches, load_size
-from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data.segmentation import AS_STORED, Segmentation
-from mtkit.training.optimizer.precision import pick_precision
+from mtkit.models.weights import save_weights, weights_of
+from mtkit.tokenizer.codec import JOINT, Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+from mtkit.training.data.segmentation import Segmentation
+from mtkit.training.data.updates import Stream
+from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
-from mtkit.training.state import TrainState, new_state
+from mtkit.training.state import TrainState
+from mtkit.training.step import train_step
+
+Size = Literal["tiny", "base"]
+PAIRS = 29_000
+# Subwords of Multi30k's English and German under a joint BPE vocabulary of 8000: the logarithms of
+# the two lengths of a pair are normal to within a word, up to the 99th percentile.
+MEAN_LOG = (2.611, 2.636)
+DEVIATION_LOG = (0.318, 0.357)
+CORRELATION = 0.857
+LONGEST_DRAWN = 64
+"""Subwords of a sentence to train on, at most."""
+SENTENCES = 1000
+TRANSLATED_LENGTH = 25
+"""Subwords of every translation, and of a sentence to translate at most."""
+LEARNING_RATE = 1e-4
+WARM_UPDATES = 3
+"""Number before anything counts: kernels are chosen, memory is claimed, batches come ahead."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One update: its real target tokens, its seconds, and those of them spent waiting for data."""
+
+    tokens: int
+    seconds: float
+    waited: float
 
 
 @dataclass(frozen=True)
@@ -34,28 +77,36 @@ class Workload:
     name: str
     config: Config
     data: Batches
-    source_vocab: int
-    target_vocab: int
-    segmentation: Segmentation
+    tokenizer: Tokenizer
 
     def fresh_state(self) -> TrainState:
         """What training starts from, on the device and in the precision that it would choose."""
-        config = self.config
-        device = pick_device(config.training.device)
-        torch.manual_seed(config.seed)
-        model = EncoderDecoder(config.model, self.source_vocab, self.target_vocab).to(device)
-        precision = pick_precision(config.training.precision, device)
-        state = new_state(model, config.training, precision)
-        budget = config.batching.max_tokens
-        state.max_tokens = (
-            largest_batch(state, self.data.train.lengths, ALONE) if budget == "auto" else budget
-        )
+        state = fresh_state(self.config, self.tokenizer, ALONE)
+        if not state.max_tokens:
+            state.max_tokens = largest_batch(state, self.data.train.lengths, ALONE)
         return state
 
     def first_epoch(self, max_tokens: int) -> list[Rows]:
         """The rows of each batch."""
         lengths, seed = self.data.train.lengths, self.config.seed
         return plan_epoch(lengths, max_tokens=max_tokens, seed=seed, epoch=0)
+
+    def updates(self, state: TrainState) -> Generator[Timed]:
+        """Trains without end, from the first batch on; what comes after some updates is told."""
+        config, training = self.config, self.config.training
+        sampling, longest = training.subword_sampling, config.batching.max_length
+        cut = Segmentation.of(sampling, self.tokenizer, longest, config.seed)
+        stream = Stream(self.data, state.max_tokens, config.seed, training.accumulate, cut)
+        learn = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm)
+        updates = prefetch(stream.updates(state.position))
+        for number in count():
+            began = time.perf_counter()
+            update = next(updates)
+            ready = time.perf_counter()
+            batches = [batch.to(state.model.output_weight.device) for batch in update.batches]
+            report = learn(batches, LEARNING_RATE)
+            if number >= WARM_UPDATES:
+                yield Timed(report.tokens, time.perf_counter() - began, ready - began)
 
 
 @contextmanager
@@ -67,30 +118,102 @@ def open_workload(
     Raises UserError where both are named, for a faulty config or override, and where the run has no
     batches.
     """
-    if config_file is None:
-        with TemporaryDirectory(prefix="mtkit-bench-") as folder:
-            yield _drawn(size or "tiny", overrides, Path(folder))
-    elif size is not None:
-        raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
-    else:
-        yield _of_run(load_config(config_file, overrides))
-
-
-def _drawn(size: Size, overrides: Sequence[str], folder: Path) -> Workload:
-    config = load_size(size, overrides)
+    overrides = [*overrides, "training.init_from=null"]  # which weights are trained does not matter
+    if config_file is not None:
+        if size is not None:
+            raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
+        config = load_config(config_file, overrides)
+        run = Path(config.run)
+        tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
+        yield Workload(config.run, config, open_batches(run / "batches"), tokenizer)
+        return
+    config = load_size(size or "tiny", overrides)
     if config.training.subword_sampling is not None:
         raise UserError("training.subword_sampling: drawn sentences are no text: name a run by -c")
     vocab = config.tokenizer.vocab_size
-    data = draw_batches(folder, vocab, config.seed)
-    name = f"{size}, sentences as long as Multi30k's"
-    return Workload(name, config, data, vocab, vocab, AS_STORED)
+    with TemporaryDirectory(prefix="mtkit-bench-") as folder:
+        data = draw_batches(Path(folder), vocab, config.seed)
+        name = f"{size or 'tiny'}, sentences as long as Multi30k's"
+        yield Workload(name, config, data, draw_tokenizer(vocab))
 
 
-def _of_run(config: Config) -> Workload:
-    run = Path(config.run)
-    tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
-    segmentation = Segmentation.of(
-        config.training.subword_sampling, tokenizer, config.batching.max_length, config.seed
+def load_size(size: Size, overrides: Sequence[str] = ()) -> Config:
+    """The config of a size."""
+    return load_config(Path(__file__).with_name(f"{size}.yaml"), overrides)
+
+
+def draw_batches(folder: Path, vocab: int, seed: int, pairs: int = PAIRS) -> Batches:
+    """`pairs` pairs of ids below `vocab`, written to `folder`/batches and opened from there."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    path = folder / "batches"
+    with create(path, "batches", {"weights": [1.0]}, {}) as partial:
+        for name, count in (("train", pairs), ("valid", 1)):
+            lengths = draw_lengths(count, random)
+            tokens = draw_tokens(int(lengths.sum()), vocab, random)
+            with StoreWriter(partial, name, token_dtype(vocab)) as writer:
+                writer.append(tokens, lengths, np.zeros(count, np.uint16))
+        for name in (VALID_SOURCE, VALID_TARGET):
+            (partial / name).touch()
+    return open_batches(path)
+
+
+def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
+    """(pairs, 2): subwords of source and target, without EOS."""
+    deviation = np.array(DEVIATION_LOG)
+    covariance = np.outer(deviation, deviation) * [[1, CORRELATION], [CORRELATION, 1]]
+    logs = random.multivariate_normal(MEAN_LOG, covariance, pairs, method="cholesky")
+    return np.rint(np.exp(logs)).clip(1, LONGEST_DRAWN).astype(np.uint16)
+
+
+def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
+    """Ids whose logarithms are uniform, which is Zipf's law: the id is the rank."""
+    ordinary = vocab - EOS - 1
+    ranks: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
+    return (EOS + ranks).astype(token_dtype(vocab))
+
+
+def draw_sentences(size: Size) -> list[str]:
+    """Sentences as long as Multi30k's, of words that the model of `draw_model` knows."""
+    config = load_size(size)
+    random = np.random.Generator(np.random.PCG64(config.seed))
+    lengths = draw_lengths(SENTENCES, random)[:, 0].clip(max=TRANSLATED_LENGTH)
+    symbols = draw_tokens(int(lengths.sum()), config.tokenizer.vocab_size, random)
+    lines = np.split(symbols, lengths.cumsum()[:-1])
+    return [" ".join(f"w{symbol}" for symbol in line) for line in lines]
+
+
+def draw_model(folder: Path, size: Size) -> None:
+    """Writes a model folder; EOS is never among the best symbols."""
+    config = load_size(size)
+    vocab = config.tokenizer.vocab_size
+    torch.manual_seed(config.seed)
+    model = EncoderDecoder(config.model, vocab, vocab)
+    with torch.no_grad():
+        model.output_weight[EOS] = 0.0  # its logit is the mean of all
+    card = ModelConfig(
+        model=config.model,
+        source_vocab=vocab,
+        target_vocab=vocab,
+        decoding=DecodingSettings(max_length=TRANSLATED_LENGTH),
     )
-    vocabs = tokenizer.source_vocab, tokenizer.target_vocab
-    return Workload(config.run, config, open_batches(run / "batches"), *vocabs, segmentation)
+    with create(folder, "model", {"size": size}, {}) as partial:
+        save_weights(weights_of(model), partial / "model.safetensors")
+        write_json(partial / "config.json", card.model_dump())
+        draw_tokenizer(vocab).copy_to(partial)
+
+
+def draw_tokenizer(vocab: int) -> Tokenizer:
+    """Each of its ordinary subwords is a word: w and the id."""
+    model = BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=(f"w{symbol}" for symbol in range(EOS + 1, vocab)),
+        model_writer=model,
+        model_type="word",
+        vocab_size=vocab,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=3,
+    )
+    return Tokenizer({Path(JOINT): model.getvalue()})
