@@ -127,6 +127,12 @@ def create(
         raise
 
 
+def refuse_existing(output: Path) -> None:
+    """UserError for a folder that is there already."""
+    if output.exists():
+        raise UserError(f"{output}: is there already: name a new folder with -o")
+
+
 def remove(path: Path) -> None:
     """Deletes an artifact, if there is one: at once for whoever looks, then from the disk."""
     partial = path.with_name(f".{path.name}.partial")

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.batching.corpus.pair import Pair
-from mtkit.batching.corpus.read import corpus_identity, read_pairs
-from mtkit.batching.encode import Encoder, encode_pairs
+from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
+from mtkit.batching.encode import encode_pairs
 from mtkit.batching.filters import Drops, Rule
-from mtkit.batching.plan import WINDOW_ROWS, Rows, Weights, check_fit, padding, plan_epoch
-from mtkit.batching.store import Corpora, Store, StoreWriter, open_corpora, open_lengths
+from mtkit.batching.plan import Weights, check_fit, padding, plan_epoch, sample_rows
+from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.recipes import BatchesRecipe
 from mtkit.config.runs import at_work, find_current
 from mtkit.config.settings import BatchingSettings, Config
@@ -28,8 +27,6 @@ from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
-BLOCK_ROWS = 4096
-"""Number of consecutive rows in a sample, which thus touches little of a file."""
 
 
 @dataclass(frozen=True)
@@ -90,28 +87,31 @@ def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, 
     by_length = config.batching.model_copy(update={"max_ratio": None, "deduplicate": False})
     train, valid = read_pairs(config.data.train), read_pairs(config.data.valid)
     parts = {
-        "train": _encode("train", train, folder, Encoder(tokenizer, config.batching)),
-        "valid": _encode("valid", _copied(valid, folder), folder, Encoder(tokenizer, by_length)),
+        "train": _encode("train", train, folder, tokenizer, config.batching),
+        "valid": _encode("valid", _copied(valid, folder), folder, tokenizer, by_length),
     }
     write_json(folder / "report.json", parts)
     for name, part in parts.items():
         report[name] = {**part, "dropped": {k: v["count"] for k, v in part["dropped"].items()}}
 
 
-def _encode(name: str, pairs: Iterator[Pair], folder: Path, encoder: Encoder) -> dict[str, Any]:
+def _encode(
+    name: str, pairs: Iterator[Pair], folder: Path, tokenizer: Tokenizer, settings: BatchingSettings
+) -> dict[str, Any]:
     """Writes the store `name`; returns and tells what was kept and what dropped."""
     drops, count, kept, tokens = Drops(), 0, 0, np.zeros(2, np.int64)
+    vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
         progress(f"encoding {name}", unit="pairs") as shown,
-        StoreWriter(folder, name, encoder.dtype) as writer,
+        store_writer(folder, name, vocab) as append,
     ):
-        for chunk, encoded in encode_pairs(pairs, encoder):
-            corpora = np.array([pair.corpus for pair in chunk], np.uint16)
-            writer.append(encoded.tokens, encoded.lengths, corpora[encoded.rules == Rule.KEPT])
-            drops.add(chunk, encoded.rules)
-            count, kept = count + len(chunk), kept + len(encoded.lengths)
-            tokens += encoded.lengths.sum(axis=0, dtype=np.int64)
-            shown.advance(len(chunk))
+        for chunk in encode_pairs(pairs, tokenizer, settings):
+            corpora = np.array([pair.corpus for pair in chunk.pairs], np.uint16)
+            append(chunk.tokens, chunk.lengths, corpora[chunk.rules == Rule.KEPT])
+            drops.add(chunk.pairs, chunk.rules)
+            count, kept = count + len(chunk.pairs), kept + len(chunk.lengths)
+            tokens += chunk.lengths.sum(axis=0, dtype=np.int64)
+            shown.advance(len(chunk.pairs))
         if not kept:
             raise UserError(f"data.{name}: all {count:,} pairs were dropped: {drops.summary()}")
     source, target = tokens.tolist()
@@ -145,7 +145,7 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
     if budget <= settings.max_length:  # else any pair fits
         check_fit(lengths, budget)
         check_fit(open_lengths(artifact.path, "valid"), budget)
-    rows = _sample(len(lengths))
+    rows = sample_rows(len(lengths))
     taken = lengths[rows]
     weights = _weights(artifact, len(rows), None if corpora is None else corpora[rows])
     plan = plan_epoch(taken, max_tokens=budget, seed=seed, epoch=0, weights=weights)
@@ -155,15 +155,6 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
         f"an epoch: {about}{count:,.0f} batches of at most {budget:,} tokens, "
         f"{share:.1%} of it padding"
     )
-
-
-def _sample(count: int) -> Rows:
-    """Row numbers of all or, of more than WINDOW_ROWS, those of blocks spread over the corpus."""
-    if count <= WINDOW_ROWS:
-        return np.arange(count)
-    starts = np.linspace(0, count - BLOCK_ROWS, WINDOW_ROWS // BLOCK_ROWS).astype(np.int64)
-    rows: Rows = (starts[:, None] + np.arange(BLOCK_ROWS)).ravel()
-    return rows
 
 
 def _weights(artifact: Artifact, count: int, corpora: Corpora | None) -> Weights | None:

@@ -5,6 +5,7 @@ Rules apply in the order of `Rule`; the first that fits names the reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from hashlib import blake2b
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.batching.corpus.pair import Pair
+from mtkit.batching.corpus.read import Pair
 from mtkit.config.settings import BatchingSettings
 
 EXAMPLES_KEPT = 5
@@ -37,10 +38,6 @@ Rules = NDArray[np.uint8]
 """A `Rule` for each pair of a chunk."""
 
 
-def is_blank(source: str, target: str) -> bool:
-    return not (source.strip() and target.strip())
-
-
 def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rules:
     """What the (k, 2) lengths in subwords say; a side of which nothing is left is blank, too."""
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
@@ -52,72 +49,66 @@ def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rule
     return rules
 
 
-class TextRules:
-    """What the text itself says, chunk after chunk.
+def text_rules(pairs: Iterable[Pair], met: set[bytes] | None) -> Rules:
+    """What the text itself says.
 
-    Deduplication knows pairs it has met by a 128-bit hash: about 100 bytes of memory each.
+    `met`: what pairs that came before are known by, where none may come again: a 128-bit hash,
+    about 100 bytes of memory each.
     """
+    return np.array([_text_rule(pair, met) for pair in pairs], np.uint8)
 
-    def __init__(self, settings: BatchingSettings) -> None:
-        self._deduplicate = settings.deduplicate
-        self._met: set[bytes] = set()
 
-    def __call__(self, pairs: Iterable[Pair]) -> Rules:
-        return np.array([self._rule(pair) for pair in pairs], np.uint8)
-
-    def _rule(self, pair: Pair) -> Rule:
-        if is_blank(pair.source, pair.target):
-            return Rule.BLANK
-        if self._deduplicate and self._is_known(pair):
-            return Rule.DUPLICATE
+def _text_rule(pair: Pair, met: set[bytes] | None) -> Rule:
+    if not (pair.source.strip() and pair.target.strip()):
+        return Rule.BLANK
+    if met is None:
         return Rule.KEPT
-
-    def _is_known(self, pair: Pair) -> bool:
-        text = f"{pair.source}\n{pair.target}".encode()
-        count = len(self._met)
-        self._met.add(blake2b(text, digest_size=16).digest())
-        return len(self._met) == count
+    known = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
+    if known in met:
+        return Rule.DUPLICATE
+    met.add(known)
+    return Rule.KEPT
 
 
 class Drops:
-    """How many pairs each rule dropped, and the first of them."""
+    """How many pairs each rule dropped, and the first of them: where they are, how they begin."""
 
     def __init__(self) -> None:
-        self.counts: dict[Rule, int] = {}
-        self.examples: dict[Rule, list[Pair]] = {}
+        self._counts: Counter[Rule] = Counter()
+        self._examples: dict[Rule, list[dict[str, str]]] = {}
 
     def add(self, pairs: list[Pair], rules: Rules) -> None:
         for index in np.flatnonzero(rules):
             rule = Rule(rules[index])
-            self.counts[rule] = self.counts.get(rule, 0) + 1
-            examples = self.examples.setdefault(rule, [])
-            if len(examples) < EXAMPLES_KEPT:
-                examples.append(pairs[index])
+            self._counts[rule] += 1
+            if self._counts[rule] <= EXAMPLES_KEPT:
+                self._examples.setdefault(rule, []).append(_shown(pairs[index]))
 
     def summary(self) -> str:
         """For instance: 3 blank, 14 too long."""
-        return ", ".join(f"{n:,} {rule.title}" for rule, n in sorted(self.counts.items()))
+        return ", ".join(f"{n:,} {rule.title}" for rule, n in sorted(self._counts.items()))
 
     def lines(self) -> Iterator[str]:
         """What people should see of it: nothing where nothing was dropped."""
-        for rule, count in sorted(self.counts.items()):
+        for rule, count in sorted(self._counts.items()):
             yield f"  dropped {count:,} {rule.title}, for instance"
-            for pair in self.examples[rule][:2]:
-                where, source, target = _shown(pair).values()
-                yield f"    {where}  {source!r} | {target!r}"
+            for shown in self._examples[rule][:2]:
+                yield f"    {shown['where']}  {shown['source']!r} | {shown['target']!r}"
 
     def record(self) -> dict[str, Any]:
-        """How many pairs each rule dropped, where the first are and how they begin."""
         return {
-            rule.title: {"count": count, "examples": [_shown(p) for p in self.examples[rule]]}
-            for rule, count in sorted(self.counts.items())
+            rule.title: {"count": count, "examples": self._examples[rule]}
+            for rule, count in sorted(self._counts.items())
         }
 
 
 def _shown(pair: Pair) -> dict[str, str]:
-    sides = {"source": pair.source, "target": pair.target}
-    return {"where": pair.where, **{k: _shortened(text) for k, text in sides.items()}}
+    return {
+        "where": pair.where,
+        "source": _beginning(pair.source),
+        "target": _beginning(pair.target),
+    }
 
 
-def _shortened(text: str) -> str:
+def _beginning(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -19,6 +19,8 @@ from mtkit.errors import UserError
 
 WINDOW_ROWS = 1 << 20
 """Number of rows that are sorted together; at most 2^30, for the sort keys."""
+BLOCK_ROWS = 4096
+"""Number of consecutive rows in a sample, which thus touches little of a file."""
 
 Rows = NDArray[np.signedinteger[Any]]
 Lengths = NDArray[np.integer[Any]]
@@ -35,7 +37,11 @@ def plan_epoch(
     """
     check_fit(lengths, max_tokens)
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    rows = _repeated(len(lengths), weights, random)
+    rows: Rows = np.arange(len(lengths), dtype=np.int32 if len(lengths) < 1 << 31 else np.int64)
+    if weights is not None:
+        whole = np.floor(weights)
+        copies = whole + (random.random(len(rows)) < weights - whole)
+        rows = np.repeat(rows, copies.astype(np.int64))
     random.shuffle(rows)
     batches = [
         batch
@@ -55,6 +61,14 @@ def check_fit(lengths: Lengths, max_tokens: int) -> None:
         )
 
 
+def sample_rows(count: int) -> Rows:
+    """Row numbers of all or, of more than WINDOW_ROWS, those of blocks spread over the corpus."""
+    if count <= WINDOW_ROWS:
+        return np.arange(count)
+    starts = np.linspace(0, count - BLOCK_ROWS, WINDOW_ROWS // BLOCK_ROWS).astype(np.int64)
+    return (starts[:, None] + np.arange(BLOCK_ROWS)).ravel()
+
+
 def padding(lengths: Lengths, batches: list[Rows]) -> float:
     """Share of the positions in both rectangles of every batch that hold no token."""
     real = padded = 0
@@ -63,16 +77,6 @@ def padding(lengths: Lengths, batches: list[Rows]) -> float:
         real += int(taken.sum())
         padded += len(rows) * int(taken.max(axis=0).sum())
     return (padded - real) / max(padded, 1)
-
-
-def _repeated(count: int, weights: Weights | None, random: np.random.Generator) -> Rows:
-    rows: Rows = np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
-    if weights is None:
-        return rows
-    whole = np.floor(weights)
-    copies = (whole + (random.random(count) < weights - whole)).astype(np.int64)
-    repeated: Rows = np.repeat(rows, copies)
-    return repeated
 
 
 def _sorted(rows: Rows, lengths: Lengths) -> Rows:

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +44,15 @@ def open_corpora(folder: Path, name: str) -> Corpora | None:
 
 
 def _mapped(path: Path, width: tuple[int, ...]) -> NDArray[np.uint16]:
-    """What `_Column` wrote; UserError for anything else.
+    """What `_column` wrote; UserError for anything else.
 
     The header is compared with what it has to be: NumPy's reader would evaluate and believe it.
     """
     start = len(_header((0, *width)))
-    try:
-        with path.open("rb") as file:
-            rows = (os.fstat(file.fileno()).st_size - start) // (2 * prod(width))
-            sound = rows > 0 and file.read(start) == _header((rows, *width))
-    except FileNotFoundError:
-        sound = False
+    sound = False
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        rows = (os.fstat(file.fileno()).st_size - start) // (2 * prod(width))
+        sound = rows > 0 and file.read(start) == _header((rows, *width))
     if not sound:
         raise UserError(f"{path}: no column of a token store: remake it with `mtkit batch`")
     return np.asarray(np.memmap(path, np.uint16, "r", start, (rows, *width)))
@@ -67,57 +66,43 @@ def _header(shape: tuple[int, ...]) -> bytes:
     return header.getvalue()
 
 
-class StoreWriter:
-    """Appends chunks of pairs; the store is complete when the `with` block ends."""
+@contextmanager
+def store_writer(
+    folder: Path, name: str, vocab: int
+) -> Iterator[Callable[[Tokens, Lengths, Corpora], None]]:
+    """Yields what appends pairs: their ids laid end to end, (k, 2) lengths and k corpora.
 
-    def __init__(self, folder: Path, name: str, dtype: np.dtype[Any]) -> None:
-        self._tokens = (folder / f"{name}.{dtype.name}").open("wb")
-        self._lengths = _Column(folder / f"{name}.lengths.npy", width=(2,))
-        self._corpora = _Column(folder / f"{name}.corpus.npy", width=())
-        self._several = False
+    `vocab`: of the larger vocabulary. The store is complete when the `with` block ends.
+    """
+    dtype, several = token_dtype(vocab), False
+    corpus = folder / f"{name}.corpus.npy"
+    with (
+        (folder / f"{name}.{dtype.name}").open("wb") as ids,
+        _column(folder / f"{name}.lengths.npy", width=(2,)) as all_lengths,
+        _column(corpus, width=()) as all_corpora,
+    ):
 
-    def append(self, tokens: Tokens, lengths: Lengths, corpora: Corpora) -> None:
-        """Ids of some pairs laid end to end, their (k, 2) lengths, their k corpora."""
-        self._tokens.write(tokens.data)
-        self._lengths.append(lengths)
-        self._corpora.append(corpora)
-        self._several |= bool(corpora.any())
+        def append(tokens: Tokens, lengths: Lengths, corpora: Corpora) -> None:
+            nonlocal several
+            ids.write(tokens.astype(dtype).data)
+            all_lengths.write(lengths.tobytes())
+            all_corpora.write(corpora.tobytes())
+            several |= bool(corpora.any())
 
-    def __enter__(self) -> StoreWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._tokens.close()
-        self._lengths.close()
-        self._corpora.close()
-        if not self._several:
-            self._corpora.path.unlink()
+        yield append
+    if not several:
+        corpus.unlink()
 
 
-class _Column:
+@contextmanager
+def _column(path: Path, width: tuple[int, ...]) -> Iterator[BinaryIO]:
     """A .npy file of 16-bit numbers that grows row by row, so that memory does not."""
-
-    def __init__(self, path: Path, width: tuple[int, ...]) -> None:
-        self.path, self._width, self._rows = path, width, 0
-        self._file = path.open("wb")
-        self._write_header()
-
-    def append(self, rows: NDArray[np.uint16]) -> None:
-        self._file.write(rows.tobytes())
-        self._rows += len(rows)
-
-    def close(self) -> None:
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
-
-    def _write_header(self) -> None:
-        self._file.write(_header((self._rows, *self._width)))
+    with path.open("wb") as file:
+        start = file.write(_header((0, *width)))
+        yield file
+        rows = (file.tell() - start) // (2 * prod(width))
+        file.seek(0)
+        file.write(_header((rows, *width)))
 
 
 @dataclass(frozen=True)

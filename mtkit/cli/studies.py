@@ -172,7 +172,7 @@ def export(
     if source is not None:
         if to or model or quantization or check or text:
             raise UserError("--from: goes with DIR and -o alone")
-        from mtkit.formats.from_huggingface import from_huggingface
+        from mtkit.formats.huggingface import from_huggingface
 
         from_huggingface(folder, output)
         return

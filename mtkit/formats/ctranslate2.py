@@ -1,20 +1,79 @@
-"""A model for CTranslate2, in the type of numbers that its validation text allows."""
+"""A model for CTranslate2: in which type of numbers, and whether it says there what it says here.
+
+What it is tried on is text that lies in the run that it is from.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import Artifact
-from mtkit.decoding.contract import Request
+from mtkit.artifacts import Artifact, open_artifact
+from mtkit.batching.build import open_batches
+from mtkit.config.configfile import load_config
+from mtkit.decoding.contract import EngineOptions, Request
 from mtkit.decoding.engines.cache import INT8_BLEU_LOSS, cached, convert_to, is_close, type_of
 from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
+from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.translator import Translator
-from mtkit.errors import UserError
-from mtkit.formats.texts import Text, text_of_validation
-from mtkit.report import say
+from mtkit.errors import MtkitError, UserError
+from mtkit.report import data_lines, say, table
+from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import corpus_bleu
+
+MOST_LINES = 1000
+"""Lines of validation text, as many as training decodes."""
+LEAST_IDENTICAL = 0.995
+"""Share of lines that float32 must translate alike."""
+MOST_BLEU_LOST = 0.4
+"""BLEU that another type may cost."""
+MOST_SHOWN = 10
+"""Lines that differ, on stdout."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Lines to translate, and how they should be translated where that is known."""
+
+    name: str
+    source: list[str]
+    reference: list[str] | None = None
+    language: str | None = None
+
+    def bleu(self, hypotheses: Sequence[str]) -> float:
+        """Against the reference, which must be known."""
+        assert self.reference is not None
+        return corpus_bleu(hypotheses, self.reference, self.language)
+
+
+def text_of_test(opened: OpenedModel) -> Text | None:
+    """The test set of the model's run, if it has translated one."""
+    run = opened.artifact.path.parent
+    with suppress(UserError, OSError):
+        test = open_artifact(run / "test", "test", verify=True)
+        if test.manifest["inputs"].get("model") == opened.artifact.identity:
+            source, reference = (lines_of(test.path / name) for name in (SOURCE, REFERENCE))
+            return Text(str(test.path), source, reference, _language(run))
+    return None
+
+
+def text_of_validation(opened: OpenedModel) -> Text | None:
+    """The beginning of what validated the model, if its run is still around it."""
+    run = opened.artifact.path.parent
+    with suppress(UserError, OSError):
+        batches = open_batches(run / "batches")
+        if opened.artifact.manifest["inputs"].get("batches") == batches.artifact.identity:
+            source, reference = batches.valid_source[:MOST_LINES], batches.valid_target[:MOST_LINES]
+            return Text(f"{run / 'batches'} (validation)", source, reference, _language(run))
+    return None
+
+
+def _language(run: Path) -> str | None:
+    return load_config(run / "config.yaml").data.target_language
 
 
 def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
@@ -43,7 +102,8 @@ def _measured(opened: OpenedModel) -> Artifact:
 
     def measure(folder: Path) -> dict[str, Any]:
         folders = {"int8": folder, "float32": float32.path}
-        return {"valid_bleu": {name: _bleu(opened, text, name, folders[name]) for name in folders}}
+        found = {of: _translator(opened, folders[of], of).translate(text.source) for of in folders}
+        return {"valid_bleu": {of: round(text.bleu(lines), 4) for of, lines in found.items()}}
 
     int8 = cached(opened, "int8", measure)
     bleu = int8.report["valid_bleu"]
@@ -56,9 +116,65 @@ def _measured(opened: OpenedModel) -> Artifact:
     return int8 if is_chosen else float32
 
 
-def _bleu(opened: OpenedModel, text: Text, compute_type: str, folder: Path) -> float:
-    assert text.reference is not None
+def _translator(opened: OpenedModel, folder: Path, compute_type: str) -> Translator:
     engine = CTranslate2Engine(folder, opened.tokenizer, compute_type)
-    request = Request(opened.config.decoding)
-    hypotheses = Translator(engine, opened.tokenizer, request).translate(text.source)
-    return round(corpus_bleu(hypotheses, text.reference, text.language), 4)
+    return Translator(engine, opened.tokenizer, Request(opened.config.decoding))
+
+
+def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> None:
+    """Compares on a file, else on the test text of the model's run, else on what validated it.
+
+    Raises UserError where there is none of them, MtkitError as `compare`.
+    """
+    from mtkit.decoding.engines.pytorch import PyTorchEngine
+
+    if file is not None:
+        text: Text | None = Text(str(file), list(input_lines(file)))
+    else:
+        text = text_of_test(opened) or text_of_validation(opened)
+    if text is None:
+        raise UserError(
+            "--check: no test or validation text beside the model: name some with --text"
+        )
+    engine = PyTorchEngine.load(opened, EngineOptions(device="cpu"))
+    ours = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
+    compare(text, ours, _translator(opened, exported.path, type_of(exported)))
+
+
+def compare(text: Text, ours: Translator, exported: Translator) -> None:
+    """Writes to stdout how far translations and scores of the two agree, and where they do not.
+
+    Raises MtkitError where less than LEAST_IDENTICAL of the lines are the same in float32, or
+    another type costs more than MOST_BLEU_LOST.
+    """
+    names = (ours.engine.name, exported.engine.name)
+    found = [
+        translator.translate_all(text.source, f"translating with {name}")
+        for translator, name in zip((ours, exported), names, strict=True)
+    ]
+    pairs = list(enumerate(zip(*found, strict=True), 1))
+    same = [pair for _, pair in pairs if pair[0].text == pair[1].text]
+    share = len(same) / max(len(pairs), 1)
+    difference = max((abs(a.score - b.score) for a, b in same), default=0.0)
+    rows = [
+        ["text", text.name],
+        ["lines", f"{len(pairs):,}"],
+        ["identical", f"{len(same):,} ({100 * share:.2f} %)"],
+        ["largest difference of their scores", f"{difference:.1e}"],
+    ]
+    lost = 0.0
+    if text.reference is not None:
+        bleu = [text.bleu([line.text for line in translations]) for translations in found]
+        lost = bleu[0] - bleu[1]
+        rows += [[f"BLEU, {name}", f"{of:.2f}"] for name, of in zip(names, bleu, strict=True)]
+    differing = [(number, pair) for number, pair in pairs if pair[0].text != pair[1].text]
+    shown = [  # both scores: equal ones are a tie
+        f"line {number}: {translation.score:.4f} {translation.text}"
+        for number, pair in differing[:MOST_SHOWN]
+        for translation in pair
+    ]
+    data_lines([*table(rows), *shown])
+    if exported.engine.name.endswith("float32") and share < LEAST_IDENTICAL:
+        raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
+    if lost > MOST_BLEU_LOST:
+        raise MtkitError(f"{exported.engine.name} loses {lost:.2f} BLEU")

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from mtkit.artifacts import Artifact
-from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.artifacts import refuse_existing
+from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.report import say
-
-Exporter = Callable[[OpenedModel, Path | None, str | None], Artifact]
-"""Writes a model to a new folder, or to where the format's own program finds it, in a type of
-numbers. Raises UserError for what the format cannot represent.
-"""
 
 
 def export_model(
@@ -34,33 +28,19 @@ def export_model(
         raise UserError("--text: only with --check")
     if check and to != "ctranslate2":
         raise UserError("--check: only --to ctranslate2")
-    exporter = _exporter(to)
+    match to:  # the format's library is imported only where it is asked for
+        case "ctranslate2":
+            from mtkit.formats.ctranslate2 import to_ctranslate2 as exporter
+        case "huggingface":
+            from mtkit.formats.huggingface import to_huggingface as exporter
+        case _:
+            raise UserError("export: say the format, --to ctranslate2 or --to huggingface")
     if output is not None:
         refuse_existing(output)
     opened = open_model(model)
     exported = exporter(opened, output, quantization)
     say(f"exported: {exported.path}")
     if check:
-        from mtkit.formats.check import check_export
+        from mtkit.formats.ctranslate2 import check_export
 
         check_export(opened, exported, text)
-
-
-def refuse_existing(output: Path) -> None:
-    """UserError for a folder that is there already."""
-    if output.exists():
-        raise UserError(f"{output}: is there already: name a new folder with -o")
-
-
-def _exporter(to: str | None) -> Exporter:
-    """Its library is imported only where it is asked for."""
-    match to:
-        case "ctranslate2":
-            from mtkit.formats.ctranslate2 import to_ctranslate2
-
-            return to_ctranslate2
-        case "huggingface":
-            from mtkit.formats.huggingface import to_huggingface
-
-            return to_huggingface
-    raise UserError("export: say the format, --to ctranslate2 or --to huggingface")

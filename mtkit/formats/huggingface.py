@@ -1,32 +1,45 @@
-"""A model as Hugging Face's transformers loads it: MarianMTModel with MarianTokenizer.
+"""Models of Hugging Face's transformers, MarianMTModel with MarianTokenizer, from ours and as ours.
 
-Written without transformers or torch. Weights keep their values and symbols their ids: the outputs
-are the same, but for two conventions of its beam search: it counts end of sentence in |y|, and
-`length_penalty` means the exponent of that |y|.
+Both ways without transformers or torch. Weights keep their values, and on the way out symbols their
+ids: the outputs are the same, but for two conventions of its beam search: it counts end of sentence
+in |y|, and `length_penalty` means the exponent of that |y|.
+
+On the way in, as of an OPUS-MT model, the rows of embeddings and output follow the new order of the
+symbols (see `symbols`). A symbol that is only ours gets so low an output bias that it has no part
+in P.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 from safetensors.numpy import save_file
 
-from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.config.decoding import DecodingSettings
+from mtkit.artifacts import Artifact, create, hash_file, open_artifact, refuse_existing
+from mtkit.config.base import Settings, first_complaint
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.storage import write_json
-from mtkit.decoding.model import OpenedModel
+from mtkit.decoding.model import CONFIG, WEIGHTS, OpenedModel
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
+from mtkit.formats.symbols import Symbols, read_vocabulary
 from mtkit.report import say
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 LEAST_POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""
 IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
+SILENCE = -1000.0
+"""e to this, beside any other logit, is nothing in float32."""
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+Kind = TypeVar("Kind", bound=Settings)
 
 
 def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
@@ -39,12 +52,12 @@ def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str |
     if output is None:
         raise UserError("--to huggingface: name a new folder with -o")
     settings = _suitable(opened.config.model)
-    weights = _weights(opened, settings)
+    weights = _their_weights(opened, settings)
     inputs = {"model": opened.artifact.identity}
     with create(output, "export", {"format": "huggingface"}, inputs) as folder:
         save_file(weights, folder / marian.WEIGHTS, metadata={"format": "pt"})
-        write_json(folder / marian.CONFIG, _config(opened, settings))
-        write_json(folder / marian.GENERATION, _generation(opened.config.decoding))
+        write_json(folder / marian.CONFIG, _their_config(opened, settings))
+        write_json(folder / marian.GENERATION, _their_search(opened.config.decoding))
         _write_tokenizer(folder, opened)
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
     return open_artifact(output, "export")
@@ -64,7 +77,7 @@ def _suitable(settings: ModelSettings) -> TransformerSettings:
     return transformer
 
 
-def _weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Array]:
+def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Array]:
     vocabularies = opened.config.source_vocab, opened.config.target_vocab
     parameters = [
         *marian.vocabulary_parameters(settings, *vocabularies),
@@ -79,7 +92,7 @@ def _weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Ar
     return weights | {marian.OUTPUT_BIAS: bias[np.newaxis]}
 
 
-def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
+def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
     return {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
@@ -91,31 +104,31 @@ def _config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any
         "d_model": settings.d_model,
         "encoder_layers": settings.encoder_layers or settings.layers,
         "decoder_layers": settings.decoder_layers or settings.layers,
-        "encoder_attention_heads": settings.heads,
-        "decoder_attention_heads": settings.heads,
-        "encoder_ffn_dim": settings.ffn,
-        "decoder_ffn_dim": settings.ffn,
         "activation_function": settings.activation,
-        "max_position_embeddings": max(LEAST_POSITIONS, _longest(opened)),
+        "max_position_embeddings": max(LEAST_POSITIONS, _longest(opened.config.decoding)),
         "forced_eos_token_id": None,
+        **{
+            f"{half}_{theirs}": getattr(settings, ours)
+            for half, (theirs, ours) in product(("encoder", "decoder"), marian.ALIKE.items())
+        },
         **{name: needed for name, (_, needed) in marian.REPRESENTED.items()},
         **{name: getattr(settings, name) for name in marian.DROPOUTS},
         **IDS,
     }
 
 
-def _longest(opened: OpenedModel) -> int:
+def _longest(decoding: DecodingSettings) -> int:
     """`max_length` subwords, and EOS or BOS with them."""
-    return opened.config.decoding.max_length + 1
+    return decoding.max_length + 1
 
 
-def _generation(decoding: DecodingSettings) -> dict[str, Any]:
-    """Its search as near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
+def _their_search(decoding: DecodingSettings) -> dict[str, Any]:
+    """As near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
     return {
         **IDS,
         **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH.items()},
         "early_stopping": True,
-        "max_length": decoding.max_length + 1,  # BOS counts
+        "max_length": _longest(decoding),
         "suppress_tokens": [PAD, BOS],
         "renormalize_logits": True,  # P is among what may follow
     }
@@ -127,8 +140,14 @@ def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
     files = tokenizer.file_names  # one for both sides, or source then target
     for name, file in ((marian.SOURCE_SPM, files[0]), (marian.TARGET_SPM, files[-1])):
         (folder / name).write_bytes((opened.artifact.path / file).read_bytes())
-    source = _ids_of_pieces(tokenizer.source_pieces(list(range(tokenizer.source_vocab))))
-    target = _ids_of_pieces(tokenizer.target_pieces(list(range(tokenizer.target_vocab))))
+    source, target = (
+        # A target language's code stands without the space that SentencePiece has before it.
+        {marian.code_in(piece) or piece: i for i, piece in enumerate(pieces)}
+        for pieces in (
+            tokenizer.source_pieces(list(range(tokenizer.source_vocab))),
+            tokenizer.target_pieces(list(range(tokenizer.target_vocab))),
+        )
+    )
     write_json(folder / marian.VOCABULARY, source)
     if source != target:
         write_json(folder / marian.TARGET_VOCABULARY, target)
@@ -136,12 +155,96 @@ def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": source != target,
-        "model_max_length": _longest(opened),
+        "model_max_length": _longest(opened.config.decoding),
         **{"pad_token": pad, "unk_token": unk, "bos_token": bos, "eos_token": eos},
     }
     write_json(folder / marian.TOKENIZER, settings)
 
 
-def _ids_of_pieces(pieces: list[str]) -> dict[str, int]:
-    """A target language's code stands without the space that SentencePiece has before it."""
-    return {marian.code_in(piece) or piece: i for i, piece in enumerate(pieces)}
+def from_huggingface(folder: Path | None, output: Path | None) -> None:
+    """Writes the model artifact `output`, which must not be there yet.
+
+    Of the settings of its search it takes the beam, the length penalty and the lengths. Raises
+    UserError where something in the folder is missing, damaged, or cannot be represented.
+    """
+    if folder is None or output is None:
+        raise UserError("--from huggingface: name its folder, and a new one with -o")
+    refuse_existing(output)
+    config = marian.json_in(folder, marian.CONFIG)
+    if (folder / marian.GENERATION).is_file():
+        config |= marian.json_in(folder, marian.GENERATION)
+    model = _our_model(folder / marian.CONFIG, config)
+    source, target, tokenizer = read_vocabulary(folder, config)
+    weights = _our_weights(folder, model, source, target)
+    settings = {
+        "model": model.model_copy(update={"output_bias": "output_bias" in weights}),
+        "source_vocab": tokenizer.source_vocab,
+        "target_vocab": tokenizer.target_vocab,
+        "decoding": _our_search(folder, config),
+    }
+    card = _validated(ModelConfig, folder, settings).model_dump()
+    there = [folder / name for name in marian.FILES if (folder / name).is_file()]
+    inputs = {file.name: hash_file(file) for file in there}
+    report = {"parameters": sum(weight.size for weight in weights.values())}
+    with create(output, "model", {"of": "huggingface", **card}, inputs, report) as new:
+        save_file(weights, new / WEIGHTS)
+        write_json(new / CONFIG, card)
+        tokenizer.copy_to(new)
+    say(f"{output}: the model of {folder}, {report['parameters']:,} parameters")
+
+
+def _our_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
+    for name, (absent, needed) in marian.REPRESENTED.items():
+        if (found := config.get(name, absent)) != needed:
+            raise UserError(f"{path}: {name} is {found}: mtkit can only represent {needed}")
+    for name in marian.ALIKE:
+        if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
+            raise UserError(f"{path}: {name} of encoder and decoder differ")
+    activation = str(config.get("activation_function"))
+    if activation not in ACTIVATIONS:
+        raise UserError(f"{path}: activation_function is {activation}: mtkit has none such")
+    tied = config.get("tie_word_embeddings", True)
+    shared = config.get("share_encoder_decoder_embeddings", True)
+    settings = {
+        "layers": config.get("encoder_layers"),
+        "decoder_layers": config.get("decoder_layers"),
+        "d_model": config.get("d_model"),
+        "activation": ACTIVATIONS[activation],
+        "tie": ("all" if shared else "target") if tied else "none",
+        **{ours: config.get(f"encoder_{theirs}") for theirs, ours in marian.ALIKE.items()},
+        **{name: config.get(name, 0.0) for name in marian.DROPOUTS},
+    }
+    return _validated(TransformerSettings, path, settings)
+
+
+def _our_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
+    """Its `max_length` counts the symbol that decoding starts from."""
+    there = {name: value for name, value in config.items() if value is not None}
+    settings = {ours: there[theirs] for theirs, ours in marian.SEARCH.items() if theirs in there}
+    if isinstance(longest := there.get("max_length"), int):
+        settings["max_length"] = longest - 1
+    return _validated(DecodingSettings, path, settings)
+
+
+def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kind:
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        raise UserError(f"{path}: {': '.join(first_complaint(error))}") from None
+
+
+def _our_weights(
+    folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
+) -> dict[str, Array]:
+    """With an output bias where there is anything in it."""
+    of_symbols = marian.vocabulary_parameters(settings, source.before, target.before)
+    parameters = [*marian.layer_parameters(settings), *of_symbols]
+    shapes = {parameter.theirs: parameter.shape for parameter in parameters}
+    shapes[marian.OUTPUT_BIAS] = (1, target.before)
+    arrays = marian.read_arrays(marian.file_in(folder, marian.WEIGHTS), shapes)
+    weights = {parameter.ours: arrays[parameter.theirs] for parameter in parameters}
+    for name, *_ in of_symbols:
+        weights[name] = weights[name][(source if name.startswith("source") else target).rows]
+    bias = arrays[marian.OUTPUT_BIAS][0][target.rows]
+    bias[target.silent] = SILENCE
+    return weights | {"output_bias": bias} if bias.any() else weights

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,11 +43,30 @@ REPRESENTED: Mapping[str, tuple[Any, Any]] = {
 """Settings that must have one value: what they are where they are absent, and what they must be."""
 SEARCH = {"num_beams": "beam", "length_penalty": "length_penalty", "min_new_tokens": "min_length"}
 """What a search is told, by their name and by ours."""
+ALIKE = {"attention_heads": "heads", "ffn_dim": "ffn"}
+"""What its halves have in common here, by the name after encoder_ or decoder_, and by ours."""
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 """Settings that both call the same."""
 
 SPACE = "\u2581"
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
+
+LAYER = {
+    "self_attention.query": "self_attn.q_proj",
+    "self_attention.key": "self_attn.k_proj",
+    "self_attention.value": "self_attn.v_proj",
+    "self_attention.output": "self_attn.out_proj",
+    "self_residual.norm": "self_attn_layer_norm",
+    "cross_attention.query": "encoder_attn.q_proj",
+    "cross_attention.key": "encoder_attn.k_proj",
+    "cross_attention.value": "encoder_attn.v_proj",
+    "cross_attention.output": "encoder_attn.out_proj",
+    "cross_residual.norm": "encoder_attn_layer_norm",
+    "feed_forward.expand": "fc1",
+    "feed_forward.contract": "fc2",
+    "feed_forward_residual.norm": "final_layer_norm",
+}
+"""What has a weight and a bias in a layer; none of an encoder is called cross."""
 
 Array = NDArray[np.float32]
 
@@ -59,15 +79,19 @@ class Parameter(NamedTuple):
     shape: tuple[int, ...]
 
 
-def layer_parameters(settings: TransformerSettings) -> list[Parameter]:
+def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
     """Every weight of the encoder's and the decoder's layers."""
+    d_model, ffn = settings.d_model, settings.ffn
+    shapes = {"feed_forward.expand": (ffn, d_model), "feed_forward.contract": (d_model, ffn)}
     depths = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
-    return [
-        Parameter(f"{side}.layers.{i}.{ours}", f"model.{side}.layers.{i}.{theirs}", shape)
-        for side, depth in depths.items()
-        for i in range(depth or settings.layers)
-        for ours, theirs, shape in _layer(side, settings.d_model, settings.ffn)
-    ]
+    for side, depth in depths.items():
+        for i, (name, other) in product(range(depth or settings.layers), LAYER.items()):
+            if side == "decoder" or not name.startswith("cross"):
+                ours, theirs = f"{side}.layers.{i}.{name}", f"model.{side}.layers.{i}.{other}"
+                square = (d_model,) if name.endswith("norm") else (d_model, d_model)
+                shape = shapes.get(name, square)
+                yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
+                yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
 
 
 def vocabulary_parameters(
@@ -84,28 +108,6 @@ def vocabulary_parameters(
     if settings.tie == "none":
         parameters.append(Parameter("output.weight", "lm_head.weight", target))
     return parameters
-
-
-def _layer(side: str, d_model: int, ffn: int) -> Iterator[Parameter]:
-    yield from _attention("self", "self_attn", d_model)
-    if side == "decoder":
-        yield from _attention("cross", "encoder_attn", d_model)
-    yield from _affine("feed_forward.expand", "fc1", (ffn, d_model))
-    yield from _affine("feed_forward.contract", "fc2", (d_model, ffn))
-    yield from _affine("feed_forward_residual.norm", "final_layer_norm", (d_model,))
-
-
-def _attention(ours: str, theirs: str, d_model: int) -> Iterator[Parameter]:
-    projections = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-    for mine, other in projections.items():
-        yield from _affine(f"{ours}_attention.{mine}", f"{theirs}.{other}", (d_model, d_model))
-    yield from _affine(f"{ours}_residual.norm", f"{theirs}_layer_norm", (d_model,))
-
-
-def _affine(ours: str, theirs: str, shape: tuple[int, ...]) -> Iterator[Parameter]:
-    """A weight, and a bias as long as its first dimension."""
-    yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
-    yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
 
 
 def file_in(folder: Path, name: str) -> Path:

@@ -121,11 +121,14 @@ def _symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[Any]) 
     special = {PAD: ids["<pad>"], UNK: ids["<unk>"], BOS: start, EOS: ids["</s>"]}
     if start not in ids.values() or start in (special[UNK], special[EOS]):
         raise UserError(f"{path}: decoder_start_token_id is {start}: no symbol to start from")
-    others = {_spm_name(piece): i for piece, i in ids.items() if i not in special.values()}
+    # SentencePiece sees a space before the code that a line begins with.
+    named = {f"{SPACE}{piece}" if code_in(piece) == piece else piece: i for piece, i in ids.items()}
+    others = {piece: i for piece, i in named.items() if i not in special.values()}
     if taken := others.keys() & set(SPECIAL.values()):
         raise UserError(f"{path}: {min(taken)} is not what decoding starts from: mtkit needs it so")
     known = others.keys() | set(SPECIAL.values())
-    cut = (piece.piece for model in models for piece in model.pieces if _is_cut(piece))
+    pieces = (piece for model in models for piece in model.pieces)
+    cut = [p.piece for p in pieces if p.type in (p.NORMAL, p.USER_DEFINED, p.BYTE)]
     unknown = [piece for piece in dict.fromkeys(cut) if piece not in known]
     first = len(SPECIAL) + len(others)
     silent = [*range(first, first + len(unknown))] + [PAD] * (start == special[PAD])
@@ -162,12 +165,3 @@ def _rewritten(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) 
         setattr(new.trainer_spec, f"{name}_id", i)
         setattr(new.trainer_spec, f"{name}_piece", SPECIAL[i])
     return bytes(new.SerializeToString(deterministic=True))
-
-
-def _is_cut(piece: Any) -> bool:
-    return piece.type in (piece.NORMAL, piece.USER_DEFINED, piece.BYTE)
-
-
-def _spm_name(piece: str) -> str:
-    """SentencePiece sees a space before the code that a line begins with."""
-    return f"{SPACE}{piece}" if code_in(piece) == piece else piece

@@ -35,31 +35,26 @@ def comet(
 
     Raises MtkitError where the command fails.
     """
-    with TemporaryDirectory(prefix="mtkit-comet-") as name:
-        folder = Path(name)
-        hypotheses = [
-            _write(folder / f"hypotheses.{number}", lines)
-            for number, lines in enumerate(systems.values())
-        ]
+    with TemporaryDirectory(prefix="mtkit-comet-") as folder:
+
+        def written(name: str, lines: Sequence[str]) -> str:
+            """The command takes carriage returns for ends of lines."""
+            path = Path(folder, name)
+            text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return str(path)
+
+        paths = [written(f"hypotheses.{i}", lines) for i, lines in enumerate(systems.values())]
         command = [COMMAND, "--quiet", "--only_system", "--model", MODEL]
-        command += ["-s", _write(folder / "sources", sources)]
-        command += ["-r", _write(folder / "references", references), "-t", *hypotheses]
+        command += ["-s", written("sources", sources), "-r", written("references", references)]
         say(f"COMET: {MODEL}")
-        process = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = dict(
-        line.split("\tscore: ") for line in process.stdout.splitlines() if "\tscore: " in line
-    )
-    if process.returncode or found.keys() != set(hypotheses):
+        process = subprocess.run([*command, "-t", *paths], capture_output=True, text=True)
+    lines = (line.split("\tscore: ") for line in process.stdout.splitlines())
+    found = dict(line for line in lines if len(line) == 2)
+    if process.returncode or found.keys() != set(paths):
         reason = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise MtkitError(f"--comet: {COMMAND} failed: {reason}")
     return {
         system: {COMET: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)}
-        for system, path in zip(systems, hypotheses, strict=True)
+        for system, path in zip(systems, paths, strict=True)
     }
-
-
-def _write(path: Path, lines: Sequence[str]) -> str:
-    """The command takes carriage returns for ends of lines."""
-    text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return str(path)

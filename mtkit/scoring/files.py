@@ -1,10 +1,9 @@
-"""Files of lines to score, checked: parallel, text, and as people write it."""
+"""Files of lines to score: text, as people write it, and no more of it than lines."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.errors import UserError
@@ -16,19 +15,10 @@ SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
 """The files of RUN/test."""
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Parallel lines."""
-
-    references: list[str]
-    systems: Mapping[str, list[str]]
-    """Hypotheses by the name of their file."""
-    sources: list[str]
-    """Lines of the source; empty where no file of them is given."""
-
-
-def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | None) -> Texts:
-    """Reads all files; without hypotheses, stdin.
+def read_texts(
+    references: Path, hypotheses: Sequence[Path], source: Path | None
+) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """Parallel lines: references, systems by the name of their file (or stdin), sources if any.
 
     Raises UserError for files that are missing, empty, not UTF-8, named twice or of unequal length.
     """
@@ -37,8 +27,8 @@ def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | Non
     systems = {str(path or STDIN): lines_of(path) for path in paths}
     if len(systems) < len(paths):
         raise UserError("a file of hypotheses is named twice: name each once")
-    given = {} if sources is None else {str(sources): lines_of(sources)}
-    for name, lines in {**systems, **given}.items():
+    sources = {} if source is None else {str(source): lines_of(source)}
+    for name, lines in (systems | sources).items():
         if len(lines) != len(expected):
             raise UserError(
                 f"{name}: {len(lines)} lines, but {references} has {len(expected)}: "
@@ -48,14 +38,14 @@ def read_texts(references: Path, hypotheses: Sequence[Path], sources: Path | Non
         if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
     for name, lines in {str(references): expected, **systems}.items():
-        too_long = (number for number, line in enumerate(lines, 1) if len(line) > MOST_CHARACTERS)
-        if (number := next(too_long, None)) is not None:
-            warn(
-                f"{name}:{number}: {len(lines[number - 1]):,} characters, over "
-                f"{MOST_CHARACTERS:,}: only BLEU and chrF are counted; give a sentence a line for "
-                "the others"
-            )
-    return Texts(expected, systems, next(iter(given.values()), []))
+        for number, line in enumerate(lines, 1):
+            if len(line) > MOST_CHARACTERS:
+                warn(
+                    f"{name}:{number}: {len(line):,} characters, over {MOST_CHARACTERS:,}: only "
+                    "BLEU and chrF are counted; give a sentence a line for the others"
+                )
+                break
+    return expected, systems, next(iter(sources.values()), [])
 
 
 def lines_of(path: Path | None) -> list[str]:

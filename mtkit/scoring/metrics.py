@@ -76,9 +76,9 @@ class Metric:
         if interval:
             # What `corpus_score` does by itself fails for some numbers.
             alone = {"": hypotheses}
-            name, signature, found = self.resample(alone, references, language, "bootstrap")
-            mean, half = cast(float, found[0].mean), cast(float, found[0].ci)
-            value, bounds = found[0].score, (float(mean - half), float(mean + half))
+            name, signature, (found,) = self.resample(alone, references, language, "bootstrap")
+            mean, half = cast(float, found.mean), cast(float, found.ci)
+            value, bounds = found.score, (float(mean - half), float(mean + half))
         else:
             scorer, right = self.scorer(language), self.prepare(references, language)
             score = scorer.corpus_score(self.prepare(hypotheses, language), [right])
@@ -172,11 +172,11 @@ def p_values(
         raise UserError(f"--paired: {len(references):,} lines: at most {MOST_LINES:,} can be")
     found: dict[str, dict[str, float]] = {name: {} for name in systems}
     for key in metrics:
-        _, _, (baseline, *others) = METRICS[key].resample(systems, references, language, test)
-        for name, result in zip(list(systems)[1:], others, strict=True):
+        _, _, results = METRICS[key].resample(systems, references, language, test)
+        for name, result in list(zip(systems, results, strict=True))[1:]:
             # Of no difference at all sacreBLEU says that no sample differs more: p near 0.
-            p = 1.0 if result.score == baseline.score else cast(float, result.p_value)
-            found[name][key] = p
+            is_same = result.score == results[0].score
+            found[name][key] = 1.0 if is_same else cast(float, result.p_value)
     return found
 
 

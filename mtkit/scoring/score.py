@@ -99,21 +99,21 @@ def score(
     """
     extras = extras or Extras()
     extras.check(source)
-    texts = read_texts(references, hypotheses, source)
+    right, translated, sources = read_texts(references, hypotheses, source)
     if bleu_tokenizer(language) == "char":
         package = f"sacrebleu[{language_code(language)}]"
         warn(f"BLEU is counted on characters: for words, pip install '{package}'")
-    scored = score_systems(texts.systems, texts.references, language, extras.paired)
-    judged = comet(texts.systems, texts.references, texts.sources) if extras.comet else {}
-    buckets = buckets_of(texts.sources) if extras.by_length else []
+    scored = score_systems(translated, right, language, extras.paired)
+    judged = comet(translated, right, sources) if extras.comet else {}
+    buckets = buckets_of(sources) if extras.by_length else []
     systems = [
         replace(
             system,
             scores={**system.scores, **judged.get(system.name, {})},
-            worst=worst_sentences(lines, texts.references, texts.sources, extras.worst),
-            by_length=score_buckets(buckets, lines, texts.references, language),
+            worst=worst_sentences(lines, right, sources, extras.worst),
+            by_length=score_buckets(buckets, lines, right, language),
         )
-        for system, lines in zip(scored, texts.systems.values(), strict=True)
+        for system, lines in zip(scored, translated.values(), strict=True)
     ]
     if extras.plot is not None:
         plot_buckets({system.name: system.by_length for system in systems}, extras.plot)
@@ -172,11 +172,9 @@ def score_table(systems: Sequence[Scored]) -> Iterator[str]:
 def _cell(score: Score | None) -> str:
     if score is None:
         return "-"
-    value = f"{score.value:.{score.digits}f}"
-    if score.interval is None:
-        return value
-    low, high = (f"{bound:.{score.digits}f}" for bound in score.interval)
-    return f"{value} [{low}, {high}]"
+    numbers = (score.value, *(score.interval or ()))
+    value, *bounds = (f"{number:.{score.digits}f}" for number in numbers)
+    return f"{value} [{', '.join(bounds)}]" if bounds else value
 
 
 def _by_length(systems: Sequence[Scored]) -> Iterator[Iterator[str]]:

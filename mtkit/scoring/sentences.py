@@ -84,12 +84,10 @@ def score_buckets(
     """The buckets with BLEU and chrF2 of one system."""
     scored = []
     for bucket in buckets:
-        translated = [hypotheses[row] for row in bucket.rows]
-        right = [references[row] for row in bucket.rows]
+        ours, right = ([lines[row] for row in bucket.rows] for lines in (hypotheses, references))
         interval = can_resample(len(bucket.rows))
         scores = {
-            key: METRICS[key].compute(translated, right, language, interval=interval)
-            for key in COUNTED
+            key: METRICS[key].compute(ours, right, language, interval=interval) for key in COUNTED
         }
         scored.append(replace(bucket, scores=scores))
     return scored

@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mtkit.artifacts import Artifact, open_artifact
-from mtkit.batching import build, encode
+from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
-from mtkit.batching.corpus.pair import Pair
+from mtkit.batching.corpus.read import Pair
 from mtkit.batching.filters import Rule, length_rules
 from mtkit.batching.store import Store
 from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
@@ -164,10 +162,9 @@ def test_pairs_are_read_no_further_than_threads_need_them(
             yield Pair(source, target, 0, "train", line)
 
     threads = threading.active_count()
-    chunks = encode.encode_pairs(pairs(), encode.Encoder(tokenizer, BatchingSettings(workers=2)))
+    chunks = encode.encode_pairs(pairs(), tokenizer, BatchingSettings(workers=2))
     for done in range(1, 6):
-        chunk, _ = next(chunks)
-        assert chunk[-1].line == 10 * done
+        assert next(chunks).pairs[-1].line == 10 * done
         assert len(read) <= 10 * (done + 2 * 2)
     chunks.close()  # type: ignore[attr-defined]
     assert threading.active_count() == threads and gc.isenabled()
@@ -224,24 +221,12 @@ def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
     train_tokenizer(settings)
     build_batches(settings)
     exact = re.search(r"an epoch: (\d+) batches", capsys.readouterr().err)
-    monkeypatch.setattr(build, "WINDOW_ROWS", 120)
-    monkeypatch.setattr(build, "BLOCK_ROWS", 12)
+    monkeypatch.setattr(plan, "WINDOW_ROWS", 120)
+    monkeypatch.setattr(plan, "BLOCK_ROWS", 12)
     build_batches(settings)
     estimate = re.search(r"an epoch: about (\d+) batches", capsys.readouterr().err)
     assert exact and estimate
     assert int(estimate[1]) == pytest.approx(int(exact[1]), rel=0.15)
-
-
-@given(st.integers(1, 500))
-def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "WINDOW_ROWS", 100)
-        patch.setattr(build, "BLOCK_ROWS", 10)
-        rows = build._sample(count)
-    assert len(set(rows)) == len(rows) == min(count, 100)
-    assert (rows[0], rows[-1]) == (0, count - 1)
-    assert np.diff(rows).min(initial=1) == 1
-    assert np.diff(rows).max(initial=1) <= max(1, count // 9)
 
 
 def test_what_is_automatic_is_not_planned_yet(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mtkit.batching.corpus.files import LINE_BYTES, read_lines
-from mtkit.batching.corpus.pair import Pair
-from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
 from mtkit.config.settings import Corpus
 from mtkit.errors import UserError
 

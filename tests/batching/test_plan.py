@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mtkit.batching import plan
-from mtkit.batching.plan import padding, plan_epoch
+from mtkit.batching.plan import padding, plan_epoch, sample_rows
 from mtkit.errors import UserError
 
 length = st.integers(1, 40)
@@ -108,6 +108,18 @@ def test_a_pair_over_the_budget_is_told() -> None:
     assert len(plan_epoch(lengths, max_tokens=64, seed=1, epoch=0)) == 2
     with pytest.raises(UserError, match=r"batching\.max_tokens: 63 .* \(64 with"):
         plan_epoch(lengths, max_tokens=63, seed=1, epoch=0)
+
+
+@given(st.integers(1, 500))
+def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "WINDOW_ROWS", 100)
+        patch.setattr(plan, "BLOCK_ROWS", 10)
+        rows = sample_rows(count)
+    assert len(set(rows)) == len(rows) == min(count, 100)
+    assert (rows[0], rows[-1]) == (0, count - 1)
+    assert np.diff(rows).min(initial=1) == 1
+    assert np.diff(rows).max(initial=1) <= max(1, count // 9)
 
 
 @given(some_lengths, budgets)

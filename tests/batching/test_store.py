@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.batching.store import Store, StoreWriter, token_dtype
+from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
@@ -28,9 +28,9 @@ def sides(largest: int) -> st.SearchStrategy[Sides]:
 
 
 def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool = False) -> Store:
-    with StoreWriter(folder, "train", token_dtype(vocab)) as writer:
+    with store_writer(folder, "train", vocab) as append:
         for index, pairs in enumerate(chunks):
-            writer.append(
+            append(
                 np.array([i for pair in pairs for i in chain(*pair)], token_dtype(vocab)),
                 np.array([[len(s), len(t)] for s, t in pairs], np.uint16).reshape(-1, 2),
                 np.full(len(pairs), index if corpora else 0, np.uint16),

@@ -15,10 +15,9 @@ from mtkit.artifacts import open_artifact
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
-from mtkit.formats.check import compare
+from mtkit.formats.ctranslate2 import Text, compare, text_of_test, text_of_validation
 from mtkit.formats.export import export_model
-from mtkit.formats.from_huggingface import from_huggingface
-from mtkit.formats.texts import Text, text_of_test, text_of_validation
+from mtkit.formats.huggingface import from_huggingface
 from mtkit.pipeline import run
 from tasks import tiny_config
 

@@ -34,7 +34,7 @@ from mtkit.decoding.model import open_model
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
-from mtkit.formats.from_huggingface import from_huggingface
+from mtkit.formats.huggingface import from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_model, save_weights, weights_of
 from mtkit.study.info.info import info

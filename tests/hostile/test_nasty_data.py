@@ -33,8 +33,7 @@ from commands import Stdin, call
 from folders import asking
 from mtkit.artifacts import create
 from mtkit.batching.build import open_batches
-from mtkit.batching.corpus.pair import Pair
-from mtkit.batching.corpus.read import read_pairs
+from mtkit.batching.corpus.read import Pair, read_pairs
 from mtkit.config.configfile import dump_config
 from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSettings
 from mtkit.config.settings import DatasetCorpus

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.batching.plan import Rows, plan_epoch
-from mtkit.batching.store import Store, StoreWriter
+from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import SubwordSampling, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.terms import Batch
@@ -192,10 +192,10 @@ def test_a_tokenizer_that_knows_one_segmentation_is_refused() -> None:
 def store(tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("store")
     ids = tokenizers["bpe"].encode_source(SENTENCES)
-    with StoreWriter(folder, "train", np.dtype(np.uint16)) as writer:
+    with store_writer(folder, "train", vocab=1 << 16) as append:
         tokens = np.array([i for line in ids for i in line * 2], np.uint16)
         lengths = np.array([[len(line)] * 2 for line in ids], np.uint16)
-        writer.append(tokens, lengths, np.zeros(len(ids), np.uint16))
+        append(tokens, lengths, np.zeros(len(ids), np.uint16))
     return Store.open(folder, "train")
 
 

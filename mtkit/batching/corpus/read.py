@@ -1,15 +1,47 @@
-"""All pairs of the corpora of a config, whatever they are kept in."""
+"""All pairs of the corpora of a config: two parallel texts, a table, or a dataset; streamed.
+
+Sides of unequal length are an error, counted to the end of both. A dataset is one of the Hugging
+Face hub, or local files that the `datasets` library can load. What is local streams; what comes
+from the hub is downloaded once and read from disk (memory-mapped) by every stage, so that no stage
+sees another version or needs the network again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice, zip_longest
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 from mtkit.artifacts import hash_file, sha256_of
-from mtkit.batching.corpus.files import existing, listed_paths, table_pairs, text_pairs
-from mtkit.batching.corpus.pair import Pair
-from mtkit.config.settings import Corpus, TableCorpus, TextCorpus, listed
-from mtkit.errors import UserError
+from mtkit.batching.corpus.files import existing, listed_paths, read_lines
+from mtkit.config.settings import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
+from mtkit.errors import MtkitError, UserError
+
+COLUMNS_NAMED = 20
+"""Number of columns that an error names."""
+SAVED_TO_DISK = ("state.json", "dataset_dict.json")
+LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+
+Columns = tuple[str | int, str | int]
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, and where they come from."""
+
+    source: str
+    target: str
+    corpus: int
+    """Place of its corpus in the list of corpora."""
+    file: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line}"
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
@@ -19,7 +51,8 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
         for pair in _pairs(corpus, index):
             yield pair
         if pair is None:
-            raise UserError(f"{_name(corpus)}: empty: give a corpus with at least one pair")
+            name = " and ".join(", ".join(side) for side in _sides(corpus))
+            raise UserError(f"{name}: empty: give a corpus with at least one pair")
 
 
 def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
@@ -30,37 +63,174 @@ def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
 def _pairs(corpus: Corpus, index: int) -> Iterator[Pair]:
     match corpus:
         case TextCorpus():
-            return text_pairs(corpus, index)
+            return _text_pairs(corpus, index)
         case TableCorpus():
-            return table_pairs(corpus, index)
-        case _:
-            from mtkit.batching.corpus import hub
-
-            return hub.read_pairs(corpus, index)
+            return _table_pairs(corpus, index)
+    return _dataset_pairs(corpus, index)
 
 
-def _content(corpus: Corpus) -> Any:
+def _sides(corpus: Corpus) -> list[list[str]]:
+    """The paths of each side, where it has files of its own, else of both."""
     match corpus:
         case TextCorpus():
-            return [
-                [hash_file(existing(path)) for path in listed_paths(side)]
-                for side in (corpus.source, corpus.target)
-            ]
+            return [listed_paths(corpus.source), listed_paths(corpus.target)]
         case TableCorpus():
-            columns = [corpus.source_column, corpus.target_column]
-            return [[hash_file(existing(path)) for path in listed_paths(corpus.table)], columns]
-        case _:
-            from mtkit.batching.corpus import hub
-
-            return hub.content(corpus)
+            return [listed_paths(corpus.table)]
+    return [[corpus.dataset]]
 
 
-def _name(corpus: Corpus) -> str:
-    match corpus:
-        case TextCorpus():
-            sides = (", ".join(listed_paths(side)) for side in (corpus.source, corpus.target))
-            return " and ".join(sides)
-        case TableCorpus():
-            return ", ".join(listed_paths(corpus.table))
-        case _:
-            return corpus.dataset
+def _content(corpus: Corpus) -> list[Any]:
+    """What identifies the text: hashes of files, the fingerprint of a dataset of the hub."""
+    if isinstance(corpus, DatasetCorpus):
+        return _dataset_content(corpus)
+    hashes = [[hash_file(existing(path)) for path in paths] for paths in _sides(corpus)]
+    if isinstance(corpus, TextCorpus):
+        return hashes
+    return [*hashes, [corpus.source_column, corpus.target_column]]
+
+
+def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
+    sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
+    if len(sources) != len(targets):
+        raise UserError(f"data: {len(sources)} source files for {len(targets)} target files")
+    for paths in zip(sources, targets, strict=True):
+        sides = [read_lines(path) for path in paths]
+        for number, (source, target) in enumerate(zip_longest(*sides), 1):
+            if source is None or target is None:
+                more = [sum(1 for _ in side) for side in sides]
+                counts = number - (source is None) + more[0], number - (target is None) + more[1]
+                raise UserError(
+                    f"{paths[0]} has {counts[0]:,} lines, {paths[1]} {counts[1]:,}: "
+                    "line n of one must translate line n of the other"
+                )
+            yield Pair(source, target, index, paths[0], number)
+
+
+def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
+    """A pair for each line; a blank line is a blank pair."""
+    columns = (corpus.source_column, corpus.target_column)
+    for path in listed_paths(corpus.table):
+        pair_in = _table_format(path, columns)
+        for number, line in enumerate(read_lines(path), 1):
+            where = f"{path}:{number}"
+            source, target = pair_in(line, columns, where) if line.strip() else ("", "")
+            yield Pair(source, target, index, path, number)
+
+
+def _table_format(path: str, columns: Columns) -> Callable[[str, Columns, str], tuple[str, str]]:
+    match PurePath(path.removesuffix(".gz")).suffix:
+        case ".tsv" if all(isinstance(column, int) and column >= 0 for column in columns):
+            return _pair_in_tsv
+        case ".jsonl" if all(isinstance(column, str) for column in columns):
+            return _pair_in_jsonl
+        case ".tsv":
+            raise UserError(f"{path}: columns of a .tsv are numbers counted from 0, not {columns}")
+        case ".jsonl":
+            raise UserError(f"{path}: columns of a .jsonl are keys, not {columns}")
+        case other:
+            raise UserError(f"{path}: a table is .tsv or .jsonl, plain or .gz, not {other!r}")
+
+
+def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
+    cells = line.split("\t")
+    try:
+        return cells[int(columns[0])], cells[int(columns[1])]
+    except IndexError:
+        wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
+        found = f"{wanted} are wanted, the line has {len(cells)}"
+        raise UserError(f"{where}: {found}: set source_column and target_column") from None
+
+
+def _pair_in_jsonl(line: str, columns: Columns, where: str) -> tuple[str, str]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not JSON ({error}): a line must be an object") from None
+    return _text_at(record, str(columns[0]), where), _text_at(record, str(columns[1]), where)
+
+
+def _text_at(record: Any, column: str, where: str) -> str:
+    """The text of a record at a column, inside records with dots, as one line."""
+    value = record
+    for key in column.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            known = ", ".join(islice(_columns(record), COLUMNS_NAMED)) or "none"
+            raise UserError(f"{where}: no column {column!r}; there are: {known}")
+        value = value[key]
+    if not isinstance(value, str):
+        raise UserError(f"{where}: column {column!r} holds {type(value).__name__}, not text")
+    # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
+    return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
+
+
+def _columns(record: Any) -> Iterator[str]:
+    """Names of all columns, those inside records with dots."""
+    ahead = [("", record)]
+    while ahead:
+        name, value = ahead.pop()
+        if isinstance(value, Mapping):
+            inside = [(f"{name}.{key}" if name else str(key), value[key]) for key in value]
+            ahead += reversed(inside)
+        elif name:
+            yield name
+
+
+def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
+    with _explained(corpus):
+        for row, record in enumerate(_load(corpus), 1):
+            where = f"{corpus.dataset}:{row}"
+            source = _text_at(record, corpus.source_column, where)
+            target = _text_at(record, corpus.target_column, where)
+            yield Pair(source, target, index, corpus.dataset, row)
+
+
+def _dataset_content(corpus: DatasetCorpus) -> list[Any]:
+    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
+    path = Path(corpus.dataset)
+    with _explained(corpus):
+        if path.is_file():
+            return [*chosen, hash_file(path)]
+        if path.is_dir():
+            found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+            # `datasets` leaves cache-….arrow beside what it has saved
+            names = sorted(name.as_posix() for name in found if not name.name.startswith("cache-"))
+            return [*chosen, {name: hash_file(path / name) for name in names}]
+        return [*chosen, _load(corpus)._fingerprint]
+
+
+@contextmanager
+def _explained(corpus: DatasetCorpus) -> Iterator[None]:
+    try:
+        yield
+    except MtkitError:
+        raise
+    except Exception as error:  # a dozen libraries below, each with errors of its own
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"{corpus.dataset}: `datasets` cannot load it: {reason}") from error
+
+
+def _load(corpus: DatasetCorpus) -> Any:
+    import datasets
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    datasets.disable_progress_bars()
+    disable_progress_bars()
+    for library in ("datasets", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # what fails is told by our error
+    path = Path(corpus.dataset)
+    if any((path / name).is_file() for name in SAVED_TO_DISK):
+        saved = datasets.load_from_disk(str(path))
+        if not isinstance(saved, datasets.DatasetDict):
+            saved = {str(saved.split or "train"): saved}
+        if corpus.split not in saved:
+            raise ValueError(f"no split {corpus.split!r}; there are: {', '.join(saved)}")
+        return saved[corpus.split]
+    # A slice of a split cannot be streamed.
+    settings = {"split": corpus.split, "streaming": path.exists() and "[" not in corpus.split}
+    if path.is_file():
+        if path.suffix not in LOADERS:
+            raise ValueError(f"a file is one of {', '.join(LOADERS)}")
+        return datasets.load_dataset(LOADERS[path.suffix], data_files=str(path), **settings)
+    if path.exists() and not path.is_dir():
+        raise ValueError("a pipe or device, neither a file nor a folder")
+    return datasets.load_dataset(corpus.dataset, corpus.name, **settings)

@@ -25,7 +25,7 @@ from sentencepiece import SentencePieceTrainer
 from mtkit.artifacts import create, open_artifact
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.plan import Rows, plan_epoch
-from mtkit.batching.store import Lengths, StoreWriter, Tokens, token_dtype
+from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.configfile import load_config
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.settings import Config
@@ -150,8 +150,8 @@ def draw_batches(folder: Path, vocab: int, seed: int, pairs: int = PAIRS) -> Bat
         for name, count in (("train", pairs), ("valid", 1)):
             lengths = draw_lengths(count, random)
             tokens = draw_tokens(int(lengths.sum()), vocab, random)
-            with StoreWriter(partial, name, token_dtype(vocab)) as writer:
-                writer.append(tokens, lengths, np.zeros(count, np.uint16))
+            with store_writer(partial, name, vocab) as append:
+                append(tokens, lengths, np.zeros(count, np.uint16))
         for name in (VALID_SOURCE, VALID_TARGET):
             (partial / name).touch()
     return open_batches(path)
