@@ -77,7 +77,7 @@ class TokenizerSettings(Settings):
     joint: bool = Field(True, description="one vocabulary for both sides")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
-    character_coverage: float = Field(0.9995, gt=0, le=1)
+    character_coverage: float = Field(0.9995, ge=0.98, le=1)
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side it is trained on")
 
 

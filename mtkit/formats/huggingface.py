@@ -137,7 +137,7 @@ def _their_search(decoding: DecodingSettings) -> dict[str, Any]:
 def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
     """Two SentencePiece models, and the ids of their pieces: once where both agree."""
     tokenizer = opened.tokenizer
-    files = tokenizer.file_names  # one for both sides, or source then target
+    files = list(tokenizer.models)  # one for both sides, or source then target
     for name, file in ((marian.SOURCE_SPM, files[0]), (marian.TARGET_SPM, files[-1])):
         (folder / name).write_bytes((opened.artifact.path / file).read_bytes())
     source, target = (

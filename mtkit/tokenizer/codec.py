@@ -21,13 +21,13 @@ _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029
 
 
 class Tokenizer:
-    """Both sides of a tokenizer; `joint` where they share one vocabulary."""
+    """Both sides of a tokenizer, with one model or with one each."""
 
     def __init__(self, models: Mapping[Path, bytes]) -> None:
-        """`models`: one for both sides, or source then target; UserError if one is none."""
-        self._models = {path.name: model for path, model in models.items()}
+        """Raises UserError for what is no SentencePiece model of ours."""
+        self.models = {path.name: model for path, model in models.items()}
+        """The files, by name: one for both sides, or source then target."""
         processors = [_processor(path, model) for path, model in models.items()]
-        self.joint = len(processors) == 1
         self._source, self._target = processors[0], processors[-1]
         self.source_vocab: int = self._source.vocab_size()
         self.target_vocab: int = self._target.vocab_size()
@@ -43,17 +43,9 @@ class Tokenizer:
                 f"{folder}: no tokenizer here ({JOINT}, or {SOURCE} and {TARGET})"
             ) from error
 
-    @property
-    def file_names(self) -> list[str]:
-        return list(self._models)
-
-    def is_same_as(self, other: Tokenizer) -> bool:
-        """Whether both make the same ids of everything."""
-        return self._models == other._models
-
     def copy_to(self, folder: Path) -> None:
         """Writes the files into `folder`, byte for byte."""
-        for name, model in self._models.items():
+        for name, model in self.models.items():
             (folder / name).write_bytes(model)
 
     def encode_source(self, lines: list[str]) -> list[list[int]]:
@@ -70,15 +62,14 @@ class Tokenizer:
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Text of each sequence of target ids; special ids are skipped, line breaks are spaces."""
-        return [
-            self._target.decode([i for i in line if i > EOS]).translate(_LINE_BREAKS)
-            for line in ids
-        ]
+        texts = (self._target.decode([i for i in line if i > EOS]) for line in ids)
+        return [text.translate(_LINE_BREAKS) for text in texts]
 
     def source_offsets(self, line: str) -> list[int]:
         """The character of `line` at which each of its subwords ends, that is its last one."""
         mapping = self._source.encode(line, return_type="offset_mapping")
-        return [_last(begin, end) for begin, end in mapping["offsets"]]
+        # A character that is spelt in bytes is only the last one's.
+        return [max(begin, end - 1) for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
         """The same of `ids`, in the text that they decode to; without text, where it would be."""
@@ -86,7 +77,7 @@ class Tokenizer:
         spans, offsets, end = iter(mapping["offsets"]), [], 0
         for i in ids:
             begin, end = next(spans) if i > EOS else (end, end)
-            offsets.append(_last(begin, end))
+            offsets.append(max(begin, end - 1))
         return offsets
 
     def source_pieces(self, ids: list[int]) -> list[str]:
@@ -112,10 +103,6 @@ def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
             "train a tokenizer with mtkit"
         )
     return processor
-
-
-def _last(begin: int, end: int) -> int:
-    return max(begin, end - 1)  # a character that is spelt in bytes is only the last one's
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:

@@ -39,16 +39,9 @@ class Sampler:
         """Raises UserError for a model that knows one segmentation of a text only."""
         self.alpha = alpha
         self._pieces: list[str] = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
-        not_from_text = (
-            processor.is_control,
-            processor.is_unknown,
-            processor.is_byte,
-            processor.is_unused,
-        )
+        odd = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
         self._ids = {
-            piece: i
-            for i, piece in enumerate(self._pieces)
-            if not any(kind(i) for kind in not_from_text)
+            piece: i for i, piece in enumerate(self._pieces) if not any(kind(i) for kind in odd)
         }
         self._scores = {piece: processor.get_score(i) for piece, i in self._ids.items()}
         self._longest = max(map(len, self._ids), default=1)
@@ -65,15 +58,12 @@ class Sampler:
 
     def __call__(self, lines: list[list[int]], seed: int) -> list[list[int]]:
         """Another segmentation of each line; words with unknown characters or bytes stay."""
-        random, known = Random(seed), range(VARIANTS)
-        return [
-            list(
-                chain.from_iterable(
-                    map(self.variant, self._words(line), random.choices(known, k=len(line)))
-                )
-            )
-            for line in lines
-        ]
+        random, drawn = Random(seed), []
+        for line in lines:
+            numbers = random.choices(range(VARIANTS), k=len(line))
+            words = map(self.variant, self._words(line), numbers)
+            drawn.append(list(chain.from_iterable(words)))
+        return drawn
 
     def _words(self, line: list[int]) -> Iterator[Word]:
         begin = 0

@@ -6,8 +6,9 @@ The same corpus, settings and seed give the same bytes, on any number of cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -45,14 +46,13 @@ class TakenOver(Settings):
 def train_tokenizer(config: Config) -> Artifact:
     """The artifact `RUN/tokenizer`, made unless it is up to date.
 
-    With `training.init_from` it is a copy of that model's tokenizer.
+    With `training.init_from` it is a copy of that model's tokenizer, whose ids its weights know.
     Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
-    path = Path(config.run) / "tokenizer"
-    if config.training.init_from is not None:
-        return _take_over(path, config, config.training.init_from)
-    recipe = TokenizerRecipe.of(config)
-    inputs = {"train": corpus_identity(config.data.train)}
+    path, origin = Path(config.run) / "tokenizer", config.training.init_from
+    model = None if origin is None else find_model(origin)
+    recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
+    inputs = {"model": model.identity} if model else {"train": corpus_identity(config.data.train)}
     if current := find_current(path, "tokenizer", recipe, inputs):
         complete_settings(config)
         say("tokenizer: up to date")
@@ -60,30 +60,34 @@ def train_tokenizer(config: Config) -> Artifact:
     report: dict[str, Any] = {}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
-        sample = sample_pairs(config.data.train, config.tokenizer.sample_lines, config.seed)
-        report["lines_per_side"] = len(sample)
-        for name, lines in _lines_by_model(sample, config.tokenizer.joint).items():
-            model = _train(lines, config.tokenizer, name)
-            (folder / name).write_bytes(model)
-            report[name] = _write_vocabulary(model, (folder / name).with_suffix(".vocab"))
-    sizes = " and ".join(f"{size:,}" for name, size in report.items() if name.endswith(".model"))
-    say(f"tokenizer: {sizes} subwords from {len(sample):,} lines per side")
+        if model:
+            Tokenizer.load(model.path).copy_to(folder)
+            made = f"that of {model.path}"
+        else:
+            made = _fill(folder, config, report)
+    say(f"tokenizer: {made}")
     return open_artifact(path, "tokenizer")
 
 
-def _take_over(path: Path, config: Config, model: str) -> Artifact:
-    """The tokenizer of a model to fine-tune, whose ids its weights know."""
-    artifact = find_model(model)
-    recipe, inputs = TakenOver(of="model"), {"model": artifact.identity}
-    if current := find_current(path, "tokenizer", recipe, inputs):
-        complete_settings(config)
-        say("tokenizer: up to date")
-        return current
-    settings = recipe.without_defaults()
-    with at_work(config), create(path, "tokenizer", settings, inputs) as folder:
-        Tokenizer.load(artifact.path).copy_to(folder)
-    say(f"tokenizer: that of {artifact.path}")
-    return open_artifact(path, "tokenizer")
+def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
+    """Trains one model or two into `folder`; says what came of it."""
+    settings = config.tokenizer
+    sample = sample_pairs(config.data.train, settings.sample_lines, config.seed)
+    report["lines_per_side"] = len(sample)
+    lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
+    if not settings.joint:
+        lines = {SOURCE: (side for side, _ in sample), TARGET: (side for _, side in sample)}
+    for name, of_model in lines.items():
+        model = train_model(of_model, settings, name)
+        (folder / name).write_bytes(model)
+        processor = SentencePieceProcessor(model_proto=model)
+        report[name] = processor.vocab_size()
+        ids = range(report[name])
+        rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
+        vocabulary = (folder / name).with_suffix(".vocab")  # for people: a line per id
+        vocabulary.write_text("".join(rows), encoding="utf-8")
+    sizes = " and ".join(f"{report[name]:,}" for name in lines)
+    return f"{sizes} subwords from {len(sample):,} lines per side"
 
 
 def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
@@ -114,24 +118,14 @@ def _characters(pairs: list[tuple[str, str]]) -> int:
     return sum(len(source) + len(target) for source, target in pairs)
 
 
-def _lines_by_model(sample: list[tuple[str, str]], joint: bool) -> dict[str, Iterator[str]]:
-    sources, targets = (side for side, _ in sample), (side for _, side in sample)
-    if joint:
-        return {JOINT: _cut(side for pair in sample for side in pair)}
-    return {SOURCE: _cut(sources), TARGET: _cut(targets)}
-
-
-def _cut(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield from (line[i : i + LINE_CHARACTERS] for i in range(0, len(line), LINE_CHARACTERS))
-
-
-def _train(lines: Iterator[str], settings: TokenizerSettings, name: str) -> bytes:
-    """The serialised model."""
+def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
+    """A serialised SentencePiece model; UserError, of the side that `name` says, if none fits."""
+    most = LINE_CHARACTERS
+    pieces = (line[i : i + most] for line in lines for i in range(0, len(line), most))
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=lines,
+            sentence_iterator=pieces,
             model_writer=model,
             model_type=settings.type,
             vocab_size=settings.vocab_size,
@@ -164,12 +158,3 @@ def _explained(message: str, settings: TokenizerSettings, name: str) -> MtkitErr
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError(f"data.train: no text{of} to train a tokenizer on")
     return MtkitError(f"{name}: SentencePiece failed: {message}")
-
-
-def _write_vocabulary(model: bytes, path: Path) -> int:
-    """Writes a line per id (subword, tab, score), for people; returns how many."""
-    processor = SentencePieceProcessor(model_proto=model)
-    size: int = processor.vocab_size()
-    lines = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(size))
-    path.write_text("".join(lines), encoding="utf-8")
-    return size

@@ -112,7 +112,7 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
         trained = find_model(training.init_from).path
-        if not Tokenizer.load(trained).is_same_as(tokenizer):
+        if Tokenizer.load(trained).models != tokenizer.models:
             raise UserError(
                 f"training.init_from: {trained} has another tokenizer than this run: "
                 "`mtkit train-spm` with this setting takes over the model's"

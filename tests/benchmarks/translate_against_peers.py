@@ -78,7 +78,7 @@ class Task:
     @property
     def tokenizers(self) -> list[str]:
         """The source's and the target's SentencePiece model."""
-        names = self.opened.tokenizer.file_names
+        names = list(self.opened.tokenizer.models)
         return [str(self.opened.artifact.path / name) for name in (names[0], names[-1])]
 
 

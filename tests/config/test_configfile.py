@@ -115,6 +115,11 @@ def load(text: str, *overrides: str) -> Config:
             "x.yaml:12: tokenizer.type: expected 'bpe', 'unigram' or 'char', found bep",
         ),
         (
+            GOOD + "tokenizer: {character_coverage: 0.9}\n",
+            "x.yaml:12: tokenizer.character_coverage: should be greater than or equal to 0.98, "
+            "found 0.9",
+        ),
+        (
             GOOD.replace("{kind: cosine, peak: 1e-3}", "cosine"),
             "x.yaml:11: training.schedule: expected settings (key: value), found cosine",
         ),

@@ -131,8 +131,7 @@ def test_an_equal_request_is_not_trained_again(
 def test_a_separate_tokenizer_knows_its_sides_apart(tmp_path: Path) -> None:
     made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, joint=False, vocab_size=330))
     tokenizer = Tokenizer.load(made.path)
-    assert not tokenizer.joint
-    assert tokenizer.file_names == ["spm.source.model", "spm.target.model"]
+    assert list(tokenizer.models) == ["spm.source.model", "spm.target.model"]
     english, korean = tokenizer.encode_source(ENGLISH[:1]), tokenizer.encode_target(ENGLISH[:1])
     assert len(english[0]) < len(korean[0])
     assert tokenizer.decode(korean) == ENGLISH[:1]
@@ -142,7 +141,7 @@ def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> Non
     tokenizer = Tokenizer.load(artifact.path)
     tokenizer.copy_to(tmp_path)
     copied = sorted(path.name for path in tmp_path.iterdir())
-    assert copied == tokenizer.file_names == ["spm.model"]
+    assert copied == list(tokenizer.models) == ["spm.model"]
     assert (tmp_path / "spm.model").read_bytes() == (artifact.path / "spm.model").read_bytes()
 
 

@@ -22,9 +22,9 @@ from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import SubwordSampling, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.terms import Batch
-from mtkit.tokenizer import train as training
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
+from mtkit.tokenizer.train import train_model
 from mtkit.training.data import segmentation
 from mtkit.training.data.segmentation import AS_STORED, Portion, Segmentation
 from mtkit.training.data.updates import load_batch
@@ -47,12 +47,12 @@ seeds = st.integers(-(1 << 63), 1 << 63)
 
 
 def trained(settings: dict[str, Any]) -> Tokenizer:
-    model = training._train(iter(SENTENCES), TokenizerSettings(**settings), "spm.model")
+    model = train_model(SENTENCES, TokenizerSettings(**settings), "spm.model")
     return Tokenizer({Path("spm.model"): model})
 
 
 def reference(tokenizer: Tokenizer) -> Any:
-    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer._models["spm.model"])
+    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer.models["spm.model"])
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_pieces_marked_as_unused_are_never_drawn(
     tokenizers: dict[str, Tokenizer], name: str
 ) -> None:
     """Imported models have those of the other side's vocabulary."""
-    model = ModelProto.FromString(tokenizers[name]._models["spm.model"])
+    model = ModelProto.FromString(tokenizers[name].models["spm.model"])
     unused = [i for i, piece in enumerate(model.pieces) if i > EOS and len(piece.piece) in (2, 3)]
     for i in unused:
         model.pieces[i].type = model.SentencePiece.UNUSED

@@ -404,7 +404,7 @@ def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Con
     tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
     tuned = tuned.model_copy(update={"run": "tuned"})
     taken = train_tokenizer(tuned)
-    assert Tokenizer.load(taken.path).is_same_as(Tokenizer.load(Path("base/model")))
+    assert Tokenizer.load(taken.path).models == Tokenizer.load(Path("base/model")).models
     assert train_tokenizer(tuned).identity == taken.identity
     build_batches(tuned)
     first = train(tuned)
