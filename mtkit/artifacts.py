@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Literal, NamedTuple
 
 from mtkit.config.storage import naming, read_json, sync, write_json
@@ -66,8 +67,7 @@ class Artifact:
     @property
     def report(self) -> Mapping[str, Any]:
         """Figures for people (scores, counts); outside both hashes."""
-        report: Mapping[str, Any] = self.manifest["report"]
-        return report
+        return dict(self.manifest["report"])
 
 
 def sha256_of(value: Any) -> str:
@@ -81,16 +81,11 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def request_of(kind: Kind, settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
-    """What is asked for, equal on any machine."""
-    return sha256_of(
-        {
-            "kind": kind,
-            "format": KINDS[kind].format,
-            "settings": dict(settings),
-            "inputs": dict(inputs),
-        }
-    )
+def hashes_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """`request` and `identity` of what a manifest says."""
+    request = sha256_of({name: manifest[name] for name in ("kind", "format", "settings", "inputs")})
+    identity = sha256_of({"request": request, "files": manifest["files"]})
+    return {"request": request, "identity": identity}
 
 
 @contextmanager
@@ -113,7 +108,16 @@ def create(
         partial.mkdir(parents=True)
         with naming(path):
             yield partial
-            _write_manifest(partial, kind, settings, inputs, report or {})
+            manifest = {
+                "kind": kind,
+                "format": KINDS[kind].format,
+                "mtkit": VERSION,
+                "settings": settings,
+                "inputs": inputs,
+                "files": {file.name: _stored(file) for file in sorted(partial.iterdir())},
+                "report": report or {},
+            }
+            write_json(partial / MANIFEST, manifest | hashes_of(manifest))
         _delete(old)
         if os.path.lexists(path):
             path.rename(old)
@@ -164,9 +168,7 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
             f"{path}: format {manifest['format']}; this mtkit reads {KINDS[kind].format}: "
             f"remake it with `{KINDS[kind].command}`"
         )
-    request = request_of(kind, manifest["settings"], manifest["inputs"])
-    identity = sha256_of({"request": request, "files": manifest["files"]})
-    if (request, identity) != (manifest["request"], manifest["identity"]):
+    if manifest != manifest | hashes_of(manifest):
         raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
     sizes = _sizes_of_files(path)
     for name, facts in manifest["files"].items():
@@ -192,37 +194,10 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in KINDS if known == kind), None)
 
 
-def _write_manifest(
-    folder: Path,
-    kind: Kind,
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, str],
-    report: Mapping[str, Any],
-) -> None:
-    files = {file.name: _stored(file) for file in sorted(folder.iterdir())}
-    request = request_of(kind, settings, inputs)
-    manifest = {
-        "kind": kind,
-        "format": KINDS[kind].format,
-        "mtkit": VERSION,
-        "settings": settings,
-        "inputs": inputs,
-        "files": files,
-        "request": request,
-        "identity": sha256_of({"request": request, "files": files}),
-        "report": report,
-    }
-    write_json(folder / MANIFEST, manifest)
-
-
 def _stored(file: Path) -> dict[str, Any]:
     """Size and hash of a file, which is on the disk then."""
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
-        return {
-            "bytes": os.fstat(opened.fileno()).st_size,
-            "sha256": hashlib.file_digest(opened, "sha256").hexdigest(),
-        }
+    sync(file)
+    return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
 
 
 def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
@@ -261,17 +236,14 @@ def _sizes_of_files(folder: Path) -> dict[str, int]:
 
     Raises UserError where there is a link, a pipe or a device, listed in the manifest or not.
     """
-    sizes: dict[str, int] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
-            elif not entry.is_dir(follow_symlinks=False):
-                raise UserError(
-                    f"{entry.path}: a link, pipe or device; an artifact has plain files only: "
-                    "copy what it points to in its place"
-                )
-    return sizes
+    found = {path: path.lstat() for path in folder.iterdir()}
+    for path, status in found.items():
+        if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):
+            raise UserError(
+                f"{path}: a link, pipe or device; an artifact has plain files only: "
+                "copy what it points to in its place"
+            )
+    return {path.name: status.st_size for path, status in found.items() if S_ISREG(status.st_mode)}
 
 
 def _put_back(old: Path, path: Path) -> None:

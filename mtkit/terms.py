@@ -10,6 +10,7 @@ reads BOS y1 … yn and is asked for y1 … yn EOS.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -42,20 +43,13 @@ class Batch:
 
     def pinned(self) -> Batch:
         """The same batch where a GPU can fetch it by itself, if there is one."""
-        if not torch.cuda.is_available():
-            return self
-        return Batch(
-            self.source.pin_memory(),
-            self.target_input.pin_memory(),
-            self.target_output.pin_memory(),
-            self.target_tokens,
-        )
+        return self._moved(Tensor.pin_memory) if torch.cuda.is_available() else self
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`; asynchronous where the memory is pinned."""
-        return Batch(
-            self.source.to(device, non_blocking=True),
-            self.target_input.to(device, non_blocking=True),
-            self.target_output.to(device, non_blocking=True),
-            self.target_tokens,
-        )
+        return self._moved(lambda ids: ids.to(device, non_blocking=True))
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+        ids = (self.source, self.target_input, self.target_output)
+        source, target_input, target_output = map(move, ids)
+        return Batch(source, target_input, target_output, self.target_tokens)

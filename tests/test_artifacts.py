@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.artifacts import (
-    MANIFEST,
-    Artifact,
-    create,
-    hash_file,
-    kind_at,
-    open_artifact,
-    request_of,
-)
+from mtkit.artifacts import MANIFEST, Artifact, create, hash_file, hashes_of, kind_at, open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.runs import find_current
 from mtkit.errors import UserError
@@ -32,6 +24,11 @@ INPUTS = {"corpus": "c0ffee"}
 class Asked(Settings):
     vocab_size: int
     type: str
+
+
+def request_of(kind: str, settings: object, inputs: object) -> str:
+    asked = {"kind": kind, "format": 1, "settings": settings, "inputs": inputs}
+    return hashes_of(asked | {"files": {}})["request"]
 
 
 def make(path: Path, content: bytes = b"content") -> Artifact:
@@ -98,6 +95,7 @@ def test_request_and_identity_do_not_depend_on_place_or_order(tmp_path: Path) ->
     assert (here.path / MANIFEST).read_bytes() == (there.path / MANIFEST).read_bytes()
     reordered = dict(reversed(SETTINGS.items()))
     assert request_of("tokenizer", SETTINGS, INPUTS) == request_of("tokenizer", reordered, INPUTS)
+    assert request_of("tokenizer", SETTINGS, INPUTS) == here.manifest["request"]
 
 
 def test_request_is_the_same_on_any_machine() -> None:

@@ -58,17 +58,16 @@ def write_json(path: Path, value: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes atomically: readers see the old file or the new one, never half of one."""
     temporary = path.with_name(f".{path.name}.partial")
-    with naming(path), temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    with naming(path):
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
     temporary.replace(path)
     sync(path.parent)
 
 
-def sync(folder: Path) -> None:
-    """Puts the names of a folder's files on the disk: a power loss does not undo a rename."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Puts a file on the disk, or the names in a folder: a power loss does not undo a rename."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from architectures import ARCHITECTURES
-from mtkit.artifacts import MANIFEST, hash_file, open_artifact, request_of, sha256_of
+from mtkit.artifacts import MANIFEST, hash_file, hashes_of, open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.settings import Config
@@ -250,10 +250,7 @@ def rehash(folder: Path) -> None:
             if is_plain(folder / name):
                 size = (folder / name).stat().st_size
                 manifest["files"][name] = {"bytes": size, "sha256": hash_file(folder / name)}
-        request = request_of(manifest["kind"], manifest["settings"], manifest["inputs"])
-        identity = sha256_of({"request": request, "files": manifest["files"]})
-        text = json.dumps(manifest | {"request": request, "identity": identity})
-        (folder / MANIFEST).write_text(text)
+        (folder / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
 
