@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -63,33 +64,23 @@ def explain(error: ValidationError, data: dict[str, Any], origin: Origin) -> str
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         key = _key(detail, data)
         complaints.setdefault(key, _complaint(detail, key, data))
-    deepest = [key for key in complaints if not any(_is_above(key, other) for other in complaints)]
-    first, others = deepest[0], len(deepest) - 1
+    above = {key[:length] for key in complaints for length in range(len(key))}
+    first, *others = [key for key in complaints if key not in above]
     setting = f"{dotted(first)}: " if first else ""
-    more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
+    more = f" (and {len(others)} more error{'s' if len(others) > 1 else ''})" if others else ""
     return f"{origin.where(first)}: {setting}{complaints[first]}{more}"
-
-
-def _is_above(key: Key, other: Key) -> bool:
-    return len(key) < len(other) and other[: len(key)] == key
 
 
 def _key(detail: Mapping[str, Any], data: Any) -> Key:
     """The setting a complaint is about: pydantic's location without the tags of union members."""
-    location: Key = detail["loc"]
     key: Key = ()
-    for part in location:
-        if _holds(data, part):
-            key, data = (*key, part), data[part]
+    for part in detail["loc"]:
+        with suppress(LookupError, TypeError):  # tags of union members are in no data
+            data = data[part]
+            key = (*key, part)
     if detail["type"].startswith("union_tag") and isinstance(data, dict):
         return (*key, "kind")
-    return (*key, location[-1]) if detail["type"] == "missing" else key
-
-
-def _holds(data: Any, part: str | int) -> bool:
-    if isinstance(data, list):
-        return isinstance(part, int) and part < len(data)
-    return isinstance(data, dict) and part in data
+    return (*key, detail["loc"][-1]) if detail["type"] == "missing" else key
 
 
 def _complaint(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
@@ -118,16 +109,12 @@ def _shown(value: Any) -> str:
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 
-class Name(NamedTuple):
-    key: Key
-    kinds: tuple[str, ...]
-    """The kinds of section that have this setting; empty where sections come in one kind."""
-
-
-def names(settings: type[Settings] = Config, parent: Key = ()) -> Iterator[Name]:
-    """Every setting there is, whatever its section's kind."""
+def names(
+    settings: type[Settings] = Config, parent: Key = ()
+) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    """Every setting there is, and the kinds of section that have it, where there are several."""
     for name, info in settings.model_fields.items():
-        yield Name((*parent, name), kinds_of(settings))
+        yield (*parent, name), kinds_of(settings)
         for section in sections(info.annotation):
             yield from names(section, (*parent, name))
 
@@ -153,16 +140,12 @@ def _suggestion(key: Key, data: Any) -> str:
     here = data.get("kind")
     plain = tuple(part for part in key if isinstance(part, str))
     known = list(names())
-    kinds = [kind for name in known if name.key == plain for kind in name.kinds]
-    if kinds:
+    if kinds := [kind for name, kinds in known if name == plain for kind in kinds]:
         return f"kind {' or '.join(kinds)} has it, {here} has not"
-    siblings = [
-        str(name.key[-1])
-        for name in known
-        if name.key[:-1] == plain[:-1] and (not name.kinds or here in name.kinds)
-    ]
+    around = [(name[-1], kinds) for name, kinds in known if name[:-1] == plain[:-1]]
+    siblings = [str(name) for name, kinds in around if not kinds or here in kinds]
     close = difflib.get_close_matches(str(plain[-1]), siblings, 1)
-    elsewhere = [dotted(name.key) for name in known if name.key[-1] == plain[-1]]
+    elsewhere = [dotted(name) for name, _ in known if name[-1] == plain[-1]]
     if close or elsewhere:
         return f"did you mean '{[*close, *elsewhere][0]}'?"
     return f"known here: {', '.join(dict.fromkeys(siblings))}"

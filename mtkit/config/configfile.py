@@ -34,7 +34,7 @@ def load_config(
 
     Raises UserError with one line that leads to the file and line, or to the override, at fault.
     """
-    name, text = _read(Path(path) if path is not None else None)
+    name, text = _read(path)
     data, lines = _parse(name, text)
     origin = Origin(name, lines)
     _name_kinds(data, Config)
@@ -58,9 +58,7 @@ def load_config(
 
 def dump_config(config: Config) -> str:
     """Every setting, as YAML that `load_config` reads back to an equal `Config`."""
-    settings = config.model_dump(mode="json")
-    text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-    return text
+    return str(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
 def save_config(config: Config) -> None:
@@ -76,13 +74,11 @@ def schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2)
 
 
-def _read(path: Path | None) -> tuple[str, str]:
-    if path is None and not LOCAL.exists():
-        demo = resources.files("mtkit.demo") / "demo.yaml"
-        return str(demo), demo.read_text(encoding="utf-8")
-    path = path or LOCAL
+def _read(path: str | Path | None) -> tuple[str, str]:
+    if path is None:
+        path = LOCAL if LOCAL.exists() else str(resources.files("mtkit.demo") / "demo.yaml")
     try:
-        return str(path), path.read_text(encoding="utf-8-sig")
+        return str(Path(path)), Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{path}: no such config file") from None
     except UnicodeDecodeError:
@@ -145,28 +141,23 @@ def _name_kinds(data: dict[str, Any], settings: type[Settings]) -> None:
         section = data.get(name)
         if not isinstance(section, dict):
             continue
-        if hasattr(info.default, "kind"):
-            section.setdefault("kind", _default_kind(section, info.default.kind))
+        if hasattr(info.default, "kind"):  # a pair of halves needs no name of its own
+            has_halves = section.keys() & {"encoder", "decoder"}
+            section.setdefault("kind", "encoder-decoder" if has_halves else info.default.kind)
         for member in sections(info.annotation):
             if section.get("kind") in (None, *kinds_of(member)):
                 _name_kinds(section, member)
-
-
-def _default_kind(section: dict[str, Any], kind: str) -> str:
-    """Halves say what they are themselves: a pair of them needs no name of its own."""
-    return "encoder-decoder" if section.keys() & {"encoder", "decoder"} else kind
 
 
 def _truth_values_as_numbers(data: Any, settings: Any, key: Key) -> Iterator[Key]:
     """Settings where pydantic took yes for 1 or no for 0."""
     if isinstance(data, bool) and not isinstance(settings, bool):
         yield key
+    if isinstance(data, list):
+        data = dict(enumerate(data))
     if isinstance(data, dict):
         for name, value in data.items():
             yield from _truth_values_as_numbers(value, settings[name], (*key, name))
-    if isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from _truth_values_as_numbers(value, settings[index], (*key, index))
 
 
 def _split(override: str) -> tuple[list[str], Any, str]:
@@ -203,7 +194,7 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
 def _same_settings(key: Key, kind: Any, other: Any) -> bool:
     """Whether two kinds of a section have the same settings, as adam and adamw do."""
     return kind == other or any(
-        name.key == key and kind in name.kinds and other in name.kinds for name in names()
+        name == key and kind in kinds and other in kinds for name, kinds in names()
     )
 
 

@@ -122,21 +122,18 @@ def locked(run: Path) -> Iterator[None]:
             f"{run}: cannot write a run there ({error.strerror}): choose another folder with --run"
         ) from None
     try:
-        write_json(run / OWNER, _myself())
+        owner = {
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "since": datetime.now().isoformat(" ", "seconds"),
+        }
+        write_json(run / OWNER, owner)
         yield
     finally:
         with suppress(OSError):  # without the lock it means nothing
             (run / OWNER).unlink()
         lock.release()
-
-
-def _myself() -> dict[str, str | int]:
-    return {
-        "pid": os.getpid(),
-        "host": platform.node(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "since": datetime.now().isoformat(" ", "seconds"),
-    }
 
 
 def _owner(run: Path) -> str:

@@ -42,9 +42,7 @@ def _check_json(value: Any, depth: int) -> None:
         case str():
             value.encode()
         case dict():
-            for key, inner in value.items():
-                key.encode()
-                _check_json(inner, depth + 1)
+            _check_json([*value, *value.values()], depth)
         case list():
             for inner in value:
                 _check_json(inner, depth + 1)
