@@ -34,7 +34,7 @@ STAGES = (
     "mtkit.training.train",
     "mtkit.decoding.translate",
 )
-SERVER.set_forkserver_preload(["mtkit.cli.commands", *STAGES, "torch._dynamo"])
+SERVER.set_forkserver_preload(["mtkit.cli.main", *STAGES, "torch._dynamo"])
 OPERATIONS = frozenset(
     {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "shutil.rmtree"}
 )

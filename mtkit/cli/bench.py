@@ -47,17 +47,11 @@ def train(
 
     Target tokens per second, how far they are from the limit, memory, padding, waiting.
     """
-    chosen = [] if precision is None else [f"training.precision={precision}"]
     from mtkit.study.bench.train import bench_train
 
-    bench_train(
-        config,
-        [*(overrides or []), *chosen],
-        size=size,
-        seconds=seconds,
-        breakdown=breakdown,
-        as_json=json,
-    )
+    chosen = [] if precision is None else [f"training.precision={precision}"]
+    given = [*(overrides or []), *chosen]
+    bench_train(config, given, size=size, seconds=seconds, breakdown=breakdown, as_json=json)
 
 
 @bench.command(cls=Command)
@@ -82,7 +76,7 @@ def ceiling(
 def translate(
     model: str | None = Option(None, "-m", "--model", help="Run or model; default: one of --size."),
     input: Path | None = Option(
-        None, "--input", metavar="FILE", help="Text; default: what the run was tested on."
+        None, metavar="FILE", help="Text; default: what the run was tested on."
     ),
     size: Size = None,
     engine: Engine = "auto",

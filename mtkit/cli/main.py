@@ -1,7 +1,7 @@
 """The command line. `main` is the one place where exceptions become exit codes.
 
 0 done; 1 failed while running; 2 the user can mend it before any work; 130 and 143 stopped by
-Ctrl-C and SIGTERM. `commands` has the commands, `options` their options.
+Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -12,14 +12,49 @@ import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from mtkit import report
-from mtkit.cli.commands import app
-from mtkit.cli.options import shows_traceback
+from mtkit.artifacts import VERSION
+from mtkit.cli.bench import bench
+from mtkit.cli.options import Command, shows_traceback
+from mtkit.cli.stages import STAGES, stage_of, translate
+from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, (place, text) in STAGES.items():
+    app.command(name, cls=Command, help=text)(stage_of(place))
+for command in (translate, score, attend, export, info, compare):
+    app.command(cls=Command)(command)
+app.add_typer(bench, name="bench")
+
+
+def _show_version(asked: bool) -> bool:
+    if asked:
+        report.data(f"mtkit {VERSION}\n")
+        raise typer.Exit
+    return asked
+
+
+@app.callback()
+def mtkit(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Machine translation: train-spm, batch and train make a model, or run does all three at once.
+
+    Without a config they work on the demo. Then: echo "It is raining." | mtkit translate
+    """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
@@ -62,10 +63,11 @@ def options_of(given: type[Given]) -> Callable[[Callable[[Given], None]], Callab
     return command_of
 
 
-def refuse(why: str, options: Mapping[str, object]) -> None:
-    """Raises UserError for the first of the options that was given."""
-    for name, value in options.items():
-        if value is not None and value is not False:
+def refuse(why: str, options: object, names: Iterable[str]) -> None:
+    """Raises UserError for the first of these fields of `options` that is not its default."""
+    defaults = {field.name: field.default for field in fields(cast(Any, options))}
+    for name in names:
+        if getattr(options, name) != getattr(defaults[name], "default", defaults[name]):
             raise UserError(f"--{name.replace('_', '-')}: {why}")
 
 

@@ -99,7 +99,7 @@ class TranslateOptions:
         None, help="Above 1: subwords that are there already become less probable."
     )
     prefix: Path | None = Option(
-        None, "--prefix", metavar="FILE", help="How each line's translation begins, line by line."
+        None, metavar="FILE", help="How each line's translation begins, line by line."
     )
     alignments: bool = Option(
         False, "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
@@ -160,15 +160,15 @@ def _sampling(options: TranslateOptions) -> SamplingSettings | None:
     """Raises UserError for settings that cannot be, or that have nothing to set."""
     from pydantic import ValidationError
 
+    from mtkit.config.base import first_complaint
     from mtkit.config.decoding import SamplingSettings
 
-    given = options.among(SamplingSettings)
     if not options.sample:
-        refuse("only with --sample", given)
+        refuse("only with --sample", options, SamplingSettings.model_fields)
         return None
+    given = options.among(SamplingSettings)
     try:
         return SamplingSettings.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        option = str(first["loc"][0]).replace("_", "-")
-        raise UserError(f"--{option}: {first['msg']}, found {first['input']}") from None
+        setting, complaint = first_complaint(error)
+        raise UserError(f"--{setting.replace('_', '-')}: {complaint}") from None

@@ -29,9 +29,7 @@ def score(
     ),
     hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files; default: stdin."),
     language: str | None = Option(None, help="Code such as de or ko: adds Moses-tokenised BLEU."),
-    source: Path | None = Option(
-        None, "--source", metavar="FILE", help="The text that was translated."
-    ),
+    source: Path | None = Option(None, metavar="FILE", help="The text that was translated."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
     by_length: bool = Option(False, "--by-length", help="Also score by words of the --source."),
@@ -69,13 +67,13 @@ class AttendOptions:
         "terminal", help="A heat map here, a picture, or a page for the browser."
     )
     kind: Literal["cross", "encoder", "decoder"] | None = Option(
-        None, "--kind", help="Encoder-decoder or self-attention; default: cross."
+        None, help="Encoder-decoder or self-attention; default: cross."
     )
-    layers: list[int] | None = Option(
-        None, "--layer", metavar="N", help="This layer alone, from 1; repeatable; default: all."
+    layer: list[int] | None = Option(
+        None, metavar="N", help="This layer alone, from 1; repeatable; default: all."
     )
-    heads: list[int] | None = Option(
-        None, "--head", metavar="N", help="This head alone, from 1; repeatable; default: all."
+    head: list[int] | None = Option(
+        None, metavar="N", help="This head alone, from 1; repeatable; default: all."
     )
     average: bool = Option(
         False, "--average", help="With png, svg: one map, the mean of layers and heads."
@@ -109,12 +107,13 @@ def attend(options: AttendOptions) -> None:
     """
     text, model, output, device = options.text, options.model, options.output, options.device
     if options.explain:
-        refuse("not with --explain", _of_views(options))
+        views = ("target", "view", "kind", "average", "layer", "head", "subwords")
+        refuse("not with --explain", options, views)
         from mtkit.study.attend.explain import explain
 
         explain(model, text, options.reference, output, as_json=options.json, device=device)
         return
-    refuse("only with --explain", {"reference": options.reference, "json": options.json})
+    refuse("only with --explain", options, ("reference", "json"))
     from mtkit.study.attend.show import attend
     from mtkit.study.attend.weights import Aspect
 
@@ -124,30 +123,17 @@ def attend(options: AttendOptions) -> None:
         output,
         target=options.target,
         view=options.view,
-        aspect=Aspect(options.kind, options.layers or (), options.heads or (), options.average),
+        aspect=Aspect(options.kind, options.layer or (), options.head or (), options.average),
         subwords=options.subwords,
         device=device,
     )
-
-
-def _of_views(options: AttendOptions) -> dict[str, object]:
-    """What was given that only views of attention have."""
-    return {
-        "target": options.target,
-        "view": None if options.view == "terminal" else options.view,
-        "kind": options.kind,
-        "average": options.average,
-        "layer": options.layers,
-        "head": options.heads,
-        "subwords": options.subwords,
-    }
 
 
 def export(
     folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model."),
     model: Model = None,
     to: Literal["ctranslate2", "huggingface"] | None = Option(
-        None, "--to", help="Format: for `mtkit translate` and others, or MarianMTModel."
+        None, help="Format: for `mtkit translate` and others, or MarianMTModel."
     ),
     source: Literal["huggingface"] | None = Option(
         None, "--from", help="Instead: the format that DIR is in, such as an OPUS-MT model."
@@ -159,9 +145,7 @@ def export(
         None, help="Numbers of CTranslate2; auto: int8 if validation BLEU hardly drops."
     ),
     check: bool = Option(False, "--check", help="Translate before and after, and compare."),
-    text: Path | None = Option(
-        None, "--text", metavar="FILE", help="With --check: not the run's text."
-    ),
+    text: Path | None = Option(None, metavar="FILE", help="With --check: not the run's text."),
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -190,7 +174,7 @@ def info(
     verify: bool = Option(False, "--verify", help="Hash every file again."),
     config: bool = Option(False, "--config", help="Print every resolved setting, as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
-        None, "--plot", help="Draw positional encodings, learning rates, training, lengths."
+        None, help="Draw positional encodings, learning rates, training, lengths."
     ),
     output: Path | None = Option(
         None, "-o", "--output", help="With --plot: a .png or .svg; default: the terminal."
