@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 10.0
 
 _quiet = False
+_debug = False
 _bar: rich.progress.Progress | None = None
 
 
@@ -32,6 +33,12 @@ def set_quiet(quiet: bool) -> None:
     """With True, `say` and `progress` are silent; warnings and data are not."""
     global _quiet
     _quiet = quiet
+
+
+def set_debug(debug: bool) -> None:
+    """With True, `error` shows a traceback."""
+    global _debug
+    _debug = debug
 
 
 def say(text: str) -> None:
@@ -46,8 +53,8 @@ def warn(text: str) -> None:
 
 
 def error(text: str, cause: Exception | None = None) -> None:
-    """The one line on stderr that says why a command ended early, below the traceback."""
-    if cause is not None:
+    """The one line on stderr that says why a command ended early, below its traceback if any."""
+    if _debug and cause is not None:
         traceback.print_exception(cause)
     _line(" ".join(text.split()))
 

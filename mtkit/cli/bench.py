@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from mtkit.cli.options import Command, Debug, Device, Engine, Json, Overrides, Plot, Quiet
+from mtkit.cli.options import Command, Debug, Device, Engine, Json, Overrides, Plot, Quiet, flag
 
 bench = typer.Typer(rich_markup_mode=None)
 
@@ -36,9 +36,7 @@ def train(
         None, help="As --set training.precision."
     ),
     seconds: Seconds = 30.0,
-    breakdown: bool = Option(
-        False, "--breakdown", help="Also divide an update's time among its parts."
-    ),
+    breakdown: bool = flag("--breakdown", "Also divide an update's time among its parts."),
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,

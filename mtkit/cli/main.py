@@ -19,7 +19,7 @@ import typer
 from mtkit import report
 from mtkit.artifacts import VERSION
 from mtkit.cli.bench import bench
-from mtkit.cli.options import Command, shows_traceback
+from mtkit.cli.options import Command
 from mtkit.cli.stages import STAGES, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
@@ -37,11 +37,10 @@ for command in (translate, score, attend, export, info, compare):
 app.add_typer(bench, name="bench")
 
 
-def _show_version(asked: bool) -> bool:
+def _show_version(asked: bool) -> None:
     if asked:
         report.data(f"mtkit {VERSION}\n")
         raise typer.Exit
-    return asked
 
 
 @app.callback()
@@ -67,7 +66,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except Exception as error:
         line, code = _verdict(error)
-        report.error(line, error if shows_traceback() else None)
+        report.error(line, error)
     report.drop_unwritable()
     if "RANK" in os.environ:
         # Threads of gloo outlive its process group, which torch never frees once a

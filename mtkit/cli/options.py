@@ -16,23 +16,6 @@ from mtkit import report
 from mtkit.errors import UserError
 
 Given = TypeVar("Given")
-_shows_traceback = False
-
-
-def shows_traceback() -> bool:
-    """Whether the command was given --debug."""
-    return _shows_traceback
-
-
-def _set_debug(debug: bool) -> bool:
-    global _shows_traceback
-    _shows_traceback = debug
-    return debug
-
-
-def _set_quiet(quiet: bool) -> bool:
-    report.set_quiet(quiet)
-    return quiet
 
 
 class Command(TyperCommand):
@@ -71,11 +54,16 @@ def refuse(why: str, options: object, names: Iterable[str]) -> None:
             raise UserError(f"--{name.replace('_', '-')}: {why}")
 
 
+def flag(name: str, help: str) -> Any:
+    """An option without a value."""
+    return Option(False, name, help=help)
+
+
 Quiet = Annotated[
-    bool, Option("-q", "--quiet", callback=_set_quiet, help="Only warnings and errors.")
+    bool, Option("-q", "--quiet", callback=report.set_quiet, help="Only warnings and errors.")
 ]
 Debug = Annotated[
-    bool, Option("--debug", callback=_set_debug, help="Show the traceback of an error.")
+    bool, Option("--debug", callback=report.set_debug, help="Show the traceback of an error.")
 ]
 Overrides = Annotated[
     list[str] | None,

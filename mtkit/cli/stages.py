@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
@@ -23,6 +23,7 @@ from mtkit.cli.options import (
     Model,
     Overrides,
     Quiet,
+    flag,
     options_of,
     refuse,
 )
@@ -35,27 +36,22 @@ if TYPE_CHECKING:
 STAGES = {
     "run": (
         "mtkit.pipeline:run",
-        """Do all stages, then score the test set.
-
-        Stages whose results are up to date are skipped.""",
+        "Do all stages, then score the test set.\n\n"
+        "Stages whose results are up to date are skipped.",
     ),
     "train-spm": (
         "mtkit.tokenizer.train:train_tokenizer",
-        """Stage 1: train the tokenizer.
-
-        SentencePiece on the training text, into RUN/tokenizer/.""",
+        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/.",
     ),
     "batch": (
         "mtkit.batching.build:build_batches",
-        """Stage 2: prepare the training data.
-
-        Reads, filters and encodes the corpora, into RUN/batches/.""",
+        "Stage 2: prepare the training data.\n\n"
+        "Reads, filters and encodes the corpora, into RUN/batches/.",
     ),
     "train": (
         "mtkit.training.train:train",
-        """Stage 3: train, or resume training.
-
-        A run that was interrupted goes on by itself; the model comes into RUN/model/.""",
+        "Stage 3: train, or resume training.\n\n"
+        "A run that was interrupted goes on by itself; the model comes into RUN/model/.",
     ),
 }
 """The commands that do what a config says: the function that each calls, and its help."""
@@ -63,7 +59,6 @@ STAGES = {
 
 def stage_of(place: str) -> Callable[..., None]:
     """The command that calls the function `module:function` with the config."""
-    module, function = place.split(":")
 
     def stage(
         config: Path | None = Option(
@@ -77,7 +72,7 @@ def stage_of(place: str) -> Callable[..., None]:
         from mtkit.config.configfile import load_config
 
         settings = load_config(config, overrides or [], run)
-        getattr(import_module(module), function)(settings)
+        resolve_name(place)(settings)
 
     return stage
 
@@ -101,11 +96,9 @@ class TranslateOptions:
     prefix: Path | None = Option(
         None, metavar="FILE", help="How each line's translation begins, line by line."
     )
-    alignments: bool = Option(
-        False, "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
-    )
-    jsonl: bool = Option(False, "--jsonl", help="A JSON object for each line.")
-    sample: bool = Option(False, "--sample", help="Draw at random instead of searching.")
+    alignments: bool = flag("--alignments", "Add a tab and which words belong together: 0-0 1-2.")
+    jsonl: bool = flag("--jsonl", "A JSON object for each line.")
+    sample: bool = flag("--sample", "Draw at random instead of searching.")
     temperature: float | None = Option(
         None, help="With --sample: below 1 sharper, above 1 flatter."
     )
@@ -120,9 +113,7 @@ class TranslateOptions:
     )
     workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core.")
     threads: int | None = Option(None, min=1, help="Threads of each worker.")
-    resume: bool = Option(
-        False, "--resume", help="With -o: go on where an interrupted command stopped."
-    )
+    resume: bool = flag("--resume", "With -o: go on where an interrupted command stopped.")
     quiet: Quiet = False
     debug: Debug = False
 

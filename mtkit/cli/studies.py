@@ -17,6 +17,7 @@ from mtkit.cli.options import (
     Paired,
     Plot,
     Quiet,
+    flag,
     options_of,
     refuse,
 )
@@ -32,11 +33,9 @@ def score(
     source: Path | None = Option(None, metavar="FILE", help="The text that was translated."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
-    by_length: bool = Option(False, "--by-length", help="Also score by words of the --source."),
+    by_length: bool = flag("--by-length", "Also score by words of the --source."),
     plot: Plot = None,
-    comet: bool = Option(
-        False, "--comet", help="Also COMET, of the --source; see how to install it."
-    ),
+    comet: bool = flag("--comet", "Also COMET, of the --source; see how to install it."),
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -75,13 +74,9 @@ class AttendOptions:
     head: list[int] | None = Option(
         None, metavar="N", help="This head alone, from 1; repeatable; default: all."
     )
-    average: bool = Option(
-        False, "--average", help="With png, svg: one map, the mean of layers and heads."
-    )
-    subwords: bool = Option(False, "--subwords", help="Do not merge subwords into words.")
-    explain: bool = Option(
-        False, "--explain", help="Measure whether attention explains the translations."
-    )
+    average: bool = flag("--average", "With png, svg: one map, the mean of layers and heads.")
+    subwords: bool = flag("--subwords", "Do not merge subwords into words.")
+    explain: bool = flag("--explain", "Measure whether attention explains the translations.")
     reference: Path | None = Option(
         None,
         "-r",
@@ -144,7 +139,7 @@ def export(
     quantization: ComputeType | None = Option(
         None, help="Numbers of CTranslate2; auto: int8 if validation BLEU hardly drops."
     ),
-    check: bool = Option(False, "--check", help="Translate before and after, and compare."),
+    check: bool = flag("--check", "Translate before and after, and compare."),
     text: Path | None = Option(None, metavar="FILE", help="With --check: not the run's text."),
     quiet: Quiet = False,
     debug: Debug = False,
@@ -171,8 +166,8 @@ def info(
     path: Path | None = Argument(
         None, metavar="PATH", help="Run, model or config; default: the last run."
     ),
-    verify: bool = Option(False, "--verify", help="Hash every file again."),
-    config: bool = Option(False, "--config", help="Print every resolved setting, as YAML."),
+    verify: bool = flag("--verify", "Hash every file again."),
+    config: bool = flag("--config", "Print every resolved setting, as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Draw positional encodings, learning rates, training, lengths."
     ),
