@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from mtkit.cli.options import Command, Debug, Device, Engine, Json, Overrides, Plot, Quiet, flag
+from mtkit.cli.options import Command, Device, Engine, Json, Overrides, Plot, flag
 
 bench = typer.Typer(rich_markup_mode=None)
 
@@ -36,10 +36,8 @@ def train(
         None, help="As --set training.precision."
     ),
     seconds: Seconds = 30.0,
-    breakdown: bool = flag("--breakdown", "Also divide an update's time among its parts."),
+    breakdown: bool = flag("--breakdown", help="Also divide an update's time among its parts."),
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Train for a while and report the speed.
 
@@ -54,12 +52,7 @@ def train(
 
 @bench.command(cls=Command)
 def ceiling(
-    config: BatchesOf = None,
-    size: Size = None,
-    overrides: Overrides = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    config: BatchesOf = None, size: Size = None, overrides: Overrides = None, json: Json = False
 ) -> None:
     """Report the arithmetic limit of training.
 
@@ -82,8 +75,6 @@ def translate(
     device: Device = "auto",
     seconds: Seconds = 10.0,
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Translate for a while and report the speed.
 
@@ -105,13 +96,7 @@ def translate(
 
 
 @bench.command(cls=Command)
-def layers(
-    plot: Plot = None,
-    device: Device = "auto",
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+def layers(plot: Plot = None, device: Device = "auto", json: Json = False) -> None:
     """Measure what a layer costs by the length of its sequence.
 
     Self-attention, restricted self-attention, recurrent and convolutional layers, beside theory.

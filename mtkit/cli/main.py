@@ -12,7 +12,7 @@ import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -45,10 +45,9 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def mtkit(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Machine translation: train-spm, batch and train make a model, or run does all three at once.
 

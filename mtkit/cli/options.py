@@ -9,8 +9,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
-from typer import Option
+from typer import Option, Typer
 from typer.core import TyperCommand, TyperOption
+from typer.main import get_command
 
 from mtkit import report
 from mtkit.errors import UserError
@@ -18,8 +19,30 @@ from mtkit.errors import UserError
 Given = TypeVar("Given")
 
 
+def flag(*names: str, help: str, tell: Callable[[bool], None] | None = None) -> Any:
+    """An option without a value; where `tell` is told of it, the command is not."""
+    return Option(False, *names, help=help, callback=tell, expose_value=tell is None)
+
+
+def _common(
+    quiet: bool = flag("-q", "--quiet", help="Only warnings and errors.", tell=report.set_quiet),
+    debug: bool = flag("--debug", help="Show the traceback of an error.", tell=report.set_debug),
+) -> None: ...
+
+
+_app = Typer(add_completion=False)
+_app.command()(_common)
+QUIET, DEBUG = get_command(_app).params
+AT_ONCE = ("score", "info", "compare")
+"""Commands that have no progress to tell of."""
+
+
 class Command(TyperCommand):
-    """A command that loses nothing in silence: an option of one value is given once."""
+    """Has --quiet and --debug; an option of one value is given once, and none lost in silence."""
+
+    def __init__(self, name: str | None, *, params: list[Any], **others: Any) -> None:
+        common = [DEBUG] if name in AT_ONCE else [QUIET, DEBUG]
+        super().__init__(name, params=[*params, *common], **others)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises a usage error for an option whose first value would be lost."""
@@ -54,17 +77,6 @@ def refuse(why: str, options: object, names: Iterable[str]) -> None:
             raise UserError(f"--{name.replace('_', '-')}: {why}")
 
 
-def flag(name: str, help: str) -> Any:
-    """An option without a value."""
-    return Option(False, name, help=help)
-
-
-Quiet = Annotated[
-    bool, Option("-q", "--quiet", callback=report.set_quiet, help="Only warnings and errors.")
-]
-Debug = Annotated[
-    bool, Option("--debug", callback=report.set_debug, help="Show the traceback of an error.")
-]
 Overrides = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY.PATH=VALUE", help="Override a setting; repeatable."),
@@ -79,10 +91,6 @@ Engine = Annotated[
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="JSON instead of a table.")]
-Paired = Annotated[
-    Literal["bootstrap", "approximate"] | None,
-    Option(help="Test every system against the first: resampling or randomisation."),
-]
 Plot = Annotated[
     Path | None, Option("--plot", metavar="FILE", help="Picture to draw: .png or .svg.")
 ]

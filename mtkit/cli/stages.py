@@ -17,12 +17,10 @@ from typer import Argument, Option
 from mtkit import report
 from mtkit.cli.options import (
     ComputeType,
-    Debug,
     Device,
     Engine,
     Model,
     Overrides,
-    Quiet,
     flag,
     options_of,
     refuse,
@@ -66,8 +64,6 @@ def stage_of(place: str) -> Callable[..., None]:
         ),
         run: str | None = Option(None, help="Folder to write to, not the config's."),
         overrides: Overrides = None,
-        quiet: Quiet = False,
-        debug: Debug = False,
     ) -> None:
         from mtkit.config.configfile import load_config
 
@@ -96,9 +92,11 @@ class TranslateOptions:
     prefix: Path | None = Option(
         None, metavar="FILE", help="How each line's translation begins, line by line."
     )
-    alignments: bool = flag("--alignments", "Add a tab and which words belong together: 0-0 1-2.")
-    jsonl: bool = flag("--jsonl", "A JSON object for each line.")
-    sample: bool = flag("--sample", "Draw at random instead of searching.")
+    alignments: bool = flag(
+        "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
+    )
+    jsonl: bool = flag("--jsonl", help="A JSON object for each line.")
+    sample: bool = flag("--sample", help="Draw at random instead of searching.")
     temperature: float | None = Option(
         None, help="With --sample: below 1 sharper, above 1 flatter."
     )
@@ -113,9 +111,7 @@ class TranslateOptions:
     )
     workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core.")
     threads: int | None = Option(None, min=1, help="Threads of each worker.")
-    resume: bool = flag("--resume", "With -o: go on where an interrupted command stopped.")
-    quiet: Quiet = False
-    debug: Debug = False
+    resume: bool = flag("--resume", help="With -o: go on where an interrupted command stopped.")
 
     def among(self, settings: type[Settings]) -> dict[str, Any]:
         """Those options that are settings of this section, by their names."""

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import (
-    ComputeType,
-    Debug,
-    Device,
-    Json,
-    Model,
-    Paired,
-    Plot,
-    Quiet,
-    flag,
-    options_of,
-    refuse,
-)
+from mtkit.cli.options import ComputeType, Device, Json, Model, Plot, flag, options_of, refuse
 from mtkit.errors import UserError
+
+Paired = Annotated[
+    Literal["bootstrap", "approximate"] | None,
+    Option(help="Test every system against the first: resampling or randomisation."),
+]
 
 
 def score(
@@ -33,11 +26,10 @@ def score(
     source: Path | None = Option(None, metavar="FILE", help="The text that was translated."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
-    by_length: bool = flag("--by-length", "Also score by words of the --source."),
+    by_length: bool = flag("--by-length", help="Also score by words of the --source."),
     plot: Plot = None,
-    comet: bool = flag("--comet", "Also COMET, of the --source; see how to install it."),
+    comet: bool = flag("--comet", help="Also COMET, of the --source; see how to install it."),
     json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Score translations against references.
 
@@ -74,9 +66,9 @@ class AttendOptions:
     head: list[int] | None = Option(
         None, metavar="N", help="This head alone, from 1; repeatable; default: all."
     )
-    average: bool = flag("--average", "With png, svg: one map, the mean of layers and heads.")
-    subwords: bool = flag("--subwords", "Do not merge subwords into words.")
-    explain: bool = flag("--explain", "Measure whether attention explains the translations.")
+    average: bool = flag("--average", help="With png, svg: one map, the mean of layers and heads.")
+    subwords: bool = flag("--subwords", help="Do not merge subwords into words.")
+    explain: bool = flag("--explain", help="Measure whether attention explains the translations.")
     reference: Path | None = Option(
         None,
         "-r",
@@ -89,8 +81,6 @@ class AttendOptions:
         None, "-o", "--output", help="File to write; default: attention.VIEW."
     )
     device: Device = "auto"
-    quiet: Quiet = False
-    debug: Debug = False
 
 
 @options_of(AttendOptions)
@@ -139,10 +129,8 @@ def export(
     quantization: ComputeType | None = Option(
         None, help="Numbers of CTranslate2; auto: int8 if validation BLEU hardly drops."
     ),
-    check: bool = flag("--check", "Translate before and after, and compare."),
+    check: bool = flag("--check", help="Translate before and after, and compare."),
     text: Path | None = Option(None, metavar="FILE", help="With --check: not the run's text."),
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write a model in another format, or read one.
 
@@ -166,15 +154,14 @@ def info(
     path: Path | None = Argument(
         None, metavar="PATH", help="Run, model or config; default: the last run."
     ),
-    verify: bool = flag("--verify", "Hash every file again."),
-    config: bool = flag("--config", "Print every resolved setting, as YAML."),
+    verify: bool = flag("--verify", help="Hash every file again."),
+    config: bool = flag("--config", help="Print every resolved setting, as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Draw positional encodings, learning rates, training, lengths."
     ),
     output: Path | None = Option(
         None, "-o", "--output", help="With --plot: a .png or .svg; default: the terminal."
     ),
-    debug: Debug = False,
 ) -> None:
     """Tell what a run, model or artifact is.
 
@@ -189,7 +176,6 @@ def compare(
     runs: list[Path] = Argument(..., metavar="RUN...", help="Runs; the first is the baseline."),
     paired: Paired = "bootstrap",
     plot: Plot = None,
-    debug: Debug = False,
 ) -> None:
     """Tell what differs between runs.
 
