@@ -10,7 +10,7 @@ from typer import Option
 
 from mtkit.cli.options import Command, Device, Engine, Json, Overrides, Plot, flag
 
-bench = typer.Typer(rich_markup_mode=None)
+bench = typer.Typer(rich_markup_mode=None, help="Measure how fast this machine is.")
 
 BatchesOf = Annotated[
     Path | None, Option("-c", "--config", help="YAML file: measure the batches of its run.")
@@ -20,11 +20,6 @@ Size = Annotated[
     Option(help="Drawn sentences instead of one's own; default: tiny."),
 ]
 Seconds = Annotated[float, Option(min=0.1, help="How long to measure.")]
-
-
-@bench.callback()
-def measure() -> None:
-    """Measure how fast this machine is."""
 
 
 @bench.command(cls=Command)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from typer import Option, Typer
 from typer.core import TyperCommand, TyperOption
@@ -15,8 +15,6 @@ from typer.main import get_command
 
 from mtkit import report
 from mtkit.errors import UserError
-
-Given = TypeVar("Given")
 
 
 def flag(*names: str, help: str, tell: Callable[[bool], None] | None = None) -> Any:
@@ -54,19 +52,17 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def options_of(given: type[Given]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
-    """Makes a command of a function of one object: its options are the fields of a dataclass."""
+def of_fields(function: Callable[[Any], None]) -> Callable[..., None]:
+    """Makes a command of a function of `options`: a dataclass, whose fields are the options."""
+    given = get_type_hints(function)["options"]
 
-    def command_of(function: Callable[[Given], None]) -> Callable[..., None]:
-        @wraps(function)
-        def command(**options: Any) -> None:
-            function(given(**options))
+    @wraps(function)
+    def command(**options: Any) -> None:
+        function(given(**options))
 
-        command.__annotations__ = get_type_hints(given, include_extras=True)
-        cast(Any, command).__signature__ = inspect.signature(given, eval_str=True)
-        return command
-
-    return command_of
+    command.__annotations__ = get_type_hints(given, include_extras=True)
+    cast(Any, command).__signature__ = inspect.signature(given, eval_str=True)
+    return command
 
 
 def refuse(why: str, options: object, names: Iterable[str]) -> None:

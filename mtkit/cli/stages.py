@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from mtkit import report
-from mtkit.cli.options import (
-    ComputeType,
-    Device,
-    Engine,
-    Model,
-    Overrides,
-    flag,
-    options_of,
-    refuse,
-)
+from mtkit.cli.options import ComputeType, Device, Engine, Model, Overrides, flag, of_fields, refuse
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,7 +109,7 @@ class TranslateOptions:
         return {name: vars(self)[name] for name in settings.model_fields if name in vars(self)}
 
 
-@options_of(TranslateOptions)
+@of_fields
 def translate(options: TranslateOptions) -> None:
     """Stage 4: translate, one line for each line.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import ComputeType, Device, Json, Model, Plot, flag, options_of, refuse
+from mtkit.cli.options import ComputeType, Device, Json, Model, Plot, flag, of_fields, refuse
 from mtkit.errors import UserError
 
 Paired = Annotated[
@@ -83,7 +83,7 @@ class AttendOptions:
     device: Device = "auto"
 
 
-@options_of(AttendOptions)
+@of_fields
 def attend(options: AttendOptions) -> None:
     """See where the model looks.
 
