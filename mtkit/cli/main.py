@@ -37,10 +37,11 @@ for command in (translate, score, attend, export, info, compare):
 app.add_typer(bench, name="bench")
 
 
-def _show_version(asked: bool) -> None:
+def _show_version(asked: bool) -> bool:
     if asked:
         report.data(f"mtkit {VERSION}\n")
         raise typer.Exit
+    return asked
 
 
 @app.callback()
