@@ -48,7 +48,9 @@ class Block:
 
     @property
     def links(self) -> Links:
-        return {(self.source + i, self.target + j) for i, j in align(self.weights)}
+        return {
+            (self.source + i, self.target + j) for i, j in symmetrise(*best_links(self.weights))
+        }
 
     @property
     def shares(self) -> list[tuple[int, int, float]]:
@@ -74,11 +76,6 @@ def merge(
     )
     merged: np.ndarray = (rows / rows.sum(axis=0).clip(min=1)).T @ weights @ columns
     return merged
-
-
-def align(weights: Float[np.ndarray, "J I"]) -> Links:
-    """The best links of both directions, symmetrised."""
-    return symmetrise(*best_links(weights))
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:

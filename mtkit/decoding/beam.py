@@ -97,11 +97,9 @@ def _admit(
     if not is_last:
         normalised = normalised.masked_fill(~ended, NEVER)
     best, index = torch.cat([pool.scores, normalised], dim=1).topk(beam)
+    both = torch.cat([F.pad(pool.tokens, (0, 1)), tokens.masked_fill(tokens == EOS, PAD)], dim=1)
     return Hypotheses(
-        _take(
-            torch.cat([F.pad(pool.tokens, (0, 1)), tokens.masked_fill(tokens == EOS, PAD)], 1),
-            index,
-        ),
+        _take(both, index),
         torch.cat([pool.lengths, lengths], dim=1).gather(1, index),
         best,
         torch.cat([pool.finished, ended], dim=1).gather(1, index),

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -80,14 +81,16 @@ class Hypothesis:
 
 NO_HYPOTHESIS = Hypothesis([], -math.inf, False)
 """Stands where a sentence has fewer than were asked for."""
+Found = list[list[Hypothesis]]
+"""For each sentence `count` hypotheses, best first."""
 
 
 @dataclass(frozen=True)
 class Pending:
     """What was submitted to an engine."""
 
-    wait: Callable[[], list[list[Hypothesis]]]
-    """For each sentence `count` hypotheses, best first, once they are there."""
+    wait: Callable[[], Found]
+    """What was found, once it is there."""
     cancel: Callable[[], None]
     """Nobody will wait: what has not begun never does."""
 
@@ -122,12 +125,9 @@ def in_batches(sentences: Mapping[Key, Sentence], most: int) -> Iterator[dict[Ke
 
 
 def in_order(
-    sentences: Iterable[Key],
-    batches: Iterable[Iterable[Key]],
-    found: Iterable[Iterable[list[Hypothesis]]],
-) -> list[list[Hypothesis]]:
+    sentences: Iterable[Key], batches: Iterable[Iterable[Key]], found: Iterable[Found]
+) -> Found:
     """For each sentence what was found in its batch."""
-    by_key: dict[Key, list[Hypothesis]] = {}
-    for batch, hypotheses in zip(batches, found, strict=True):
-        by_key |= zip(batch, hypotheses, strict=True)
+    flatten = chain.from_iterable
+    by_key = dict(zip(flatten(batches), flatten(found), strict=True))
     return [by_key[key] for key in sentences]

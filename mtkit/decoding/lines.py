@@ -110,11 +110,8 @@ def without_first(count: int, windows: Iterable[list[str]]) -> Iterator[list[str
 
 def count_lines(path: Path) -> int:
     """Lines of a file, the last one with its line feed or without."""
-    lines, last = 0, b"\n"
-    with open_input(path) as file:
-        while chunk := _read(file):
-            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
-    return lines + (last != b"\n")
+    with open_input(path) as stream:
+        return sum(map(len, read_windows(stream)))
 
 
 @contextmanager

@@ -6,13 +6,13 @@ translations are joined; what was given as the prefix of such a line begins its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
+from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
@@ -74,7 +74,7 @@ class Window:
                     given = []
         return sentences
 
-    def join(self, found: Iterable[list[Hypothesis]]) -> list[Translation]:
+    def join(self, found: Found) -> list[Translation]:
         """The translation of each line, of what was found for each sentence."""
         words = self._source_words() if self.request.attention else {}
         of_line: list[list[list[Translation]]] = [[] for _ in self.lines]

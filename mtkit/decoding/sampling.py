@@ -52,19 +52,12 @@ class Sampler(Stepper):
         lengths = pool.lengths + ~finished
         tokens = symbols.masked_fill(finished, PAD).unsqueeze(2)
         own_rows = torch.arange(len(log_probs), device=log_probs.device).view(sentences, count)
+        grown = torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2)
+        written = torch.cat([pool.tokens, tokens], dim=2)
+        normalised = scores / lengths.clamp(min=1) ** self.length_penalty
         return (
-            Live(
-                live.sentences,
-                torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2),
-                scores,
-                own_rows,
-            ),
-            Hypotheses(
-                torch.cat([pool.tokens, tokens], dim=2),
-                lengths,
-                scores / lengths.clamp(min=1) ** self.length_penalty,
-                finished,
-            ),
+            Live(live.sentences, grown, scores, own_rows),
+            Hypotheses(written, lengths, normalised, finished),
         )
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
@@ -77,13 +70,11 @@ def uniform_noise(
 ) -> Float[Tensor, "B K T"]:
     """Numbers in [0, 1), the same for a key whatever the other keys, `count` and `length`."""
     rows = [
-        [
-            np.random.default_rng((seed, *key, index)).random(length, np.float32)
-            for index in range(count)
-        ]
+        np.random.default_rng((seed, *key, index)).random(length, np.float32)
         for key in keys
+        for index in range(count)
     ]
-    return torch.from_numpy(np.array(rows))
+    return torch.from_numpy(np.array(rows)).view(len(keys), count, length)
 
 
 def _draw(

@@ -7,8 +7,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -29,7 +29,7 @@ from mtkit.decoding.parts import Translation
 from mtkit.decoding.splitting import LONGEST
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import ask, progress, warn
+from mtkit.report import Progress, ask, progress, warn
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,18 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     with (
         open_input(files.input) as source,
         opened(_asked(translator, files, form)) as (target, done),
-        _shown(files, done) as advance,
+        _progress(files) as shown,
     ):
-        number = done
+        shown.advance(done)
+        number, began = done, time.monotonic()
         for window in _answers(translator, files, source, done):
             for translation in window:
                 number += 1
                 truncated += translation.truncated
                 target.write(form.write(number, translation).encode())
             target.flush()
-            advance(len(window))
+            rate = (number - done) / max(time.monotonic() - began, 1e-3)
+            shown.advance(len(window), f"{rate:,.0f} lines/s")
     if truncated:
         warn(
             f"{truncated} of {number} translations may be incomplete: they reached max_length "
@@ -178,19 +180,9 @@ def _answers(
         yield from translator.stream([[line[: LONGEST + 1]]], first=number)
 
 
-@contextmanager
-def _shown(files: Files, done: int) -> Iterator[Callable[[int], None]]:
-    """Progress through a file, unless the translations themselves show it on the terminal."""
+def _progress(files: Files) -> AbstractContextManager[Progress]:
+    """Through a file, unless the translations themselves show it on the terminal."""
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
     if files.input is None or not files.input.is_file() or to_terminal:
-        yield lambda lines: None
-        return
-    with progress("translating", count_lines(files.input), "lines") as shown:
-        shown.advance(done)
-        began = time.monotonic()
-
-        def advance(lines: int) -> None:
-            rate = (shown.count + lines - done) / max(time.monotonic() - began, 1e-3)
-            shown.advance(lines, f"{rate:,.0f} lines/s")
-
-        yield advance
+        return nullcontext(Progress("", None, ""))
+    return progress("translating", count_lines(files.input), "lines")

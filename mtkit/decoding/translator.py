@@ -23,9 +23,6 @@ from mtkit.errors import UserError
 from mtkit.report import progress
 from mtkit.tokenizer.codec import Tokenizer
 
-LINES_BETWEEN_REPORTS = 256
-"""Lines that are translated before progress is shown."""
-
 
 @dataclass
 class Translator:
@@ -78,7 +75,7 @@ class Translator:
         """Every line, with progress on stderr, which calls it by the description."""
         found: list[Translation] = []
         with progress(description, len(lines), "lines") as shown:
-            for window in self.stream(in_windows(lines, LINES_BETWEEN_REPORTS)):
+            for window in self.stream(in_windows(lines, 256)):  # small ones: progress comes often
                 shown.advance(len(window))
                 found += window
         return found

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from alignments import alignment_error_rate, from_pharaoh
-from mtkit.decoding.alignment import Block, Links, align, best_links
+from mtkit.decoding.alignment import Block, Links, best_links, symmetrise
 from mtkit.decoding.forced import force
 from mtkit.decoding.model import open_model
 from mtkit.decoding.splitting import Words
@@ -32,7 +32,7 @@ WAYS: dict[str, Callable[[np.ndarray], Links]] = {
     "best target": lambda weights: best_links(weights)[1],
     "intersection": lambda weights: set.intersection(*best_links(weights)),
     "union": lambda weights: set.union(*best_links(weights)),
-    "grow-diag": align,
+    "grow-diag": lambda weights: symmetrise(*best_links(weights)),
 }
 
 

@@ -15,17 +15,12 @@ from ctranslate2.specs import TransformerSpec
 from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
-from mtkit.config.model import TransformerSettings
+from mtkit.decoding.model import OpenedModel
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.weights import load_model
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, UNK
 
-ACTIVATIONS = {
-    "relu": Activation.RELU,
-    "gelu": Activation.GELU,
-    "swish": Activation.SWISH,
-    "gated": Activation.SWISH,
-}
 LAYER: Mapping[str, tuple[str, ...]] = {
     "self_attention.linear.0": tuple(
         f"self_attention.{part}" for part in ("query", "key", "value")
@@ -43,41 +38,38 @@ LAYER: Mapping[str, tuple[str, ...]] = {
 """What of a layer of ours goes where in a layer of CTranslate2's."""
 
 
-def convert(
-    model: EncoderDecoder, tokenizer: Tokenizer, folder: Path, positions: int, compute_type: str
-) -> None:
+def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str) -> None:
     """Writes the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
 
     The vocabularies are SentencePiece's, whose models come with it; the library adds EOS to
-    sources. Raises ValueError for what is no Transformer with halves alike.
+    sources. Raises ValueError for what is no Transformer with halves alike, UserError for weights
+    that are not this model's.
     """
+    model = load_model(opened.config, opened.weights)
     settings = model.settings.as_transformer()
-    spec = _empty_spec(settings)
+    is_gated = settings.activation == "gated"
+    spec: Any = TransformerSpec.from_config(
+        (settings.encoder_layers or settings.layers, settings.decoder_layers or settings.layers),
+        settings.heads,
+        pre_norm=settings.norm == "pre",
+        activation=Activation["SWISH" if is_gated else settings.activation.upper()],
+        ffn_glu=is_gated,
+    )
     _fill_half(spec.encoder, model, model.encoder, model.source_embedding, positions)
     _fill_half(spec.decoder, model, model.decoder, model.target_embedding, positions)
     if settings.norm == "pre":
         _fill(spec.encoder.layer_norm, [model.encoder_norm])
         _fill(spec.decoder.layer_norm, [model.decoder_norm])
-    if settings.activation == "gated":
+    if is_gated:
         _split_gates([*spec.encoder.layer, *spec.decoder.layer])
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
-    _name_symbols(spec, tokenizer)
+    _name_symbols(spec, opened.tokenizer)
     spec.validate()
     spec.optimize(quantization=compute_type)
     spec.save(str(folder))
-    tokenizer.copy_to(folder)
-
-
-def _empty_spec(settings: TransformerSettings) -> Any:
-    return TransformerSpec.from_config(
-        (settings.encoder_layers or settings.layers, settings.decoder_layers or settings.layers),
-        settings.heads,
-        pre_norm=settings.norm == "pre",
-        activation=ACTIVATIONS[settings.activation],
-        ffn_glu=settings.activation == "gated",
-    )
+    opened.tokenizer.copy_to(folder)
 
 
 def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
@@ -85,13 +77,10 @@ def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
     target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
-        target[UNK],
-        target[BOS],
-        target[EOS],
-    )
-    spec.config.decoder_start_token = target[BOS]
-    spec.config.add_source_eos = True
+    config = spec.config
+    config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
+    config.decoder_start_token = target[BOS]
+    config.add_source_eos = True
 
 
 def _fill_half(

@@ -30,6 +30,7 @@ from mtkit.decoding.contract import (
     NO_HYPOTHESIS,
     Engine,
     EngineOptions,
+    Found,
     Hypothesis,
     Key,
     Pending,
@@ -99,7 +100,7 @@ class CTranslate2Engine(Engine):
         search = partial(self._search, request)
         futures = [self._callers.submit(search, list(batch.values())) for batch in batches]
 
-        def wait() -> list[list[Hypothesis]]:
+        def wait() -> Found:
             return in_order(sentences, batches, (future.result() for future in futures))
 
         def cancel() -> None:
@@ -108,7 +109,7 @@ class CTranslate2Engine(Engine):
 
         return Pending(wait, cancel)
 
-    def _search(self, request: Request, sentences: list[Sentence]) -> list[list[Hypothesis]]:
+    def _search(self, request: Request, sentences: list[Sentence]) -> Found:
         settings = request.settings
         results = self._translator.translate_batch(
             [[self._source[i] for i in sentence.source[:-1]] for sentence in sentences],

@@ -16,34 +16,27 @@ def load_engine(opened: OpenedModel, options: EngineOptions, request: Request) -
     Raises UserError for an engine or an option of it that there is not, and for one that was asked
     for by name but cannot do what is requested of this model.
     """
-    if options.engine == "torch":
-        return _pytorch(opened, options)
-    if options.engine not in ("auto", "ctranslate2"):
+    if options.engine not in ("auto", "torch", "ctranslate2"):
         raise UserError(f"engine: {options.engine}: there are auto, torch and ctranslate2")
-    from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
+    cannot = None
+    if options.engine != "torch":
+        from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
 
-    cannot, is_old = obstacle(opened.config, request, options), outdated()
-    if options.engine == "ctranslate2":
-        if reason := is_old or cannot:
-            raise UserError(f"{reason}: use --engine torch")
-        return _ctranslate2(opened, options)
-    if cannot:
-        return _pytorch(opened, options, cannot)
-    if is_old:
-        warn(f"{is_old}: the slower engine torch has to do")
-        return _pytorch(opened, options)
-    try:
-        return _ctranslate2(opened, options)
-    except OSError as error:
-        warn(f"{error.filename}: {error.strerror}: the slower engine torch has to do")
-        return _pytorch(opened, options)
-
-
-def _pytorch(opened: OpenedModel, options: EngineOptions, why: str | None = None) -> Engine:
-    """`why`: what keeps CTranslate2, which knows more compute types, from doing it."""
+        cannot, is_old = obstacle(opened.config, request, options), outdated()
+        if options.engine == "ctranslate2":
+            if reason := is_old or cannot:
+                raise UserError(f"{reason}: use --engine torch")
+            return _ctranslate2(opened, options)
+        if is_old and not cannot:
+            warn(f"{is_old}: the slower engine torch has to do")
+        elif not cannot:
+            try:
+                return _ctranslate2(opened, options)
+            except OSError as error:
+                warn(f"{error.filename}: {error.strerror}: the slower engine torch has to do")
     from mtkit.decoding.engines.pytorch import PyTorchEngine
 
-    return PyTorchEngine.load(opened, options, why)
+    return PyTorchEngine.load(opened, options, cannot)
 
 
 def _ctranslate2(opened: OpenedModel, options: EngineOptions) -> Engine:

@@ -18,6 +18,7 @@ from mtkit.decoding.contract import (
     NO_HYPOTHESIS,
     Engine,
     EngineOptions,
+    Found,
     Hypothesis,
     Key,
     Pending,
@@ -81,11 +82,9 @@ class PyTorchEngine(Engine):
             check_attention(self.model)
         return Pending(partial(self._search, sentences, request), cancel=lambda: None)
 
-    def _search(
-        self, sentences: Mapping[Key, Sentence], request: Request
-    ) -> list[list[Hypothesis]]:
-        on_device = torch.get_num_threads() if self._device.type == "cpu" else 1
-        workers = self.workers or on_device
+    def _search(self, sentences: Mapping[Key, Sentence], request: Request) -> Found:
+        is_on_cpu = self.model.output_weight.device.type == "cpu"
+        workers = self.workers or (torch.get_num_threads() if is_on_cpu else 1)
         share = -(-sum(len(sentence.source) for sentence in sentences.values()) // workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
         search_batch = partial(self._search_batch, request)
@@ -97,10 +96,9 @@ class PyTorchEngine(Engine):
         finally:
             self.model.train(was_training)
 
-    def _search_batch(
-        self, request: Request, sentences: dict[Key, Sentence]
-    ) -> list[list[Hypothesis]]:
-        settings, count, device = request.settings, request.count, self._device
+    def _search_batch(self, request: Request, sentences: dict[Key, Sentence]) -> Found:
+        settings, count = request.settings, request.count
+        device = self.model.output_weight.device
         ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
         source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
         constraints = constraints_of(settings, [it.prefix for it in sentences.values()])
@@ -123,12 +121,8 @@ class PyTorchEngine(Engine):
             for of_one, length in zip(ranked, lengths, strict=True)
         ]
 
-    @property
-    def _device(self) -> torch.device:
-        return self.model.output_weight.device
 
-
-def _ranked(found: Hypotheses, count: int) -> list[list[Hypothesis]]:
+def _ranked(found: Hypotheses, count: int) -> Found:
     """The first `count` of each sentence, as plain data."""
     fields = (field[:, :count].tolist() for field in vars(found).values())
     return [
