@@ -223,3 +223,7 @@ class AdditiveAttention(RecurrentAttention):
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         mixed = torch.tanh(self.project_query(query).unsqueeze(2) + keys.unsqueeze(1))
         return cast(Tensor, self.score(mixed)).squeeze(-1)  # (B, Q, S, D) → (B, Q, S)
+
+
+RECURRENT = {"dot": DotAttention, "general": GeneralAttention, "additive": AdditiveAttention}
+"""By their names in the settings."""

@@ -73,8 +73,9 @@ class EncoderDecoder(nn.Module):
         """Reads the sentences; `attention`: with the weights by which it did."""
         x = self._embed(self.source_embedding, source)  # (B, S, D)
         encoded = self.encoder(x, source_mask, attention=attention)
-        encoded = replace(encoded, states=self.encoder_norm(encoded.states))
-        return cast(Memory, self.decoder.remember(encoded))
+        normed = replace(encoded, states=self.encoder_norm(encoded.states))
+        memory: Memory = self.decoder.remember(normed)
+        return replace(memory, attention=encoded.attention)
 
     def start(self, memory: Memory, beam: int = 1) -> State:
         """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""

@@ -18,7 +18,6 @@ as tanh(W h), as in Bahdanau et al. 2015 (appendix A.2.2), the cell as W' h.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,21 +26,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
-from mtkit.models.attention import (
-    AdditiveAttention,
-    DotAttention,
-    GeneralAttention,
-    RecurrentAttention,
-)
+from mtkit.models.attention import RECURRENT
 from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import Dropout, embedding_dropout, linear
 from mtkit.terms import Hidden, SourceHidden, SourceMask
-
-ATTENTIONS: Mapping[str, type[RecurrentAttention]] = {
-    "dot": DotAttention,
-    "general": GeneralAttention,
-    "additive": AdditiveAttention,
-}
 
 
 @dataclass(frozen=True)
@@ -78,13 +66,16 @@ class EncoderLayer(nn.Module):
         """Outputs at every position, and those of each direction at the last token it reads."""
         # Whole rectangles run twice as fast as packed sequences, and padding comes last anyway.
         # What is read after the last token lands on padding: nobody looks there.
-        last = (mask.sum(dim=1) - 1)[:, None, None]  # (B, 1, 1)
+        last = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
+        position = torch.arange(mask.shape[1], device=mask.device)
+        # Reverses each sentence within its length and leaves padding where it is.
+        mirrored = torch.where(mask, last - position, position).unsqueeze(-1)  # (B, S, 1)
         outputs, finals = [], []
         for index, lstm in enumerate(self.directions):
-            order = _reversal(mask) if index else None
-            output, _ = _run(lstm, _reorder(x, order))  # (B, S, D / directions)
-            finals.append(output.gather(1, last.expand(-1, 1, output.shape[-1])).squeeze(1))
-            outputs.append(_reorder(output, order))
+            output, _ = _run(lstm, x.gather(1, mirrored.expand_as(x)) if index else x)
+            final = last.unsqueeze(-1).expand(-1, 1, output.shape[-1])  # (B, 1, D / directions)
+            finals.append(output.gather(1, final).squeeze(1))
+            outputs.append(output.gather(1, mirrored.expand_as(output)) if index else output)
         return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)  # (B, S, D), (B, D)
 
 
@@ -119,7 +110,7 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
         self.layers = nn.ModuleList(
             _lstm(d_model if index else inputs, d_model) for index in range(settings.layers)
         )
-        kind = ATTENTIONS.get(settings.attention)
+        kind = RECURRENT.get(settings.attention)
         self.attention = None if kind is None else kind(d_model)
         self.dropout = Dropout(settings.dropout)
         self.embedding_dropout = embedding_dropout(settings)
@@ -130,9 +121,7 @@ class LstmDecoder(Decoder[RecurrentMemory, RecurrentState]):
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
         states = encoded.states
         keys = states if self.attention is None else self.attention.keys(states)
-        return RecurrentMemory(
-            states, keys, encoded.mask, torch.tanh(hidden), cell, attention=encoded.attention
-        )
+        return RecurrentMemory(states, keys, encoded.mask, torch.tanh(hidden), cell)
 
     def start(self, memory: RecurrentMemory, beam: int) -> RecurrentState:
         hidden = memory.hidden.repeat_interleave(beam, dim=0)  # (N, L, D)
@@ -193,14 +182,3 @@ def _run(
     states = tuple(state.to(dtype) for state in before) or None
     with torch.autocast("cpu", enabled=False):
         return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(dtype), states))
-
-
-def _reversal(mask: SourceMask) -> Tensor:
-    """Positions that reverse each sentence within its length and leave padding where it is."""
-    position = torch.arange(mask.shape[1], device=mask.device)
-    mirrored = mask.sum(dim=1, keepdim=True) - 1 - position
-    return torch.where(mask, mirrored, position)  # (B, S)
-
-
-def _reorder(x: Hidden, positions: Tensor | None) -> Hidden:
-    return x if positions is None else x.gather(1, positions.unsqueeze(-1).expand_as(x))

@@ -149,7 +149,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         layers = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
         seen = tuple(layer.look_at(states) for layer in layers)
         bias = bias_of(encoded.mask)[:, None, None, :]  # (B, 1, 1, S)
-        return TransformerMemory(seen, bias, attention=encoded.attention)
+        return TransformerMemory(seen, bias)
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
         keys = memory.layers[0].key  # (B, H, S, D/H)
