@@ -168,8 +168,7 @@ def _weights(artifact: Artifact, count: int, corpora: Corpora | None) -> Weights
         raise UserError(f"{artifact.path}: no weight for each corpus: remake it with `mtkit batch`")
     if (weights == 1).all():
         return None
-    of_pairs: Weights = np.full(count, weights[0]) if corpora is None else weights[corpora]
-    return of_pairs
+    return np.full(count, weights[0]) if corpora is None else weights[corpora]
 
 
 def _lines(path: Path) -> list[str]:

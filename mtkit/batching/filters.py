@@ -5,7 +5,6 @@ Rules apply in the order of `Rule`; the first that fits names the reason.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from hashlib import blake2b
@@ -74,32 +73,29 @@ class Drops:
     """How many pairs each rule dropped, and the first of them: where they are, how they begin."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Rule] = Counter()
-        self._examples: dict[Rule, list[dict[str, str]]] = {}
+        self._by_rule: dict[Rule, dict[str, Any]] = {}
 
     def add(self, pairs: list[Pair], rules: Rules) -> None:
         for index in np.flatnonzero(rules):
-            rule = Rule(rules[index])
-            self._counts[rule] += 1
-            if self._counts[rule] <= EXAMPLES_KEPT:
-                self._examples.setdefault(rule, []).append(_shown(pairs[index]))
+            found = self._by_rule.setdefault(Rule(rules[index]), {"count": 0, "examples": []})
+            found["count"] += 1
+            if found["count"] <= EXAMPLES_KEPT:
+                found["examples"].append(_shown(pairs[index]))
+
+    def record(self) -> dict[str, dict[str, Any]]:
+        """For each rule that dropped any, its `count` and `examples`."""
+        return {rule.title: self._by_rule[rule] for rule in sorted(self._by_rule)}
 
     def summary(self) -> str:
         """For instance: 3 blank, 14 too long."""
-        return ", ".join(f"{n:,} {rule.title}" for rule, n in sorted(self._counts.items()))
+        return ", ".join(f"{found['count']:,} {rule}" for rule, found in self.record().items())
 
     def lines(self) -> Iterator[str]:
         """What people should see of it: nothing where nothing was dropped."""
-        for rule, count in sorted(self._counts.items()):
-            yield f"  dropped {count:,} {rule.title}, for instance"
-            for shown in self._examples[rule][:2]:
+        for rule, found in self.record().items():
+            yield f"  dropped {found['count']:,} {rule}, for instance"
+            for shown in found["examples"][:2]:
                 yield f"    {shown['where']}  {shown['source']!r} | {shown['target']!r}"
-
-    def record(self) -> dict[str, Any]:
-        return {
-            rule.title: {"count": count, "examples": self._examples[rule]}
-            for rule, count in sorted(self._counts.items())
-        }
 
 
 def _shown(pair: Pair) -> dict[str, str]:

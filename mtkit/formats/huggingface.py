@@ -11,7 +11,7 @@ in P.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,12 +68,15 @@ def _suitable(settings: ModelSettings) -> TransformerSettings:
         transformer = settings.as_transformer()
     except ValueError as error:
         raise UserError(f"{error}: MarianMT is a Transformer with halves alike") from None
-    needed = {"norm": "post", "positions": "sinusoidal", "neighbourhood": None}
-    for name, value in needed.items():
-        if (found := getattr(transformer, name)) != value:
+    suitable: Mapping[str, Collection[str | None]] = {
+        "norm": ["post"],
+        "positions": ["sinusoidal"],
+        "neighbourhood": [None],
+        "activation": ACTIVATIONS,
+    }
+    for name, values in suitable.items():
+        if (found := getattr(transformer, name)) not in values:
             raise UserError(f"model.{name}: {found}: MarianMT has none")
-    if transformer.activation == "gated":
-        raise UserError("model.activation: gated: MarianMT has none")
     return transformer
 
 
@@ -105,7 +108,7 @@ def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[st
         "encoder_layers": settings.encoder_layers or settings.layers,
         "decoder_layers": settings.decoder_layers or settings.layers,
         "activation_function": settings.activation,
-        "max_position_embeddings": max(LEAST_POSITIONS, _longest(opened.config.decoding)),
+        "max_position_embeddings": max(LEAST_POSITIONS, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
         **{
             f"{half}_{theirs}": getattr(settings, ours)
@@ -117,18 +120,13 @@ def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[st
     }
 
 
-def _longest(decoding: DecodingSettings) -> int:
-    """`max_length` subwords, and EOS or BOS with them."""
-    return decoding.max_length + 1
-
-
 def _their_search(decoding: DecodingSettings) -> dict[str, Any]:
     """As near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
     return {
         **IDS,
         **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH.items()},
         "early_stopping": True,
-        "max_length": _longest(decoding),
+        "max_length": decoding.max_length + 1,  # BOS counts
         "suppress_tokens": [PAD, BOS],
         "renormalize_logits": True,  # P is among what may follow
     }
@@ -155,7 +153,7 @@ def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": source != target,
-        "model_max_length": _longest(opened.config.decoding),
+        "model_max_length": opened.config.decoding.max_length + 1,  # EOS counts
         **{"pad_token": pad, "unk_token": unk, "bos_token": bos, "eos_token": eos},
     }
     write_json(folder / marian.TOKENIZER, settings)

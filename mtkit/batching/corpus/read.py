@@ -47,8 +47,15 @@ class Pair(NamedTuple):
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     """All pairs, corpus after corpus; UserError for what cannot be read, paired, or is empty."""
     for index, corpus in enumerate(listed(corpora)):
+        match corpus:
+            case TextCorpus():
+                pairs = _text_pairs(corpus, index)
+            case TableCorpus():
+                pairs = _table_pairs(corpus, index)
+            case _:
+                pairs = _dataset_pairs(corpus, index)
         pair = None
-        for pair in _pairs(corpus, index):
+        for pair in pairs:
             yield pair
         if pair is None:
             name = " and ".join(", ".join(side) for side in _sides(corpus))
@@ -58,15 +65,6 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
 def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
     """Hash of the content and of the columns taken; paths and weights do not enter."""
     return sha256_of([_content(corpus) for corpus in listed(corpora)])
-
-
-def _pairs(corpus: Corpus, index: int) -> Iterator[Pair]:
-    match corpus:
-        case TextCorpus():
-            return _text_pairs(corpus, index)
-        case TableCorpus():
-            return _table_pairs(corpus, index)
-    return _dataset_pairs(corpus, index)
 
 
 def _sides(corpus: Corpus) -> list[list[str]]:
@@ -81,12 +79,22 @@ def _sides(corpus: Corpus) -> list[list[str]]:
 
 def _content(corpus: Corpus) -> list[Any]:
     """What identifies the text: hashes of files, the fingerprint of a dataset of the hub."""
-    if isinstance(corpus, DatasetCorpus):
-        return _dataset_content(corpus)
-    hashes = [[hash_file(existing(path)) for path in paths] for paths in _sides(corpus)]
-    if isinstance(corpus, TextCorpus):
-        return hashes
-    return [*hashes, [corpus.source_column, corpus.target_column]]
+    if not isinstance(corpus, DatasetCorpus):
+        found: list[Any] = [[hash_file(existing(path)) for path in side] for side in _sides(corpus)]
+        if isinstance(corpus, TableCorpus):
+            found.append([corpus.source_column, corpus.target_column])
+        return found
+    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
+    path = Path(corpus.dataset)
+    with _explained(corpus):
+        if path.is_file():
+            return [*chosen, hash_file(path)]
+        if path.is_dir():
+            inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+            # `datasets` leaves cache-….arrow beside what it has saved
+            names = sorted(name.as_posix() for name in inside if not name.name.startswith("cache-"))
+            return [*chosen, {name: hash_file(path / name) for name in names}]
+        return [*chosen, _load(corpus)._fingerprint]
 
 
 def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
@@ -182,20 +190,6 @@ def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
             source = _text_at(record, corpus.source_column, where)
             target = _text_at(record, corpus.target_column, where)
             yield Pair(source, target, index, corpus.dataset, row)
-
-
-def _dataset_content(corpus: DatasetCorpus) -> list[Any]:
-    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
-    path = Path(corpus.dataset)
-    with _explained(corpus):
-        if path.is_file():
-            return [*chosen, hash_file(path)]
-        if path.is_dir():
-            found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-            # `datasets` leaves cache-….arrow beside what it has saved
-            names = sorted(name.as_posix() for name in found if not name.name.startswith("cache-"))
-            return [*chosen, {name: hash_file(path / name) for name in names}]
-        return [*chosen, _load(corpus)._fingerprint]
 
 
 @contextmanager
