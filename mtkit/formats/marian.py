@@ -88,8 +88,8 @@ def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
         for i, (name, other) in product(range(depth or settings.layers), LAYER.items()):
             if side == "decoder" or not name.startswith("cross"):
                 ours, theirs = f"{side}.layers.{i}.{name}", f"model.{side}.layers.{i}.{other}"
-                square = (d_model,) if name.endswith("norm") else (d_model, d_model)
-                shape = shapes.get(name, square)
+                usual = (d_model,) if name.endswith("norm") else (d_model, d_model)
+                shape = shapes.get(name, usual)
                 yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
                 yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
 

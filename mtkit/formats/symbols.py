@@ -121,9 +121,11 @@ def _symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[Any]) 
     special = {PAD: ids["<pad>"], UNK: ids["<unk>"], BOS: start, EOS: ids["</s>"]}
     if start not in ids.values() or start in (special[UNK], special[EOS]):
         raise UserError(f"{path}: decoder_start_token_id is {start}: no symbol to start from")
-    # SentencePiece sees a space before the code that a line begins with.
-    named = {f"{SPACE}{piece}" if code_in(piece) == piece else piece: i for piece, i in ids.items()}
-    others = {piece: i for piece, i in named.items() if i not in special.values()}
+    others = {  # SentencePiece sees a space before the code that a line begins with
+        f"{SPACE}{piece}" if code_in(piece) == piece else piece: i
+        for piece, i in ids.items()
+        if i not in special.values()
+    }
     if taken := others.keys() & set(SPECIAL.values()):
         raise UserError(f"{path}: {min(taken)} is not what decoding starts from: mtkit needs it so")
     known = others.keys() | set(SPECIAL.values())
