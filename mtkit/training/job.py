@@ -22,13 +22,11 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_weights
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data.segmentation import Segmentation
-from mtkit.training.data.updates import Stream
-from mtkit.training.optimizer.precision import pick_precision
+from mtkit.training.data import Segmentation, Stream
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.memory import largest_batch
-from mtkit.training.state import TrainState, new_state
+from mtkit.training.state import TrainState, new_state, pick_precision
 from mtkit.training.step import settle
 
 REPAYING_STEPS = 2_000
@@ -88,11 +86,7 @@ def opened_job(
         if not state.max_tokens:
             state.max_tokens = largest_batch(state, data.train.lengths, ranks)
         _announce(config, state, ranks, resumed=resumed)
-        segmentation = Segmentation.of(
-            training.subword_sampling, tokenizer, config.batching.max_length, config.seed
-        )
-        accumulate = training.accumulate
-        stream = Stream(data, state.max_tokens, config.seed, accumulate, segmentation, ranks)
+        stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
         device = state.model.output_weight.device
         if repays_compiling(training.compile, device, total - state.step):

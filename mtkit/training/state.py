@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.settings import Learning, Metric, Muon, Optimizer, Sgd
+from mtkit.config.settings import Learning, Metric
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
-from mtkit.training.data.updates import BEGINNING, Position
+from mtkit.training.data import BEGINNING, Position
 from mtkit.training.objective.objective import Objective, build_objective
-from mtkit.training.optimizer.muon import build_muon
-from mtkit.training.optimizer.precision import autocast
+from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+"""The number formats that matrix products run in."""
 
 
 @dataclass
@@ -33,6 +35,14 @@ class Window:
     tokens: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
+
+
+@dataclass
+class StepReport(Window):
+    """The same of one update alone, on all ranks."""
+
+    skipped: bool = False
+    """Whether loss or gradient were not finite, so that the weights are as they were."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +75,12 @@ def is_stalled(validations: Sequence[Validation], metric: Metric, patience: int 
 
 
 @dataclass
-class TrainState:
-    """Mutable through `train_step` and the loop around it."""
+class Progress:
+    """What of a run is neither weights nor moments."""
 
-    model: EncoderDecoder
-    objective: Objective
-    """The model with its loss."""
-    parallel: nn.Module
-    """The objective as it is differentiated: with gradients that all ranks share."""
-    optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
-    precision: str
+    precision: str = "float32"
     max_tokens: int = 0
     """Number of padded tokens in a batch; 0 until `batching.max_tokens: auto` is found out."""
-    average: dict[str, Tensor] | None = None
-    """Exponential moving average of the weights, if asked for."""
     step: int = 0
     position: Position = BEGINNING
     skipped: int = 0
@@ -89,14 +90,23 @@ class TrainState:
     """Factor of the learning rate: halved whenever the run was rolled back."""
     window: Window = field(default_factory=Window)
     validations: list[Validation] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class TrainState(Progress):
+    """Mutable through `train_step` and the loop around it."""
+
+    model: EncoderDecoder
+    objective: Objective
+    """The model with its loss."""
+    parallel: nn.Module
+    """The objective as it is differentiated: with gradients that all ranks share."""
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    average: dict[str, Tensor] | None = None
+    """Exponential moving average of the weights, if asked for."""
     seconds: float = 0.0
     """How long the run took so far, interruptions apart."""
-
-    def count(self, *, skipped: bool) -> None:
-        """One more update was made, or skipped."""
-        self.step += 1
-        self.skipped += skipped
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
     def autocast(self) -> torch.autocast:
         """The context in which forward passes of the objective run."""
@@ -114,32 +124,37 @@ def new_state(
     device = model.output_weight.device
     objective = build_objective(model.train(), learning)
     return TrainState(
-        model,
-        objective,
-        ranks.parallel(objective),
-        build_optimizer(model, learning.optimizer),
-        torch.amp.GradScaler(device.type, enabled=precision == "float16"),
-        precision,
+        precision=precision,
+        model=model,
+        objective=objective,
+        parallel=ranks.parallel(objective),
+        optimizer=build_optimizer(model, learning.optimizer),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         average=copied_weights(model) if learning.ema is not None else None,
     )
 
 
-def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
-    """The learning rate is set before every update, from the schedule."""
-    if isinstance(settings, Muon):
-        return build_muon(model, settings)
-    shared: dict[str, Any] = {
-        "params": model.parameters(),
-        "lr": 0.0,
-        "weight_decay": settings.weight_decay,
-    }
-    if isinstance(settings, Sgd):
-        return torch.optim.SGD(**shared, momentum=settings.momentum)
-    shared |= {"betas": (settings.beta1, settings.beta2), "eps": settings.eps}
-    match settings.kind:
-        case "adam":
-            return torch.optim.Adam(**shared, fused=True)
-        case "adamw":
-            return torch.optim.AdamW(**shared, fused=True)
-        case "radam":
-            return torch.optim.RAdam(**shared)
+def pick_precision(
+    wanted: Literal["auto", "float32", "bfloat16", "float16"], device: torch.device
+) -> str:
+    """`auto` is bfloat16 where the device multiplies it faster than float32, else float32.
+
+    Of CPUs those with AMX do, and those with AVX512-BF16 that are not Intel's: Intel's takes 1.2 to
+    1.9 times as long as float32 where a virtual machine hides AMX (Emerald Rapids, `mtkit bench
+    ceiling`), AMD's half as long.
+    """
+    if wanted != "auto":
+        return wanted
+    faster: object = False
+    if device.type == "cuda":
+        faster = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device.type == "cpu":
+        features = torch.cpu.get_capabilities()
+        by_intel = str(features.get("cpu_name", "")).startswith("Intel")
+        faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not by_intel)
+    return "bfloat16" if faster else "float32"
+
+
+def autocast(precision: str, device: torch.device) -> torch.autocast:
+    """The context in which matrix products run in `precision`."""
+    return torch.autocast(device.type, DTYPES[precision], precision != "float32")

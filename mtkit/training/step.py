@@ -16,25 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch
-from mtkit.training.data.updates import NOTHING, seed_of
+from mtkit.training.data import NOTHING, seed_of
 from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.memory import refusals_named
-from mtkit.training.state import TrainState, Window
-
-
-@dataclass
-class StepReport(Window):
-    """The same of one update alone, on all ranks."""
-
-    skipped: bool = False
-    """Whether loss or gradient were not finite, so that the weights are as they were."""
+from mtkit.training.state import StepReport, TrainState
 
 
 def train_step(
@@ -71,7 +62,9 @@ def train_step(
             state.scaler.step(state.optimizer)
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)  # between updates their memory is of better use
-    state.count(skipped=not healthy)
+    state.step += 1
+    state.skipped += not healthy
+    state.skipped_in_a_row = 0 if healthy else state.skipped_in_a_row + 1
     return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 

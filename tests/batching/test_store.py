@@ -17,7 +17,7 @@ from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.data.updates import load_batch
+from mtkit.training.data import load_batch
 
 Sides = tuple[list[int], list[int]]
 

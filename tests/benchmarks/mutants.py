@@ -33,7 +33,6 @@ CORES = (
     "models/*.py",
     "tokenizer/*.py",
     "training/*.py",
-    "training/data/*.py",
     "training/objective/*.py",
     "training/optimizer/*.py",
 )

@@ -46,7 +46,7 @@ from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
 from mtkit.study.bench.workload import load_size
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data.updates import load_batch
+from mtkit.training.data import load_batch
 
 BEST_PRECISION = {"tiny": "float32", "base": "bfloat16"}
 """Of both peers on processors that multiply bfloat16; mtkit chooses for itself."""

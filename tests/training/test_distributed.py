@@ -19,7 +19,7 @@ from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.data.updates import NOTHING
+from mtkit.training.data import NOTHING
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import new_state

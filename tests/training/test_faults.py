@@ -30,8 +30,8 @@ from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import split_if_refused
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import StepReport, train_step
+from mtkit.training.state import StepReport, TrainState, new_state
+from mtkit.training.step import train_step
 from mtkit.training.train import Diverged, train
 from tasks import tiny_config
 

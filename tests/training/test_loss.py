@@ -13,7 +13,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, projected_loss
 from mtkit.training.objective.objective import Objective
-from mtkit.training.optimizer.precision import autocast
+from mtkit.training.state import autocast
 from tasks import tiny_config
 
 

@@ -19,15 +19,15 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, store_writer
-from mtkit.config.settings import SubwordSampling, TokenizerSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.tokenizer.train import train_model
-from mtkit.training.data import segmentation
-from mtkit.training.data.segmentation import AS_STORED, Portion, Segmentation
-from mtkit.training.data.updates import load_batch
+from mtkit.training import data as training_data
+from mtkit.training.data import Portion, Segmentation, load_batch
+from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
 WORDS = ["".join(Random(seed).choices(SYLLABLES, k=1 + seed % 4)) for seed in range(200)]
@@ -199,6 +199,11 @@ def store(tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFac
     return Store.open(folder, "train")
 
 
+def config_of(sampling: dict[str, Any] | None, **batching: int) -> Config:
+    training = {"subword_sampling": sampling}
+    return tiny_config(Path(), "transformer", training=training, batching=batching)
+
+
 def portions_of(
     store: Store,
     tokenizer: Tokenizer,
@@ -208,8 +213,8 @@ def portions_of(
     max_tokens: int = 10**6,
     **sampling: Any,
 ) -> list[Portion]:
-    settings = SubwordSampling(**sampling) if sampling else None
-    cut = Segmentation.of(settings, tokenizer, longest=longest, seed=seed)
+    config = config_of(sampling or None, max_length=longest).model_copy(update={"seed": seed})
+    cut = Segmentation.of(config, tokenizer)
     portions = cut.portions(store, plan, epoch=3, max_tokens=max_tokens, at_least=1)
     return [portion() for portion in portions]
 
@@ -259,7 +264,7 @@ def test_a_side_that_would_be_too_long_stays_as_it_is(
 def test_drawn_batches_hold_every_pair_once_and_keep_to_the_budget(
     tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
+    monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
     bpe, max_tokens = tokenizers["bpe"], 150
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
     portions = portions_of(store, bpe, plan, max_tokens=max_tokens, alpha=0.3)
@@ -287,4 +292,4 @@ def test_a_budget_below_the_longest_length_is_kept_too(
 
 
 def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    assert Segmentation.of(None, tokenizers["bpe"], longest=100, seed=1) is AS_STORED
+    assert Segmentation.of(config_of(None), tokenizers["bpe"]) == Segmentation()

@@ -27,13 +27,21 @@ from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.data import segmentation
-from mtkit.training.data.updates import seed_of
-from mtkit.training.optimizer.muon import MuonAndAdam
-from mtkit.training.optimizer.precision import DTYPES, autocast
+from mtkit.training import data as training_data
+from mtkit.training.data import seed_of
+from mtkit.training.optimizer.optimizers import MuonAndAdam
 from mtkit.training.run.journal import Journal
-from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank
-from mtkit.training.step import StepReport, train_step
+from mtkit.training.state import (
+    DTYPES,
+    StepReport,
+    TrainState,
+    Validation,
+    autocast,
+    is_stalled,
+    new_state,
+    rank,
+)
+from mtkit.training.step import train_step
 from mtkit.training.train import train
 from tasks import tiny_config
 
@@ -257,7 +265,7 @@ RICH = {
 def test_interrupted_equals_uninterrupted_bit_for_bit(
     kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
+    monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
     train(fresh(kind, "whole", training=RICH))
     config = fresh(kind, "broken", training=RICH)
     add, at = Journal.add, [5, 7]

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from mtkit.batching.build import open_batches
-from mtkit.config.settings import Config, SubwordSampling
+from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import segmentation
-from mtkit.training.data.segmentation import Segmentation
-from mtkit.training.data.updates import BEGINNING, Position, Stream, Update
+from mtkit.training import data as training_data
+from mtkit.training.data import BEGINNING, Position, Segmentation, Stream, Update
 
 
 def test_positions_follow_each_other_through_updates_portions_and_epochs() -> None:
@@ -30,12 +29,11 @@ def test_positions_follow_each_other_through_updates_portions_and_epochs() -> No
 def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
     sampled: bool, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation, "PORTION_BATCHES", 3)
-    config = fresh("transformer")
-    tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
-    settings = SubwordSampling(alpha=0.3) if sampled else None
-    cut = Segmentation.of(settings, tokenizer, longest=100, seed=1)
-    stream = Stream(open_batches(Path(config.run) / "batches"), 256, 1, 2, cut)
+    monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
+    sampling = {"alpha": 0.3} if sampled else None
+    config = fresh("transformer", training={"accumulate": 2, "subword_sampling": sampling})
+    cut = Segmentation.of(config, Tokenizer.load(Path(config.run) / "tokenizer"))
+    stream = Stream(config, open_batches(Path(config.run) / "batches"), cut, 256)
 
     def some(position: Position, count: int) -> list[Update]:
         return list(islice(stream.updates(position), count))

@@ -23,9 +23,8 @@ from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import REST, part_names, plain_kernels, telling
 from mtkit.study.bench.workload import Size, Workload, open_workload
 from mtkit.terms import Batch
-from mtkit.training.data.updates import load_batch
-from mtkit.training.optimizer.precision import DTYPES
-from mtkit.training.state import TrainState
+from mtkit.training.data import load_batch
+from mtkit.training.state import DTYPES, TrainState
 
 SECONDS_EACH = 0.1
 """How long each product is repeated; the median counts."""

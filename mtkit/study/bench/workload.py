@@ -36,8 +36,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
-from mtkit.training.data.segmentation import Segmentation
-from mtkit.training.data.updates import Stream
+from mtkit.training.data import Segmentation, Stream
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
@@ -94,9 +93,8 @@ class Workload:
     def updates(self, state: TrainState) -> Generator[Timed]:
         """Trains without end, from the first batch on; what comes after some updates is told."""
         config, training = self.config, self.config.training
-        sampling, longest = training.subword_sampling, config.batching.max_length
-        cut = Segmentation.of(sampling, self.tokenizer, longest, config.seed)
-        stream = Stream(self.data, state.max_tokens, config.seed, training.accumulate, cut)
+        cut = Segmentation.of(config, self.tokenizer)
+        stream = Stream(config, self.data, cut, state.max_tokens)
         learn = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm)
         updates = prefetch(stream.updates(state.position))
         for number in count():

@@ -1,1 +1,1 @@
-"""How weights move: optimizers, learning rates, number formats."""
+"""How weights move: optimizers and learning rates."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
@@ -21,11 +21,10 @@ from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
 from mtkit.report import warn
-from mtkit.training.data.updates import Position
-from mtkit.training.state import TrainState, Validation, Window, rank
+from mtkit.training.state import Progress, TrainState, rank
 
 INDEX = "checkpoints.json"
-NUMBERS = ("step", "precision", "max_tokens", "skipped", "skipped_in_a_row", "rate_scale")
+PROGRESS = TypeAdapter(Progress)
 MALFORMED = (
     ArithmeticError,
     AttributeError,
@@ -64,7 +63,8 @@ class Checkpoints:
             if state.average is not None:
                 save_weights(state.average, folder / "average.safetensors")
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
-            write_json(folder / "state.json", _numbers(state))
+            numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
+            write_json(folder / "state.json", numbers)
 
     def prune(self, state: TrainState, metric: Metric, newest: int, best: int) -> None:
         """Keeps the newest and the best, and names the last and the best in a small JSON.
@@ -140,9 +140,12 @@ class Checkpoints:
         path = checkpoint.path
         try:
             load_weights(state.model, path / "model.safetensors")
-            _restore(state, path)
             if state.average is not None:
                 state.average = read_weights(state.model, path / "average.safetensors")
+            _restore(state.optimizer, path / "optimizer.safetensors")
+            numbers = read_json(path / "state.json")
+            state.scaler.load_state_dict(numbers.pop("scaler"))
+            vars(state).update(vars(PROGRESS.validate_python(numbers)))
             state.seconds = float(checkpoint.report["seconds"])
         except MALFORMED as error:
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
@@ -163,36 +166,17 @@ def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _numbers(state: TrainState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in NUMBERS} | {
-        "position": vars(state.position),
-        "scaler": state.scaler.state_dict(),
-        "window": vars(state.window),
-        "validations": [vars(validation) for validation in state.validations],
-    }
-
-
-def _restore(state: TrainState, folder: Path) -> None:
-    numbers = read_json(folder / "state.json")
-    for name in NUMBERS:
-        if type(numbers[name]) is not type(getattr(state, name)):
-            raise TypeError(f"{name}: {numbers[name]!r:.40}")
-        setattr(state, name, numbers[name])
-    if any(type(number) is not int for number in numbers["position"].values()):
-        raise TypeError(f"position: {numbers['position']!r:.40}")
-    state.position = Position(**numbers["position"])
-    state.scaler.load_state_dict(numbers["scaler"])
-    state.window = Window(**numbers["window"])
-    state.validations = [Validation(**validation) for validation in numbers["validations"]]
+def _restore(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Fills in the tensors of `_moments`."""
     states: dict[int, dict[str, Tensor]] = {}
-    groups = state.optimizer.state_dict()["param_groups"]
-    parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
-    for key, value in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
+    groups = optimizer.state_dict()["param_groups"]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for key, value in safetensors.torch.load_file(path).items():
         index, name = key.split(".", 1)
         if value.shape not in ((), parameters[int(index)].shape):  # else its kernel reads beyond it
             raise ValueError(f"{key} has shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[name] = value
-    state.optimizer.load_state_dict({"state": states, "param_groups": groups})
+    optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -86,15 +86,10 @@ class TorchRanks(Ranks):
         return int(largest)
 
     def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        value = make() if self.index == 0 else {}
-        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-        length = torch.tensor([len(text)], device=self.device)
-        dist.broadcast(length, 0)
-        text = text if self.index == 0 else text.new_empty(int(length))
-        text = text.to(self.device)
-        dist.broadcast(text, 0)
-        shared: dict[str, Any] = json.loads(bytes(text.cpu().numpy()))
-        return shared
+        text = json.dumps(make()).encode() if self.index == 0 else b""
+        shared = torch.tensor(list(text.ljust(self.max(len(text)))), device=self.device)
+        dist.broadcast(shared, 0)
+        return dict(json.loads(bytes(shared.tolist())))
 
     def wait(self) -> None:
         dist.barrier()

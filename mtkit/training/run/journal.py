@@ -12,8 +12,7 @@ from mtkit.errors import UserError
 from mtkit.report import say, warn
 from mtkit.training.job import Job
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import TrainState, Validation, Window, rank
-from mtkit.training.step import StepReport
+from mtkit.training.state import StepReport, TrainState, Validation, Window, rank
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

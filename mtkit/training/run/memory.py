@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD
 from mtkit.training.run.distributed import Ranks
-from mtkit.training.state import TrainState
+from mtkit.training.state import StepReport, TrainState
 
 FEWEST_TOKENS, MOST_TOKENS = 512, 1 << 16
 """Number of tokens in a batch: with fewer, training is not worth while; with more, not faster."""
@@ -29,9 +29,6 @@ GIVE_BACK_UPDATES = 64
 """Number of updates after which memory is given back; claiming it again takes 1 % of their time."""
 MEMORY_SHARE = 0.7
 """The part of free memory that batches may take: the rest is for validation and other programs."""
-
-
-Report = TypeVar("Report")
 
 
 class BatchRefused(MtkitError):  # noqa: N818 - it says what happened
@@ -53,8 +50,8 @@ def refusals_named(state: TrainState) -> Iterator[None]:
 
 
 def split_if_refused(
-    step: Callable[[Sequence[Batch], float], Report], batches: Sequence[Batch], rate: float
-) -> Report:
+    step: Callable[[Sequence[Batch], float], StepReport], batches: Sequence[Batch], rate: float
+) -> StepReport:
     """`step` with `batches`; where memory refuses them, with each of them split in two.
 
     Raises BatchRefused where memory does not suffice for these either.

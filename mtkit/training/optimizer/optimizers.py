@@ -1,4 +1,4 @@
-"""Muon for the matrices between layers, Adam for all else: one optimizer in two parts.
+"""The optimizers: torch's own, and Muon for the matrices between layers with Adam for all else.
 
 Muon (Jordan et al. 2024) makes the update of a matrix orthogonal, so that no direction of it is
 learnt more slowly than another. Its step is scaled to be as large as Adam's (Liu et al. 2025,
@@ -16,12 +16,40 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.settings import Muon
+from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import EncoderDecoder
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""
 ITERATIONS = 5
+
+
+def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
+    """The learning rate is set before every update, from the schedule.
+
+    Muon is for the matrices of layers; not for tables of words or positions, nor for the output.
+    """
+    match settings:
+        case Muon():
+            layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
+            weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
+            matrices = [weight for weight in weights if weight is not model.output_weight]
+            chosen = set(map(id, matrices))
+            others = [p for p in model.parameters() if id(p) not in chosen]
+            return MuonAndAdam(matrices, others, settings)
+        case Sgd(momentum=momentum, weight_decay=decay):
+            return torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay)
+        case Adam(kind="adam"):
+            return torch.optim.Adam(model.parameters(), **_adam(settings), fused=True)
+        case Adam(kind="adamw"):
+            return torch.optim.AdamW(model.parameters(), **_adam(settings), fused=True)
+        case Adam():
+            return torch.optim.RAdam(model.parameters(), **_adam(settings))
+
+
+def _adam(settings: Adam | Muon) -> dict[str, Any]:
+    shared = settings.model_dump(include={"eps", "weight_decay"})
+    return shared | {"lr": 0.0, "betas": (settings.beta1, settings.beta2)}
 
 
 class MuonAndAdam(torch.optim.Optimizer):
@@ -30,14 +58,7 @@ class MuonAndAdam(torch.optim.Optimizer):
     def __init__(
         self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
     ) -> None:
-        self._adam = torch.optim.AdamW(
-            others,
-            lr=0.0,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self._adam = torch.optim.AdamW(others, **_adam(settings), fused=True)
         muon = {
             "params": matrices,
             "lr": 0.0,
@@ -45,11 +66,11 @@ class MuonAndAdam(torch.optim.Optimizer):
             "weight_decay": settings.weight_decay,
         }
         super().__init__([muon, *self._adam.param_groups], {})
-        self._share()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One update of both parts."""
+        self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
         self._adam.step()
         group = self.param_groups[0]
         shapes = defaultdict(list)
@@ -72,15 +93,6 @@ class MuonAndAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(averages, gradients, 1 - decay)
         return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over the state of both parts."""
-        super().load_state_dict(state_dict)
-        self._share()
-
-    def _share(self) -> None:
-        """Lets Adam work on this optimizer's groups and moments."""
-        self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
-
 
 def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
     """Each matrix with its singular values brought near 1, all but the smallest.
@@ -96,12 +108,3 @@ def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x
-
-
-def build_muon(model: EncoderDecoder, settings: Muon) -> MuonAndAdam:
-    """Muon for the matrices of layers; not for tables of words or positions, nor for the output."""
-    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
-    weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
-    matrices = [weight for weight in weights if weight is not model.output_weight]
-    chosen = {id(matrix) for matrix in matrices}
-    return MuonAndAdam(matrices, [p for p in model.parameters() if id(p) not in chosen], settings)

@@ -1,6 +1,11 @@
 """Which sentences an update is made from: in which order, on which rank, cut into which subwords.
 
 All of it a function of (seed, epoch, position), so that a run can go on anywhere at once.
+
+With subword sampling, each time a pair is seen its text is cut into other subwords: by BPE-dropout
+(Provilkov et al. 2020) or unigram sampling (Kudo 2018), whichever the tokenizer can. An epoch comes
+in portions: the pairs of one are drawn together and then batched by the lengths they have now, so
+that batches are as full, and as large, as those of the store.
 """
 
 from __future__ import annotations
@@ -8,6 +13,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,15 +24,108 @@ from numpy.typing import NDArray
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.terms import Batch
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.sampling import Sampler
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.data.segmentation import AS_STORED, DrawnPairs, Portion, Segmentation
 from mtkit.training.run.distributed import ALONE, Ranks
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
 """A batch that adds nothing to loss and gradient: for ranks that an epoch's last update leaves out.
 """
+PORTION_BATCHES = 64
+"""Number of planned batches that are drawn together: so many that lengths in a batch differ little.
+"""
+
+Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
+"""Ids of some sequences, laid end to end, and the length of each."""
+
+
+class DrawnPairs:
+    """Pairs in memory, read as those of a store are."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self.lengths = np.stack([source[1], target[1]], axis=1)
+        self._sides = [np.split(ids, lengths.cumsum()[:-1]) for ids, lengths in (source, target)]
+
+    def side(self, rows: NDArray[np.integer], *, target: bool) -> Side:
+        """One side of `rows`."""
+        lines = self._sides[target]
+        return np.concatenate([lines[row] for row in rows]), self.lengths[rows, int(target)]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Batches of an epoch, as rows of `pairs`."""
+
+    pairs: Store | DrawnPairs
+    batches: list[Rows]
+    share: float
+    """The part of the epoch that this portion is, between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How pairs are cut into subwords: a side with a sampler at random, the other as it is stored.
+
+    Equal for equal seeds; what has become longer than `longest` subwords is not taken.
+    """
+
+    source: Sampler | None = None
+    target: Sampler | None = None
+    longest: int = 0
+    seed: int = 0
+
+    @classmethod
+    def of(cls, config: Config, tokenizer: Tokenizer) -> Segmentation:
+        """As a config has it; UserError where the tokenizer knows one segmentation only."""
+        settings = config.training.subword_sampling
+        if settings is None:
+            return cls()
+        source, target = tokenizer.samplers(settings.alpha)
+        return cls(
+            source if settings.sides != "target" else None,
+            target if settings.sides != "source" else None,
+            config.batching.max_length,
+            config.seed,
+        )
+
+    def portions(
+        self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
+    ) -> list[Callable[[], Portion]]:
+        """What makes each portion of the epoch `plan`; none but the last is under `at_least`."""
+        if self.source is None and self.target is None:
+            return [partial(Portion, store, plan, 1.0)]
+
+        def portion(start: int) -> Portion:
+            planned = plan[start : start + size]
+            rows = np.concatenate(planned)
+            name = f"{self.seed}/{epoch}/{start}"
+            seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+            sides = (
+                _drawn(store.side(rows, target=place == 1), sampler, 2 * seed + place, longest)
+                for place, sampler in enumerate((self.source, self.target))
+            )
+            pairs = DrawnPairs(*sides)
+            batches = plan_epoch(pairs.lengths, max_tokens=max_tokens, seed=seed, epoch=0)
+            return Portion(pairs, batches, len(planned) / len(plan))
+
+        size, longest = max(PORTION_BATCHES, at_least), min(self.longest, max_tokens - 1)
+        return [partial(portion, start) for start in range(0, len(plan), size)]
+
+
+def _drawn(side: Side, sampler: Sampler | None, seed: int, longest: int) -> Side:
+    if sampler is None:
+        return side
+    ids, lengths = side
+    stored = [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
+    lines = [
+        new if len(new) <= longest else old
+        for old, new in zip(stored, sampler(stored, seed), strict=True)
+    ]
+    return np.array(list(chain(*lines)), np.int64), np.array([len(line) for line in lines])
 
 
 @dataclass(frozen=True)
@@ -60,19 +160,17 @@ class Update:
 class Stream:
     """The training data of a run, in the order and in the portions in which it is learnt from."""
 
+    config: Config
     data: Batches
+    segmentation: Segmentation
     max_tokens: int
     """Number of padded tokens in a micro-batch, at most."""
-    seed: int
-    accumulate: int = 1
-    """Number of micro-batches that each rank gives to an update."""
-    segmentation: Segmentation = AS_STORED
     ranks: Ranks = ALONE
 
     @property
     def micro_batches(self) -> int:
         """Number of micro-batches of an update, over all ranks."""
-        return self.accumulate * self.ranks.count
+        return self.config.training.accumulate * self.ranks.count
 
     def updates(self, position: Position) -> Iterator[Update]:
         """Every update from `position` on, without end; starts there at once."""
@@ -95,10 +193,9 @@ class Stream:
         return -(-round(len(first.batches) / first.share) // self.micro_batches)
 
     def _portions(self, epoch: int) -> list[Callable[[], Portion]]:
-        store, budget, weights = self.data.train, self.max_tokens, self.data.weights
-        plan = plan_epoch(
-            store.lengths, max_tokens=budget, seed=self.seed, epoch=epoch, weights=weights
-        )
+        store, budget = self.data.train, self.max_tokens
+        seed, weights = self.config.seed, self.data.weights
+        plan = plan_epoch(store.lengths, max_tokens=budget, seed=seed, epoch=epoch, weights=weights)
         if not plan:
             raise UserError("data.train: the weights leave no pair for an epoch: raise them")
         return self.segmentation.portions(

@@ -1,1 +1,0 @@
-"""Which sentences an update is made from, as tensors."""
