@@ -39,10 +39,11 @@ def train(
     Target tokens per second, how far they are from the limit, memory, padding, waiting.
     """
     from mtkit.study.bench.train import bench_train
+    from mtkit.study.bench.workload import open_workload
 
     chosen = [] if precision is None else [f"training.precision={precision}"]
-    given = [*(overrides or []), *chosen]
-    bench_train(config, given, size=size, seconds=seconds, breakdown=breakdown, as_json=json)
+    with open_workload(config, size, [*(overrides or []), *chosen]) as workload:
+        bench_train(workload, seconds=seconds, breakdown=breakdown, as_json=json)
 
 
 @bench.command(cls=Command)
@@ -54,8 +55,10 @@ def ceiling(
     What a model's matrix products alone would allow, by their shapes and precisions.
     """
     from mtkit.study.bench.ceiling import bench_ceiling
+    from mtkit.study.bench.workload import open_workload
 
-    bench_ceiling(config, overrides or [], size=size, as_json=json)
+    with open_workload(config, size, overrides or []) as workload:
+        bench_ceiling(workload, as_json=json)
 
 
 @bench.command(cls=Command)
@@ -76,18 +79,12 @@ def translate(
     Sentences and target tokens per second, latency of single lines, memory: with every engine that
     can run the model, with a beam and greedily.
     """
-    from mtkit.study.bench.translate import bench_translate
+    from mtkit.study.bench.translate import bench_translate, open_task
 
-    bench_translate(
-        model,
-        input,
-        size=size,
-        engine=engine,
-        beam=beam,
-        device=device,
-        seconds=seconds,
-        as_json=json,
-    )
+    with open_task(model, input, size) as task:
+        bench_translate(
+            task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
+        )
 
 
 @bench.command(cls=Command)

@@ -48,22 +48,15 @@ def main() -> None:
     points = []
     for named in options.models:
         name, path = named.split("=", 1)
-        for engine, types in ENGINES.items():
-            for compute_type in types:
-                for beam in BEAMS:
-                    load = partial(
-                        Translator.load,
-                        path,
-                        "cpu",
-                        engine=engine,
-                        compute_type=compute_type,
-                        beam=beam,
-                    )
-                    speed = measure_apart(load, source, options.seconds).sentences_per_second
-                    found = load().translate(source)
-                    bleu = round(corpus_bleu(found, reference, options.language), 2)
-                    points.append(Point(name, f"{engine} {compute_type}", beam, speed, bleu))
-                    print(json.dumps(asdict(points[-1])), flush=True)
+        for engine, compute_type in ENGINES:
+            load = partial(Translator.load, path, "cpu", engine=engine, compute_type=compute_type)
+            for beam in BEAMS:
+                search = partial(load, beam=beam)
+                speed = measure_apart(search, source, options.seconds).sentences_per_second
+                found = search().translate(source)
+                bleu = round(corpus_bleu(found, reference, options.language), 2)
+                points.append(Point(name, f"{engine} {compute_type}", beam, speed, bleu))
+                print(json.dumps(asdict(points[-1])), flush=True)
     print(_text(points))
     if options.plot is not None:
         _draw(points, options.plot)

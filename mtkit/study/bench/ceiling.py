@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from torch.utils.benchmark import Timer
 from mtkit.report import progress, show
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import REST, part_names, plain_kernels, telling
-from mtkit.study.bench.workload import Size, Workload, open_workload
+from mtkit.study.bench.workload import Workload
 from mtkit.terms import Batch
 from mtkit.training.data import load_batch
 from mtkit.training.state import DTYPES, TrainState
@@ -54,25 +53,19 @@ class Product:
         return 2 * self.count * self.batch * self.rows * self.inner * self.columns
 
 
-def bench_ceiling(
-    config_file: Path | None, overrides: Sequence[str], *, size: Size | None, as_json: bool
-) -> None:
-    """Writes the limit of a config or size: in float32, in bfloat16, and as it is trained.
-
-    Raises UserError as `open_workload` does.
-    """
-    with open_workload(config_file, size, overrides) as workload:
-        state = workload.fresh_state()
-        batch = middling_batch(workload, state)
-        products = products_of(state, batch)
-        sweeps = {
-            precision: [replace(product, precision=precision) for product in products]
-            for precision in dict.fromkeys(("float32", "bfloat16", state.precision))
-        }
-        in_use = next((name for name, swept in sweeps.items() if swept == products), "mixed")
-        sweeps[in_use] = products
-        seconds = {name: product_seconds(swept, batch) for name, swept in sweeps.items()}
-        record: Record = {"workload": workload.name} | describe_training(state)
+def bench_ceiling(workload: Workload, *, as_json: bool) -> None:
+    """Writes the limit of a workload: in float32, in bfloat16, and as it is trained."""
+    state = workload.fresh_state()
+    batch = middling_batch(workload, state)
+    products = products_of(state, batch)
+    sweeps = {
+        precision: [replace(product, precision=precision) for product in products]
+        for precision in dict.fromkeys(("float32", "bfloat16", state.precision))
+    }
+    in_use = next((name for name, swept in sweeps.items() if swept == products), "mixed")
+    sweeps[in_use] = products
+    seconds = {name: product_seconds(swept, batch) for name, swept in sweeps.items()}
+    record: Record = {"workload": workload.name} | describe_training(state)
     record["in_use"] = in_use
     record["batch"] = {
         "sentences": len(batch.source),

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -24,7 +23,7 @@ from mtkit.report import progress, show
 from mtkit.study.bench.ceiling import middling_batch, product_seconds, products_of
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import part_names, profiling, telling
-from mtkit.study.bench.workload import Size, Timed, Workload, open_workload
+from mtkit.study.bench.workload import Timed, Workload
 from mtkit.training.job import REPAYING_STEPS, repays_compiling
 from mtkit.training.run.memory import peak_bytes
 from mtkit.training.state import TrainState
@@ -47,44 +46,34 @@ padding           {padding:.2%}
 peak memory       {peak}"""
 
 
-def bench_train(
-    config_file: Path | None,
-    overrides: Sequence[str],
-    *,
-    size: Size | None,
-    seconds: float,
-    breakdown: bool,
-    as_json: bool,
-) -> None:
+def bench_train(workload: Workload, *, seconds: float, breakdown: bool, as_json: bool) -> None:
     """Trains for about `seconds` seconds and writes a report; nothing is kept.
 
-    Memory is read before the limit and the breakdown are measured. Raises UserError as
-    `open_workload` does.
+    Memory is read before the limit and the breakdown are measured.
     """
-    with open_workload(config_file, size, overrides) as workload:
-        state = workload.fresh_state()
-        device, training = state.model.output_weight.device, workload.config.training
-        compiled = repays_compiling(training.compile, device, training.steps or REPAYING_STEPS)
-        if compiled:
-            state.model.compile(dynamic=True)
-        record: Record = {"workload": workload.name, "model": workload.config.model.name}
-        record |= describe_training(state) | {"compiled": compiled}
-        record |= _speed(_updates(workload, state, seconds))
-        padded = padding(workload.data.train.lengths, workload.first_epoch(state.max_tokens))
-        record |= {"padding": round(padded, 4), "peak_mib": {"resident": peak_bytes() >> 20}}
-        if device.type == "cuda":
-            record["peak_mib"]["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
-        batch = middling_batch(workload, state)
-        products = products_of(state, batch)
-        limits: dict[str, float] = defaultdict(float)
-        for product, taken in zip(products, product_seconds(products, batch), strict=True):
-            limits[product.part] += taken
-        limit = batch.target_tokens / sum(limits.values())
-        record["limit_tokens_per_second"] = round(limit, 1)
-        record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
-        del state
-        if breakdown:
-            record |= measure_breakdown(workload, limits)
+    state = workload.fresh_state()
+    device, training = state.model.output_weight.device, workload.config.training
+    compiled = repays_compiling(training.compile, device, training.steps or REPAYING_STEPS)
+    if compiled:
+        state.model.compile(dynamic=True)
+    record: Record = {"workload": workload.name, "model": workload.config.model.name}
+    record |= describe_training(state) | {"compiled": compiled}
+    record |= _speed(_updates(workload, state, seconds))
+    padded = padding(workload.data.train.lengths, workload.first_epoch(state.max_tokens))
+    record |= {"padding": round(padded, 4), "peak_mib": {"resident": peak_bytes() >> 20}}
+    if device.type == "cuda":
+        record["peak_mib"]["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
+    batch = middling_batch(workload, state)
+    products = products_of(state, batch)
+    limits: dict[str, float] = defaultdict(float)
+    for product, taken in zip(products, product_seconds(products, batch), strict=True):
+        limits[product.part] += taken
+    limit = batch.target_tokens / sum(limits.values())
+    record["limit_tokens_per_second"] = round(limit, 1)
+    record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
+    del state
+    if breakdown:
+        record |= measure_breakdown(workload, limits)
     show(record, _text, as_json=as_json)
 
 
@@ -103,11 +92,7 @@ def _speed(updates: Sequence[Timed]) -> Record:
     rates = list(window_rates(updates))
     total = sum(update.seconds for update in updates)
     return {
-        "tokens_per_second": {
-            "median": round(median(rates), 1),
-            "min": round(min(rates), 1),
-            "max": round(max(rates), 1),
-        },
+        "tokens_per_second": {of.__name__: round(of(rates), 1) for of in (median, min, max)},
         "windows": len(rates),
         "updates": len(updates),
         "update_ms": round(median(update.seconds for update in updates) * 1e3, 2),

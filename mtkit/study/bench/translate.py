@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,9 +24,13 @@ from mtkit.study.bench.record import Record, listed, processor
 from mtkit.study.bench.translation_rate import Rate, measure_apart
 from mtkit.study.bench.workload import Size, draw_model, draw_sentences
 
-ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
-"""Every engine with its compute types that are measured."""
-
+ENGINES = (
+    ("torch", "float32"),
+    ("torch", "bfloat16"),
+    ("ctranslate2", "float32"),
+    ("ctranslate2", "int8"),
+)
+"""Every engine with each compute type that is measured."""
 COLUMNS = {
     "": "{engine}",
     "beam": "{beam}",
@@ -38,32 +43,32 @@ COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
+class Task:
+    """What is translated, and by which model."""
+
+    name: str
+    model: str
+    lines: list[str]
+
+
 def bench_translate(
-    model: str | None,
-    input: Path | None,
-    *,
-    size: Size | None,
-    engine: str,
-    beam: int,
-    device: str,
-    seconds: float,
-    as_json: bool,
+    task: Task, *, engine: str, beam: int, device: str, seconds: float, as_json: bool
 ) -> None:
     """Translates with a beam, then greedily, with every engine that can, or the one that is named.
 
     Each is measured for `seconds` seconds or a whole pass in a process of its own, and reported.
-    Raises UserError for a model, text or engine that is not there.
+    Raises UserError for an engine that is not there.
     """
-    with _open_task(model, input, size) as (name, path, lines):
-        ways = list(_ways(path, engine, beam, device))
-        rows = []
-        with progress("measuring", len(ways), "of engines and beams") as shown:
-            for way, load in ways:
-                rows.append(way | report_of(measure_apart(load, lines, seconds)))
-                shown.advance()
+    ways = list(_ways(task.model, engine, beam, device))
+    rows = []
+    with progress("measuring", len(ways), "of engines and beams") as shown:
+        for way, load in ways:
+            rows.append(way | report_of(measure_apart(load, task.lines, seconds)))
+            shown.advance()
     record = {
-        "task": name,
-        "sentences": len(lines),
+        "task": task.name,
+        "sentences": len(task.lines),
         "processor": processor(pick_device(device)),
         "cores": len(os.sched_getaffinity(0)),
         "mtkit": VERSION,
@@ -73,10 +78,11 @@ def bench_translate(
 
 
 @contextmanager
-def _open_task(
-    model: str | None, input: Path | None, size: Size | None
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Its name, the model and the text; of a size (default: tiny) they are drawn."""
+def open_task(model: str | None, input: Path | None, size: Size | None) -> Iterator[Task]:
+    """A model and its text, or a size (default: tiny) with what is drawn for it.
+
+    Raises UserError for a model or text that is not there, or belongs to another task.
+    """
     if model is not None:
         if size is not None:
             raise UserError(f"--size {size}: {model} says what to measure: leave one out")
@@ -84,7 +90,7 @@ def _open_task(
         lines = list(input_lines(path)) if path.exists() else []
         if not any(map(str.strip, lines)):
             raise UserError(f"{path}: no text to translate: name it with --input")
-        yield model, model, lines
+        yield Task(model, model, lines)
         return
     if input is not None:
         raise UserError(f"--input {input}: drawn models know no text: name a model with -m")
@@ -92,7 +98,7 @@ def _open_task(
     with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield name, folder, draw_sentences(size)
+        yield Task(name, folder, draw_sentences(size))
 
 
 @contextmanager
@@ -112,21 +118,19 @@ def _ways(
     model: str, engine: str, beam: int, device: str
 ) -> Iterator[tuple[Record, Callable[[], Translator]]]:
     """Those that can be gone; each is loaded once, so that no conversion is in the measurement."""
-    engines = ENGINES if engine == "auto" else {engine: ENGINES[engine]}
-    for library, compute_types in engines.items():
-        for compute_type in compute_types:
-            load = partial(
-                Translator.load, model, device, engine=library, compute_type=compute_type
-            )
-            try:
-                name = load(beam=beam).engine.name
-            except UserError as error:
-                if engine != "auto" or library == "torch":
-                    raise
-                say(f"left out: {error}")
-                continue
-            for k in dict.fromkeys((beam, 1)):
-                yield {"engine": name, "beam": k}, partial(load, beam=k)
+    for library, compute_type in ENGINES:
+        if engine not in ("auto", library):
+            continue
+        load = partial(Translator.load, model, device, engine=library, compute_type=compute_type)
+        try:
+            name = load(beam=beam).engine.name
+        except UserError as error:
+            if engine != "auto" or library == "torch":
+                raise
+            say(f"left out: {error}")
+            continue
+        for k in dict.fromkeys((beam, 1)):
+            yield {"engine": name, "beam": k}, partial(load, beam=k)
 
 
 def report_of(rate: Rate) -> Record:
