@@ -35,9 +35,8 @@ from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.decoding.translator import Translator
 from mtkit.formats.huggingface import to_huggingface
-from mtkit.scoring.files import lines_of
+from mtkit.study.bench.translate import open_task
 from mtkit.study.bench.translation_rate import measure_apart
-from mtkit.study.bench.workload import draw_model, draw_sentences
 
 HERE = Path(__file__).parent
 SECONDS = 5.0
@@ -87,9 +86,14 @@ Side = Callable[[], float]
 
 def main() -> None:
     options = _options()
-    with TemporaryDirectory(prefix="mtkit-peers-") as folder:
+    with (
+        TemporaryDirectory(prefix="mtkit-peers-") as folder,
+        open_task(options.model, options.input, options.size) as given,
+    ):
         os.environ["XDG_CACHE_HOME"] = folder
-        task = _prepare(options, Path(folder))
+        lines, text = given.lines[: options.sentences], Path(folder) / "input.txt"
+        text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        task = Task(options, Path(folder), open_model(given.model), text, lines)
         print(f"{len(task.lines):,} sentences, beam {options.beam}, {CORES} cores", flush=True)
         for part in options.parts or PARTS:
             PARTS[part](task)
@@ -146,7 +150,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all, if none is named")
     parser.add_argument("--model", help="run or model")
     parser.add_argument("--input", type=Path, help="its text")
-    parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="without a model")
+    parser.add_argument("--size", choices=("tiny", "base"), help="without a model")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=1000, help="as many of them at most")
@@ -155,20 +159,6 @@ def _options() -> argparse.Namespace:
     if (options.model is None) != (options.input is None):
         parser.error("--model and --input go together")
     return options
-
-
-def _prepare(options: argparse.Namespace, work: Path) -> Task:
-    model = options.model
-    if model is None:
-        model = str(work / "model")
-        draw_model(Path(model), options.size)
-        lines = draw_sentences(options.size)
-    else:
-        lines = lines_of(options.input)
-    lines = lines[: options.sentences]
-    text = work / "input.txt"
-    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return Task(options, work, open_model(model), text, lines)
 
 
 def _best_settings(task: Task, arguments: list[str]) -> list[str]:

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts import create, open_artifact
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
@@ -28,14 +26,15 @@ from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.configfile import load_config
 from mtkit.config.decoding import DecodingSettings, ModelConfig
-from mtkit.config.settings import Config
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import JOINT, Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.symbols import EOS
+from mtkit.tokenizer.train import train_model
 from mtkit.training.data import Segmentation, Stream
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
@@ -201,17 +200,8 @@ def draw_model(folder: Path, size: Size) -> None:
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:
-    """Each of its ordinary subwords is a word: w and the id."""
-    model = BytesIO()
-    SentencePieceTrainer.train(
-        sentence_iterator=(f"w{symbol}" for symbol in range(EOS + 1, vocab)),
-        model_writer=model,
-        model_type="word",
-        vocab_size=vocab,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=BOS,
-        eos_id=EOS,
-        minloglevel=3,
-    )
-    return Tokenizer({Path(JOINT): model.getvalue()})
+    """Each of its ordinary subwords is a word: w and a number."""
+    settings = TokenizerSettings(vocab_size=vocab, byte_fallback=False)
+    words = (f"w{symbol}" for symbol in range(EOS + 1, vocab))
+    model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT)
+    return Tokenizer({Path(JOINT): model})
