@@ -52,9 +52,10 @@ def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
 
     Raises UserError as `open_weights`, or naming the first parameter that is not finite.
     """
-    with open_weights(path, "pt", _shapes(model)) as read:
-        typed = ((name, read(name).to(p.dtype)) for name, p in model.named_parameters())
-        return {name: finite(weight, name, path) for name, weight in typed}
+    parameters = dict(model.named_parameters())
+    shapes = {name: parameter.shape for name, parameter in parameters.items()}
+    with open_weights(path, "pt", shapes) as read:
+        return {name: finite(read(name).to(p.dtype), name, path) for name, p in parameters.items()}
 
 
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
@@ -65,15 +66,11 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     """
     request = config.model, config.source_vocab, config.target_vocab
     with WithoutMemory():
-        shapes = _shapes(EncoderDecoder(*request))
-    with open_weights(path, "pt", shapes):
-        model = EncoderDecoder(*request)
-    load_weights(model, path)
+        hollow = EncoderDecoder(*request)
+    weights = read_weights(hollow, path)
+    model = EncoderDecoder(*request)
+    assign_weights(model, weights)
     return model
-
-
-def _shapes(model: nn.Module) -> dict[str, torch.Size]:
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 class WithoutMemory(TorchFunctionMode):
