@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from mtkit.config.storage import naming, read_json, sync, write_json
 from mtkit.errors import UserError
@@ -29,24 +29,17 @@ Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
 """The version of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
-
-
-class Made(NamedTuple):
-    """How a kind of artifact comes to be."""
-
-    command: str
-    format: int = 1
-    """The version of its layout that this mtkit writes, and reads."""
-
-
-KINDS: Mapping[Kind, Made] = {
-    "tokenizer": Made("mtkit train-spm"),
-    "batches": Made("mtkit batch"),
-    "checkpoint": Made("mtkit train", 2),  # 1 knew runs by every setting, also those added later
-    "model": Made("mtkit train"),
-    "test": Made("mtkit run"),
-    "export": Made("mtkit export"),
+COMMANDS: Mapping[Kind, str] = {
+    "tokenizer": "mtkit train-spm",
+    "batches": "mtkit batch",
+    "checkpoint": "mtkit train",
+    "model": "mtkit train",
+    "test": "mtkit run",
+    "export": "mtkit export",
 }
+"""How each kind of artifact comes to be."""
+FORMATS = dict.fromkeys(COMMANDS, 1) | {"checkpoint": 2}  # 1 knew runs by settings added later, too
+"""The versions of their layouts that this mtkit writes, and reads."""
 
 
 class OtherFormat(UserError):  # noqa: N818 - it says what was found
@@ -110,7 +103,7 @@ def create(
             yield partial
             manifest = {
                 "kind": kind,
-                "format": KINDS[kind].format,
+                "format": FORMATS[kind],
                 "mtkit": VERSION,
                 "settings": settings,
                 "inputs": inputs,
@@ -163,10 +156,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     manifest = _read_manifest(path, kind)
     if manifest["kind"] != kind:
         raise UserError(f"{path}: holds a {manifest['kind']}, not a {kind}")
-    if manifest["format"] != KINDS[kind].format:
+    if manifest["format"] != FORMATS[kind]:
         raise OtherFormat(
-            f"{path}: format {manifest['format']}; this mtkit reads {KINDS[kind].format}: "
-            f"remake it with `{KINDS[kind].command}`"
+            f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
+            f"remake it with `{COMMANDS[kind]}`"
         )
     if manifest != manifest | hashes_of(manifest):
         raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
@@ -174,12 +167,12 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     for name, facts in manifest["files"].items():
         if sizes.get(name) != facts["bytes"]:
             raise UserError(
-                f"{path / name}: missing or of another size: remake with `{KINDS[kind].command}`"
+                f"{path / name}: missing or of another size: remake with `{COMMANDS[kind]}`"
             )
         if verify and hash_file(path / name) != facts["sha256"]:
             raise UserError(
                 f"{path / name}: damaged (its sha256 is not the manifest's): "
-                f"copy it again, or remake it with `{KINDS[kind].command}`"
+                f"copy it again, or remake it with `{COMMANDS[kind]}`"
             )
     return Artifact(path, manifest)
 
@@ -187,11 +180,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
 def kind_at(path: Path) -> Kind | None:
     """What the manifest at `path` says it is, sound or damaged; None where there is none."""
     try:
-        manifest = read_json(path / MANIFEST)
-    except (OSError, UserError):
+        kind = read_json(path / MANIFEST)["kind"]
+    except (OSError, UserError, LookupError, TypeError):
         return None
-    kind = manifest.get("kind") if isinstance(manifest, dict) else None
-    return next((known for known in KINDS if known == kind), None)
+    return next((known for known in COMMANDS if known == kind), None)
 
 
 def _stored(file: Path) -> dict[str, Any]:
@@ -205,7 +197,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
     try:
         manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: no {kind} here: make one with `{KINDS[kind].command}`") from None
+        raise UserError(f"{path}: no {kind} here: make one with `{COMMANDS[kind]}`") from None
     match manifest:
         case {
             "kind": str(),
@@ -221,7 +213,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             map(_is_size_and_hash, files.values())
         ):
             return dict(manifest)
-    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{KINDS[kind].command}`")
+    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{COMMANDS[kind]}`")
 
 
 def _is_size_and_hash(facts: Any) -> bool:

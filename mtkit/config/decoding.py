@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
 from mtkit.config.model import Length, ModelSettings, Vocabulary
 
+Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
+
 
 class DecodingSettings(Settings):
     beam: PositiveInt = Field(5, le=10_000)
     length_penalty: float = Field(1.0, ge=0, description="alpha in log P / |y|^alpha")
-    min_length: NonNegativeInt = Field(0, le=1_000_000)
-    no_repeat_ngram: NonNegativeInt = Field(
-        0, le=1_000_000, description="no n subwords in a row come twice; 0: they may"
-    )
+    min_length: Count = 0
+    no_repeat_ngram: Count = Field(0, description="no n subwords in a row come twice; 0: they may")
     repetition_penalty: PositiveFloat = Field(
         1.0, description="above 1, subwords that are there already become less probable"
     )

@@ -225,9 +225,10 @@ class Course(Learning, Extent):
     """All that decides which weights a run ends in."""
 
 
-class Machine(Settings):
-    """What this machine is to do it with: the weights are meant to be the same."""
+class TrainingSettings(Course):
+    """Counted in updates (`steps`) or, instead, in `epochs`."""
 
+    # What this machine is to do it with: the weights are meant to be the same.
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     compile: bool | Literal["auto"] = Field(
         "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
@@ -235,21 +236,12 @@ class Machine(Settings):
     rank_timeout: PositiveFloat = Field(
         600.0, description="seconds that ranks wait for each other before the run ends"
     )
-
-
-class Reporting(Settings):
-    """What is shown on the way, and what is kept of it."""
-
+    # What is shown on the way, and what is kept of it.
     log_every: PositiveInt = 50
     save_every: PositiveInt = 500
     keep: PositiveInt = Field(3, description="newest checkpoints kept")
     sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
     tensorboard: bool = False
-
-
-class TrainingSettings(Reporting, Machine, Course):
-    """Counted in updates (`steps`) or, instead, in `epochs`."""
-
     init_from: str | None = Field(None, description="model or run whose weights to start from")
 
     @model_validator(mode="after")
