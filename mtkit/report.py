@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from io import TextIOWrapper
@@ -113,20 +113,14 @@ def ask(prompt: str) -> str | None:
     """A line that somebody types at the terminal; None at the end, Ctrl-D."""
     with suppress(ImportError):  # not every Python has it
         import readline  # noqa: F401 - from now on lines can be edited, and called back
-    if isinstance(sys.stdin, TextIOWrapper):
+    if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.errors != "replace":
         sys.stdin.reconfigure(errors="replace")
-    try:
-        if sys.stdout.isatty():
+    try:  # `input` is not to write to what is to hold data alone
+        with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
             return input(prompt)
-        sys.stderr.write(prompt)  # where `input` would write to what is to hold data alone
-        sys.stderr.flush()
-        line = sys.stdin.readline()
     except EOFError:
-        line = ""
-    if not line:
         sys.stderr.write("\n")
         return None
-    return line.removesuffix("\n")
 
 
 @contextmanager

@@ -113,3 +113,26 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
     assert out == b"data\n"
     assert b"2/2 steps  loss 1.0" in shown
     assert b"[bold]said[/bold]" in shown
+
+
+TYPED = """
+from mtkit.report import ask
+while (line := ask("> ")) is not None:
+    print(line, flush=True)
+"""
+
+
+def test_lines_are_asked_for_on_stderr_where_stdout_is_no_terminal() -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TYPED],
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(follower)
+    os.write(leader, b"one\ntwo \xff\n\x04")
+    out, err = process.communicate(timeout=600)
+    os.close(leader)
+    assert out.decode() == "one\ntwo \N{REPLACEMENT CHARACTER}\n"
+    assert err == b"> > > \n"

@@ -77,8 +77,9 @@ def schema() -> str:
 def _read(path: str | Path | None) -> tuple[str, str]:
     if path is None:
         path = LOCAL if LOCAL.exists() else str(resources.files("mtkit.demo") / "demo.yaml")
+    path = Path(path)
     try:
-        return str(Path(path)), Path(path).read_text(encoding="utf-8-sig")
+        return str(path), path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{path}: no such config file") from None
     except UnicodeDecodeError:
