@@ -10,26 +10,16 @@ from typing import Any
 
 from mtkit.errors import UserError
 from mtkit.report import data, printable, table, warn
+from mtkit.scoring import metrics
 from mtkit.scoring.comet import COMET, check_comet, comet
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.metrics import (
-    METRICS,
-    Score,
-    Test,
-    bleu_tokenizer,
-    can_resample,
-    evaluate,
-    language_code,
-    length_ratio,
-    p_values,
-)
+from mtkit.scoring.metrics import METRICS, Score, Test
 from mtkit.scoring.sentences import (
     COUNTED,
     Bucket,
     Sentence,
     buckets_of,
     plot_buckets,
-    score_buckets,
     worst_sentences,
 )
 from mtkit.study.plots.picture import check_picture
@@ -49,7 +39,8 @@ class Scored:
     test: Test | None = None
     """The test that `p_values` come from."""
     worst: Sequence[Sentence] = ()
-    by_length: Sequence[Bucket] = ()
+    by_length: Sequence[Mapping[str, Score]] = ()
+    """Its scores on each bucket of lines, where these are asked for."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +91,8 @@ def score(
     extras = extras or Extras()
     extras.check(source)
     right, translated, sources = read_texts(references, hypotheses, source)
-    if bleu_tokenizer(language) == "char":
-        package = f"sacrebleu[{language_code(language)}]"
+    if metrics.bleu_tokenizer(language) == "char":
+        package = f"sacrebleu[{metrics.language_code(language)}]"
         warn(f"BLEU is counted on characters: for words, pip install '{package}'")
     scored = score_systems(translated, right, language, extras.paired)
     judged = comet(translated, right, sources) if extras.comet else {}
@@ -111,17 +102,18 @@ def score(
             system,
             scores={**system.scores, **judged.get(system.name, {})},
             worst=worst_sentences(lines, right, sources, extras.worst),
-            by_length=score_buckets(buckets, lines, right, language),
+            by_length=[bucket.score(lines, right, language) for bucket in buckets],
         )
         for system, lines in zip(scored, translated.values(), strict=True)
     ]
     if extras.plot is not None:
-        plot_buckets({system.name: system.by_length for system in systems}, extras.plot)
+        plot_buckets(buckets, {system.name: system.by_length for system in systems}, extras.plot)
     if as_json:
-        data(json.dumps(list(map(_record, systems)), indent=2, ensure_ascii=False) + "\n")
+        records = [_record(system, buckets) for system in systems]
+        data(json.dumps(records, indent=2, ensure_ascii=False) + "\n")
         return
     worst = (_worst(system) for system in systems if system.worst)
-    blocks = [score_table(systems), *_by_length(systems), *worst]
+    blocks = [score_table(systems), *_by_length(systems, buckets), *worst]
     data("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
 
 
@@ -135,38 +127,37 @@ def score_systems(
 
     Raises UserError where a test is asked for that cannot be made.
     """
-    interval = can_resample(len(references))
+    interval = metrics.can_resample(len(references))
     scored = [
         Scored(
             name,
             len(lines),
-            length_ratio(lines, references, language),
-            evaluate(lines, references, language, interval=interval),
+            metrics.length_ratio(lines, references, language),
+            metrics.evaluate(lines, references, language, interval=interval),
         )
         for name, lines in systems.items()
     ]
     if paired is None:
         return scored
     common = [key for key in METRICS if all(key in system.scores for system in scored)]
-    p = p_values(systems, references, language, paired, common)
+    p = metrics.p_values(systems, references, language, paired, common)
     return [replace(system, p_values=p[system.name], test=paired) for system in scored]
 
 
 def score_table(systems: Sequence[Scored]) -> Iterator[str]:
     """A row per metric, a column per system, and the signatures below."""
     every = {key: score for system in systems for key, score in system.scores.items()}
-    metrics = {key: every[key] for key in (*METRICS, COMET) if key in every}
+    shown = {key: every[key] for key in (*METRICS, COMET) if key in every}
     rows = [["", *(system.name for system in systems)]]
-    for key, metric in metrics.items():
-        rows.append([metric.name, *(_cell(system.scores.get(key)) for system in systems)])
+    for key, score in shown.items():
+        rows.append([score.name, *(_cell(system.scores.get(key)) for system in systems)])
         if any(key in system.p_values for system in systems):
             ps = [system.p_values.get(key) for system in systems]
             rows.append([f"  p, {systems[0].test}", *("" if p is None else f"{p:.4f}" for p in ps)])
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
     yield ""
-    for metric in metrics.values():
-        yield f"{metric.name}  {metric.signature}"
+    yield from (f"{score.name}  {score.signature}" for score in shown.values())
 
 
 def _cell(score: Score | None) -> str:
@@ -177,15 +168,14 @@ def _cell(score: Score | None) -> str:
     return f"{value} [{', '.join(bounds)}]" if bounds else value
 
 
-def _by_length(systems: Sequence[Scored]) -> Iterator[Iterator[str]]:
+def _by_length(systems: Sequence[Scored], buckets: Sequence[Bucket]) -> Iterator[Iterator[str]]:
     """A table per metric: a row per bucket, a column per system."""
-    buckets = list(zip(*(system.by_length for system in systems), strict=True))
     for key in COUNTED if buckets else ():
-        name = buckets[0][0].scores[key].name
+        name = systems[0].by_length[0][key].name
         rows = [[f"{name} by words of the source", "lines", *(system.name for system in systems)]]
-        for of_systems in buckets:
-            cells = (_cell(bucket.scores[key]) for bucket in of_systems)
-            rows.append([of_systems[0].label, f"{len(of_systems[0].rows):,}", *cells])
+        for number, bucket in enumerate(buckets):
+            cells = (_cell(system.by_length[number][key]) for system in systems)
+            rows.append([bucket.label, f"{len(bucket.rows):,}", *cells])
         yield table(rows)
 
 
@@ -199,7 +189,7 @@ def _worst(system: Scored) -> Iterator[str]:
         yield f"  hypothesis  {printable(sentence.hypothesis)}"
 
 
-def _record(system: Scored) -> dict[str, Any]:
+def _record(system: Scored, buckets: Sequence[Bucket]) -> dict[str, Any]:
     record: dict[str, Any] = {
         "hypotheses": system.name,
         "lines": system.lines,
@@ -211,11 +201,11 @@ def _record(system: Scored) -> dict[str, Any]:
             record[key] |= {"p": round(system.p_values[key], 6), "test": system.test}
     if system.worst:
         record["worst"] = [asdict(sentence) for sentence in system.worst]
-    if system.by_length:
+    if buckets:
         record["by_length"] = [
             {"words": [bucket.shortest, bucket.longest], "lines": len(bucket.rows)}
-            | {key: _score(score) for key, score in bucket.scores.items()}
-            for bucket in system.by_length
+            | {key: _score(score) for key, score in scores.items()}
+            for bucket, scores in zip(buckets, system.by_length, strict=True)
         ]
     return record
 

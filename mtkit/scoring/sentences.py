@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -47,20 +48,27 @@ def worst_sentences(
     return nsmallest(count, every, key=lambda sentence: sentence.chrf)
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(NamedTuple):
     shortest: int
     """Number of words that a source has at least."""
     longest: int | None
     """Number of words that a source has at most; None: there is no limit."""
     rows: Sequence[int]
     """Lines that it holds, counted from 0."""
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    """Scores of one system on these lines, by metric."""
 
     @property
     def label(self) -> str:
         return f"over {EDGES[-1]}" if self.longest is None else f"{self.shortest}-{self.longest}"
+
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], language: Language
+    ) -> dict[str, Score]:
+        """BLEU and chrF2 of these lines."""
+        ours, right = ([lines[row] for row in self.rows] for lines in (hypotheses, references))
+        interval = can_resample(len(self.rows))
+        return {
+            key: METRICS[key].compute(ours, right, language, interval=interval) for key in COUNTED
+        }
 
 
 def buckets_of(sources: Sequence[str]) -> list[Bucket]:
@@ -75,32 +83,18 @@ def buckets_of(sources: Sequence[str]) -> list[Bucket]:
     return [Bucket(*bound, held) for bound, held in zip(bounds, rows, strict=True) if held]
 
 
-def score_buckets(
-    buckets: Sequence[Bucket],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    language: Language,
-) -> list[Bucket]:
-    """The buckets with BLEU and chrF2 of one system."""
-    scored = []
-    for bucket in buckets:
-        ours, right = ([lines[row] for row in bucket.rows] for lines in (hypotheses, references))
-        interval = can_resample(len(bucket.rows))
-        scores = {
-            key: METRICS[key].compute(ours, right, language, interval=interval) for key in COUNTED
-        }
-        scored.append(replace(bucket, scores=scores))
-    return scored
+def plot_buckets(
+    buckets: Sequence[Bucket], systems: Mapping[str, Sequence[Mapping[str, Score]]], path: Path
+) -> None:
+    """A panel per metric, a line per system with its intervals, and how many lines each has.
 
-
-def plot_buckets(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
-    """A panel per metric, a line per system with its intervals, and how many lines each has."""
-    buckets = next(iter(systems.values()))
+    `systems`: scores for each bucket, by the name of the system.
+    """
     counted = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
     drawn, panels = figure(width=5 * len(COUNTED), height=4, columns=len(COUNTED))
     for key, panel in zip(COUNTED, panels, strict=True):
         for place, (name, of_system) in enumerate(systems.items()):
-            scores = [bucket.scores[key] for bucket in of_system]
+            scores = [of_bucket[key] for of_bucket in of_system]
             values = np.array([score.value for score in scores])
             lows, highs = np.array([score.interval or [score.value] * 2 for score in scores]).T
             beside = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
