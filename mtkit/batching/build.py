@@ -5,7 +5,7 @@ Hence a change of `batching.max_tokens` or of the number of workers encodes noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,19 +84,22 @@ def open_batches(path: Path) -> Batches:
 
 
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
-    by_length = config.batching.model_copy(update={"max_ratio": None, "deduplicate": False})
-    train, valid = read_pairs(config.data.train), read_pairs(config.data.valid)
-    parts = {
-        "train": _encode("train", train, folder, tokenizer, config.batching),
-        "valid": _encode("valid", _copied(valid, folder), folder, tokenizer, by_length),
-    }
+    train, batching = read_pairs(config.data.train), config.batching
+    parts = {"train": _encode("train", train, folder, tokenizer, batching)}
+    valid = list(read_pairs(config.data.valid))  # BLEU wants every line, as it came
+    texts = {VALID_SOURCE: [p.source for p in valid], VALID_TARGET: [p.target for p in valid]}
+    for name, lines in texts.items():
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    by_length = batching.model_copy(update={"max_ratio": None, "deduplicate": False})
+    parts["valid"] = _encode("valid", valid, folder, tokenizer, by_length)
     write_json(folder / "report.json", parts)
     for name, part in parts.items():
         report[name] = {**part, "dropped": {k: v["count"] for k, v in part["dropped"].items()}}
 
 
 def _encode(
-    name: str, pairs: Iterator[Pair], folder: Path, tokenizer: Tokenizer, settings: BatchingSettings
+    name: str, pairs: Iterable[Pair], folder: Path, tokenizer: Tokenizer, settings: BatchingSettings
 ) -> dict[str, Any]:
     """Writes the store `name`; returns and tells what was kept and what dropped."""
     drops, count, kept, tokens = Drops(), 0, 0, np.zeros(2, np.int64)
@@ -125,18 +128,6 @@ def _encode(
         "target_tokens": target,
         "dropped": drops.record(),
     }
-
-
-def _copied(pairs: Iterator[Pair], folder: Path) -> Iterator[Pair]:
-    """The pairs, whose text is written on the way: BLEU wants every line, as it came."""
-    with (
-        (folder / VALID_SOURCE).open("w", encoding="utf-8", newline="\n") as source,
-        (folder / VALID_TARGET).open("w", encoding="utf-8", newline="\n") as target,
-    ):
-        for pair in pairs:
-            source.write(f"{pair.source}\n")
-            target.write(f"{pair.target}\n")
-            yield pair
 
 
 def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, seed: int) -> None:
