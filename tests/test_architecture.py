@@ -37,7 +37,7 @@ MOST_PARAMETERS = 8
 
 QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
 QUICK += ["cli/main", "cli/bench", "cli/options", "cli/stages", "cli/studies"]
-QUICK += ["study/info/info", "study/info/records", "study/plots/picture"]
+QUICK += ["study/info/info", "study/plots/picture", "training/run/metrics"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
+from typing import Any
 
 from mtkit.artifacts import kind_at, open_artifact
 from mtkit.config.complaints import flattened
@@ -16,9 +17,9 @@ from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
 from mtkit.scoring.metrics import Test
 from mtkit.scoring.score import score_systems, score_table
-from mtkit.study.info.records import Record, points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
+from mtkit.training.run.metrics import MetricsLog, points_of
 
 CURVES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
 AXES = {"update": ("step", 1.0), "minute": ("seconds", 1 / 60)}
@@ -31,7 +32,7 @@ class Run:
 
     name: str
     config: Config
-    records: list[Record]
+    records: list[dict[str, Any]]
     references: Sequence[str] = ()
     """The lines of its test set; none where it has translated none."""
     hypotheses: Sequence[str] = ()
@@ -59,7 +60,7 @@ def compare(
 def _open(path: Path) -> Run:
     if not (path / "config.yaml").is_file():
         raise UserError(f"{path}: no run here")
-    config, records = load_config(path / "config.yaml"), records_of(path / "metrics.jsonl")
+    config, records = load_config(path / "config.yaml"), MetricsLog(path / "metrics.jsonl").read()
     if kind_at(path / "test") is None:
         return Run(str(path), config, records)
     test = open_artifact(path / "test", "test").path

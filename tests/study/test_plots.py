@@ -19,7 +19,6 @@ from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, schedule_of
-from mtkit.study.info.records import points_of, records_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
 from mtkit.training.optimizer.schedule import learning_rate
@@ -189,15 +188,6 @@ def test_every_sentence_is_in_one_range_of_lengths() -> None:
     assert counts["source"][-1] >= 1
     assert {len(counts["source"]), len(counts["target"]), len(waste)} == {len(view.edges) - 1}
     assert min(waste) <= 100 * padding(lengths, plan) <= max(waste)
-
-
-def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
-    for loss in (1.5, math.nan, "high", None, True, math.inf):
-        log.write({"kind": "train", "step": 1, "loss": loss})
-    log.write({"kind": "train", "step": "two", "loss": 2.0})
-    assert points_of(records_of(log.path), "train", "loss") == [(1, 1.5)]
-    assert records_of(tmp_path / "none.jsonl") == []
 
 
 @pytest.mark.parametrize(

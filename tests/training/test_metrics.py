@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.run.metrics import MetricsLog, points_of
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
@@ -50,3 +51,12 @@ def test_records_are_on_the_disk_when_write_and_truncate_return(
 def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
     MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for loss in (1.5, math.nan, "high", None, True, math.inf):
+        log.write({"kind": "train", "step": 1, "loss": loss})
+    log.write({"kind": "train", "step": "two", "loss": 2.0})
+    assert points_of(log.read(), "train", "loss") == [(1, 1.5)]
+    assert MetricsLog(tmp_path / "none.jsonl").read() == []

@@ -13,13 +13,16 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.config.complaints import flattened
-from mtkit.config.configfile import dump_config
+from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.recipes import resolved
 from mtkit.config.runs import default_place
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import data, printable, table
-from mtkit.study.info.records import records_of, run_at
+from mtkit.report import data, data_lines, printable, table
+from mtkit.study.plots.picture import check_picture
+from mtkit.training.run.metrics import MetricsLog
 
+Plot = Literal["positions", "schedule", "curves", "lengths"]
 HASH_SHOWN = 12
 """Number of digits of a hash that people see."""
 
@@ -29,7 +32,7 @@ def info(
     *,
     verify: bool = False,
     config: bool = False,
-    plot: Literal["positions", "schedule", "curves", "lengths"] | None = None,
+    plot: Plot | None = None,
     output: Path | None = None,
 ) -> None:
     """Describes a run, model, other artifact or config file on stdout; `config`: its settings.
@@ -42,12 +45,36 @@ def info(
     if plot is not None:
         if verify or config:
             raise UserError("--plot: not with --verify or --config")
-        from mtkit.study.info.plot import draw  # loads torch
+        _draw(path, plot, output)
+    else:
+        lines = settings_of(path).split("\n") if config else describe(path, verify=verify)
+        data("\n".join(map(printable, lines)).rstrip("\n") + "\n")
 
-        draw(path, plot, output)
-        return
-    lines = settings_of(path).split("\n") if config else describe(path, verify=verify)
-    data("\n".join(map(printable, lines)).rstrip("\n") + "\n")
+
+def _draw(path: Path | None, what: Plot, output: Path | None) -> None:
+    if output is not None:
+        check_picture(output)
+    from mtkit.study.info.plot import VIEWS  # loads torch
+
+    view = VIEWS[what](*run_at(path))
+    if output is None:
+        data_lines(view.text())
+    else:
+        view.draw(output)
+
+
+def run_at(path: Path | None) -> tuple[Path, Config]:
+    """The folder of a run, which `path` or a config file at `path` names, and its settings.
+
+    Without a path it is the last run, or that of the default config. UserError for no run.
+    """
+    folder = path or default_place()
+    if (folder / "config.yaml").is_file():
+        return folder, load_config(folder / "config.yaml")
+    if path is not None and path.is_dir():
+        raise UserError(f"{path}: no run, model or artifact here: name one, or a config file")
+    config = load_config(path)
+    return Path(config.run), config
 
 
 def settings_of(path: Path | None) -> str:
@@ -70,7 +97,7 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
         return
     found = [_artifact_at(folder / kind, verify=verify) for kind in get_args(Kind)]
     parts = [part for part in found if part]
-    records = records_of(folder / "metrics.jsonl")
+    records = MetricsLog(folder / "metrics.jsonl").read()
     if not parts and not records:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
     yield f"run  {folder}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,11 +20,10 @@ from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.models.weights import load_model
-from mtkit.report import data_lines
-from mtkit.study.info.records import points_of, records_of, run_at
-from mtkit.study.plots.picture import check_picture, figure, save
+from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import WIDTH, Points, bars, curve, shades
 from mtkit.training.optimizer.schedule import learning_rate
+from mtkit.training.run.metrics import MetricsLog, points_of
 
 LOGGED = {
     "training loss": ("train", "loss"),
@@ -72,7 +71,7 @@ class Curves:
 def curves_of(run: Path, config: Config) -> Curves:
     """What metrics.jsonl holds; UserError where it holds nothing yet."""
     metrics = run / "metrics.jsonl"
-    records = records_of(metrics)
+    records = MetricsLog(metrics).read()
     found = {name: points for name, of in LOGGED.items() if (points := points_of(records, *of))}
     if not found:
         raise UserError(f"{metrics}: nothing logged there yet: train with `mtkit train`")
@@ -84,21 +83,15 @@ def schedule_of(run: Path, config: Config) -> Curves:
 
     Raises UserError where epochs are to be counted, and there are no batches.
     """
-    training, records = config.training, records_of(run / "metrics.jsonl")
+    training, width = config.training, config.model.d_model
+    records = MetricsLog(run / "metrics.jsonl").read()
     losses = [(int(step), loss) for step, loss in points_of(records, "valid", "loss")]
     total = training.steps
     if total is None:  # that of all epochs on one processor
         batches = len(lengths_of(run, config).plan)
         total = (training.epochs or 0) * -(-batches // training.accumulate)
-    rate = partial(
-        learning_rate,
-        learning=training,
-        d_model=config.model.d_model,
-        total_steps=total,
-        losses=losses,
-    )
     steps = {*range(1, total, -(-total // MOST_POINTS)), min(training.warmup, total), total}
-    points = [(step, rate(step)) for step in sorted(steps)]
+    points = [(at, learning_rate(at, training, width, total, losses)) for at in sorted(steps)]
     return Curves({f"learning rate ({training.schedule.kind})": points})
 
 
@@ -229,19 +222,3 @@ VIEWS: Mapping[str, Callable[[Path, Config], Curves | CorpusLengths | Positions]
     "lengths": lengths_of,
 }
 """What is drawn: each can appear in a terminal by its `text`, and `draw` itself as a picture."""
-
-
-def draw(path: Path | None, what: str, output: Path | None) -> None:
-    """Draws into the terminal, or into a picture at `output`.
-
-    `what` is one of VIEWS; `path` is a run, or a config file, whose run is looked at. Raises
-    UserError where what is to be drawn is not there, and for an `output` that is no picture.
-    """
-    if output is not None:
-        check_picture(output)
-    run, config = run_at(path)
-    view = VIEWS[what](run, config)
-    if output is None:
-        data_lines(view.text())
-    else:
-        view.draw(output)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtkit.config.storage import write_text
 
@@ -29,8 +30,8 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        """Every record; a line that a crash tore is none."""
-        if not self.path.exists():
+        """Every record; a line that a crash tore, or that is of no step, is none."""
+        if not self.path.is_file():  # a pipe would keep its reader waiting
             return []
         lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
         return [record for record in map(_record, lines) if record is not None]
@@ -42,6 +43,18 @@ class MetricsLog:
             write_text(self.path, "".join(map(_line_of, kept)))
 
 
+def points_of(
+    records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
+) -> list[tuple[float, float]]:
+    """(x, y) of the records of a kind ("train" or "valid") that have both, as finite numbers."""
+    pairs = ((record.get(x), record.get(y)) for record in records if record.get("kind") == kind)
+    return sorted((float(a), float(b)) for a, b in pairs if _is_number(a) and _is_number(b))
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 def _line_of(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False) + "\n"
 
@@ -51,4 +64,4 @@ def _record(line: str) -> dict[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and "step" in record else None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
