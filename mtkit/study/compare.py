@@ -51,8 +51,7 @@ def compare(
     if len(set(runs)) < max(2, len(runs)):
         raise UserError("compare: name at least two runs, each once")
     opened = [_open(path) for path in runs]
-    lines = [*_settings(opened), *_learning(opened), *_scores(opened, paired)]
-    data_lines(lines)
+    data_lines([*_settings(opened), *_learning(opened), *_scores(opened, paired)])
     if plot is not None:
         _draw(opened, plot)
 

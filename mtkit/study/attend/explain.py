@@ -46,8 +46,8 @@ def explain(
     sources = [sentence for _, sentence in sentences_of(text)]
     targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
-        counted = f"{len(targets)} lines for {len(sources)} sentences"
-        raise UserError(f"{references}: {counted}: they must be parallel")
+        counts = f"{len(targets)} lines for {len(sources)} sentences"
+        raise UserError(f"{references}: {counts}: they must be parallel")
     pairs = list(_pairs(reader, sources, targets))
     limits = f"under {LEAST_WORDS} words, or over {reader.settings.max_length} subwords"
     if not pairs:

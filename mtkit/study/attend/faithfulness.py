@@ -162,8 +162,7 @@ def log_probs(model: EncoderDecoder, pair: Pair, kept: Bool[Tensor, "R I"]) -> F
 
 def leave_one_out(model: EncoderDecoder, pair: Pair) -> Float[Tensor, "J I"]:
     """How far log P of target word j falls when source word i is taken out."""
-    source_words = pair.size[0]
-    kept = pair.everything(source_words + 1).fill_diagonal_(False)
+    kept = pair.everything(pair.size[0] + 1).fill_diagonal_(False)
     found = log_probs(model, pair, kept)  # (I + 1, J), the last row with every word
     return (found[-1] - found[:-1]).T
 

@@ -38,6 +38,8 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS
 
 View = Literal["terminal", "png", "svg", "html"]
+Segmentation = Callable[[Sequence[str]], Segments]
+"""Makes words of subwords, or leaves them."""
 Named = tuple[str, str]
 """What an error calls a sentence, and the sentence."""
 
@@ -62,13 +64,10 @@ class Reader:
     model: EncoderDecoder
     tokenizer: Tokenizer
     settings: DecodingSettings
-    segments: Callable[[Sequence[str]], Segments]
-    """Makes words of subwords, or leaves them."""
+    segments: Segmentation
 
     @classmethod
-    def load(
-        cls, path: str | Path | None, device: str, segments: Callable[[Sequence[str]], Segments]
-    ) -> Reader:
+    def load(cls, path: str | Path | None, device: str, segments: Segmentation) -> Reader:
         """With the model of a run or a model folder; UserError as `open_model`."""
         opened = open_model(path)
         model = PyTorchEngine.load(opened, EngineOptions(device=device)).model
@@ -95,13 +94,8 @@ class Reader:
         else:
             target_ids = tokenizer.encode_target([target])[0]
             self._check("--target", tokenizer.target_pieces(target_ids))
-        return Reading(
-            tokenizer.decode([target_ids])[0],
-            source_ids,
-            target_ids,
-            self.segments(source),
-            self.segments(tokenizer.target_pieces(target_ids)),
-        )
+        sides = map(self.segments, (source, tokenizer.target_pieces(target_ids)))
+        return Reading(tokenizer.decode([target_ids])[0], source_ids, target_ids, *sides)
 
     def maps(self, reading: Reading) -> dict[Kind, HeatMap]:
         """Where the model looked, by the kind of attention; UserError for a model without any."""
@@ -130,10 +124,8 @@ class Reader:
         if not pieces:
             raise UserError(f"{name}: blank: give it a sentence")
         if len(pieces) > longest:
-            raise UserError(
-                f"{name}: {len(pieces)} subwords, of {longest} at most (decoding.max_length): "
-                "give it one sentence"
-            )
+            counted = f"{len(pieces)} subwords, of {longest} at most (decoding.max_length)"
+            raise UserError(f"{name}: {counted}: give it one sentence")
         if is_unknown(pieces):
             raise UserError(f"{name}: the tokenizer knows none of its letters: wrong language?")
 
@@ -183,21 +175,18 @@ def attend(
 
 def _place(view: View, output: Path | None, aspect: Aspect) -> Path | None:
     """The file to write, or None for the terminal."""
-    if aspect.average and view not in ("png", "svg"):
+    is_picture, path = view in ("png", "svg"), output or Path(f"attention.{view}")
+    if aspect.average and not is_picture:
         raise UserError("--average: only with --view png or svg")
-    if view == "terminal":
-        if output is not None:
-            raise UserError(f"--output {output}: only with --view png, svg or html")
-        return None
-    path = output or Path(f"attention.{view}")
-    if view == "html":
-        if aspect != Aspect():
-            raise UserError("--kind, --layer, --head: not with --view html: the page has every one")
-        return path
-    check_picture(path)
-    if path.suffix.lower() != f".{view}":
-        raise UserError(f"{path}: not a name for --view {view}: name a .{view}")
-    return path
+    if view == "terminal" and output is not None:
+        raise UserError(f"--output {output}: only with --view png, svg or html")
+    if view == "html" and aspect != Aspect():
+        raise UserError("--kind, --layer, --head: not with --view html: the page has every one")
+    if is_picture:
+        check_picture(path)
+        if path.suffix.lower() != f".{view}":
+            raise UserError(f"{path}: not a name for --view {view}: name a .{view}")
+    return None if view == "terminal" else path
 
 
 def sentences_of(text: str | None) -> Iterator[Named]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,6 @@ LEAST_INCHES, MOST_INCHES = 1.8, 28.0
 MARGIN_INCHES = 1.0
 """Width of the room for the words along an edge."""
 TEMPLATE = Path(__file__).with_name("page.html")
-DIGITS = 3
-"""Number of digits of a weight behind the point."""
 
 
 def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
@@ -95,12 +94,8 @@ def _cut(word: str, width: int) -> str:
 
 def _upright(word: str) -> list[str]:
     """One character above the other; what has no width of its own stays with the one before."""
-    stack: list[str] = []
-    for character in word:
-        if stack and not cell_width(character):
-            stack[-1] += character
-        else:
-            stack.append(character)
+    starts = [at for at, character in enumerate(word) if not at or cell_width(character)]
+    stack = [word[at:end] for at, end in pairwise([*starts, len(word)])]
     return stack if len(stack) <= MOST_LABEL_LINES else [*stack[: MOST_LABEL_LINES - 1], "…"]
 
 
@@ -153,7 +148,7 @@ def page(text: str, translation: str, maps: Mapping[Kind, HeatMap]) -> str:
             "title": "encoder-decoder" if kind == "cross" else kind,
             "queries": heat_map.queries,
             "keys": heat_map.keys,
-            "weights": heat_map.weights.double().round(decimals=DIGITS).tolist(),
+            "weights": heat_map.weights.double().round(decimals=3).tolist(),
         }
         for kind, heat_map in maps.items()
     ]
