@@ -14,12 +14,13 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, plan_epoch
@@ -46,11 +47,11 @@ Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
 class DrawnPairs:
     """Pairs in memory, read as those of a store are."""
 
-    def __init__(self, source: Side, target: Side) -> None:
-        self.lengths = np.stack([source[1], target[1]], axis=1)
-        self._sides = [np.split(ids, lengths.cumsum()[:-1]) for ids, lengths in (source, target)]
+    def __init__(self, *sides: list[NDArray[np.integer]]) -> None:
+        self._sides = sides
+        self.lengths = np.array([[len(line) for line in side] for side in sides]).T
 
-    def side(self, rows: NDArray[np.integer], *, target: bool) -> Side:
+    def side(self, rows: Rows, *, target: bool) -> Side:
         """One side of `rows`."""
         lines = self._sides[target]
         return np.concatenate([lines[row] for row in rows]), self.lengths[rows, int(target)]
@@ -116,16 +117,16 @@ class Segmentation:
         return [partial(portion, start) for start in range(0, len(plan), size)]
 
 
-def _drawn(side: Side, sampler: Sampler | None, seed: int, longest: int) -> Side:
-    if sampler is None:
-        return side
+def _drawn(
+    side: Side, sampler: Sampler | None, seed: int, longest: int
+) -> list[NDArray[np.integer]]:
+    """The ids of each sequence of `side`, cut anew where there is a sampler."""
     ids, lengths = side
-    stored = [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
-    lines = [
-        new if len(new) <= longest else old
-        for old, new in zip(stored, sampler(stored, seed), strict=True)
-    ]
-    return np.array(list(chain(*lines)), np.int64), np.array([len(line) for line in lines])
+    stored = np.split(ids, lengths.cumsum()[:-1])
+    if sampler is None:
+        return stored
+    drawn = map(np.array, sampler([line.tolist() for line in stored], seed))
+    return [new if len(new) <= longest else old for old, new in zip(stored, drawn, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,6 @@ class Position:
         if self.portion + 1 < portions:
             return Position(self.epoch, self.portion + 1)
         return Position(self.epoch + 1)
-
-
-BEGINNING = Position()
 
 
 @dataclass(frozen=True)
@@ -207,27 +205,26 @@ def load_batch(pairs: Store | DrawnPairs, rows: Rows) -> Batch:
     """The pairs `rows`, in that order: source x EOS, target BOS y and y EOS, else PAD."""
     source, source_lengths = pairs.side(rows, target=False)
     target, target_lengths = pairs.side(rows, target=True)
-    batch = np.arange(len(rows))
-    encoder_input = _padded(source, source_lengths, before=0)
-    encoder_input[batch, source_lengths] = EOS
-    target_output = _padded(target, target_lengths, before=0)
-    target_output[batch, target_lengths] = EOS
-    target_input = _padded(target, target_lengths, before=1)
-    target_input[:, 0] = BOS
     return Batch(
-        source=torch.from_numpy(encoder_input),
-        target_input=torch.from_numpy(target_input),
-        target_output=torch.from_numpy(target_output),
+        source=_padded(source, source_lengths),
+        target_input=_padded(target, target_lengths, bos=True),
+        target_output=_padded(target, target_lengths),
         target_tokens=int(target_lengths.sum()) + len(rows),
     )
 
 
-def _padded(ids: NDArray[Any], lengths: NDArray[np.int64], *, before: int) -> NDArray[np.int64]:
-    """(B, longest + 1): the ids of each row after `before` places, PAD around them."""
-    places = np.arange(int(lengths.max()) + 1) - before
+def _padded(
+    ids: NDArray[Any], lengths: NDArray[np.int64], *, bos: bool = False
+) -> Int[Tensor, "B T"]:
+    """The ids of each row after BOS or, without `bos`, before EOS; then PAD."""
+    places = np.arange(int(lengths.max()) + 1) - bos
     padded = np.full((len(lengths), len(places)), PAD, np.int64)
     padded[(places >= 0) & (places < lengths[:, None])] = ids
-    return padded
+    if bos:
+        padded[:, 0] = BOS
+    else:
+        padded[np.arange(len(lengths)), lengths] = EOS
+    return torch.from_numpy(padded)
 
 
 def seed_of(seed: int, step: int, index: int) -> int:

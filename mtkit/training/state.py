@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mtkit.config.settings import Learning, Metric
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
-from mtkit.training.data import BEGINNING, Position
+from mtkit.training.data import Position
 from mtkit.training.objective.objective import Objective, build_objective
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
@@ -82,7 +82,7 @@ class Progress:
     max_tokens: int = 0
     """Number of padded tokens in a batch; 0 until `batching.max_tokens: auto` is found out."""
     step: int = 0
-    position: Position = BEGINNING
+    position: Position = field(default_factory=Position)
     skipped: int = 0
     """Number of updates left out because a loss or gradient was not finite."""
     skipped_in_a_row: int = 0
@@ -110,7 +110,8 @@ class TrainState(Progress):
 
     def autocast(self) -> torch.autocast:
         """The context in which forward passes of the objective run."""
-        return autocast(self.precision, self.model.output_weight.device)
+        device = self.model.output_weight.device.type
+        return torch.autocast(device, DTYPES[self.precision], self.precision != "float32")
 
     def weights(self) -> dict[str, Tensor]:
         """What is validated and kept: the moving average where there is one."""
@@ -153,8 +154,3 @@ def pick_precision(
         by_intel = str(features.get("cpu_name", "")).startswith("Intel")
         faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not by_intel)
     return "bfloat16" if faster else "float32"
-
-
-def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """The context in which matrix products run in `precision`."""
-    return torch.autocast(device.type, DTYPES[precision], precision != "float32")

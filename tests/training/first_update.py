@@ -14,7 +14,7 @@ import torch
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.objective.objective import Objective
-from mtkit.training.state import DTYPES, autocast
+from mtkit.training.state import DTYPES
 
 VOCAB = 400
 SENTENCES, LENGTH = 40, 20
@@ -30,7 +30,7 @@ def first_update(kind: str, precision: str, threads: int) -> str:
     torch.manual_seed(1)
     model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
     source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
-    with autocast(precision, torch.device("cpu")):
+    with torch.autocast("cpu", DTYPES[precision], precision != "float32"):
         loss = Objective(model, 0.1)(source, target_input, target_output)
     loss.smoothed.sum().backward()
     found = hashlib.sha256(loss.nll.detach().numpy().tobytes())

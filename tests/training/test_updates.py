@@ -13,11 +13,11 @@ from mtkit.batching.build import open_batches
 from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
-from mtkit.training.data import BEGINNING, Position, Segmentation, Stream, Update
+from mtkit.training.data import Position, Segmentation, Stream, Update
 
 
 def test_positions_follow_each_other_through_updates_portions_and_epochs() -> None:
-    updates_of_portions, position, seen = [3, 1, 2], BEGINNING, []
+    updates_of_portions, position, seen = [3, 1, 2], Position(), []
     for _ in range(12):
         seen.append(position)
         position = position.next(updates_of_portions[position.portion], 3)
@@ -38,7 +38,7 @@ def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
     def some(position: Position, count: int) -> list[Update]:
         return list(islice(stream.updates(position), count))
 
-    whole = some(BEGINNING, 13)
+    whole = some(Position(), 13)
     assert {update.position.epoch for update in whole} == {0, 1, 2}
     for done, update in enumerate(whole[:-2], 1):
         for ours, theirs in zip(some(update.position, 2), whole[done:], strict=False):

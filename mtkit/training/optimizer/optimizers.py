@@ -59,12 +59,8 @@ class MuonAndAdam(torch.optim.Optimizer):
         self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
     ) -> None:
         self._adam = torch.optim.AdamW(others, **_adam(settings), fused=True)
-        muon = {
-            "params": matrices,
-            "lr": 0.0,
-            "momentum": settings.momentum,
-            "weight_decay": settings.weight_decay,
-        }
+        muon = {"params": matrices, "lr": 0.0}
+        muon |= settings.model_dump(include={"momentum", "weight_decay"})
         super().__init__([muon, *self._adam.param_groups], {})
 
     @torch.no_grad()

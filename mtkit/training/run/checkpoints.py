@@ -10,7 +10,6 @@ from typing import Any
 import safetensors.torch
 import torch
 from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
 from torch import Tensor
 
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
@@ -25,17 +24,6 @@ from mtkit.training.state import Progress, TrainState, rank
 
 INDEX = "checkpoints.json"
 PROGRESS = TypeAdapter(Progress)
-MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SafetensorError,
-    TypeError,
-    UserError,
-    ValueError,
-)
-"""Errors in which reading a checkpoint with the right hashes ends, if somebody else made it."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +62,8 @@ class Checkpoints:
         """
         steps = [step for step in self.steps() if step <= state.step]
         ranked = [v.step for v in rank(state.validations, metric) if v.step in steps]
-        write_json(
-            self.folder / INDEX, {"last": steps[-1], "best": ranked[0] if ranked else steps[-1]}
-        )
+        names = {"last": steps[-1], "best": ranked[0] if ranked else steps[-1]}
+        write_json(self.folder / INDEX, names)
         for step in set(steps[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
 
@@ -107,6 +94,7 @@ class Checkpoints:
         path = self.path(step)
         try:
             found = open_artifact(path, "checkpoint", verify=True)
+            recipe = type(self.recipe).model_validate(found.manifest["settings"])
         except OtherFormat as error:
             raise UserError(
                 f"{path}: a checkpoint of another version of mtkit, which alone can go on exactly: "
@@ -114,8 +102,6 @@ class Checkpoints:
             ) from error
         except UserError as error:
             raise DamagedCheckpoint(str(error)) from error
-        try:
-            recipe = type(self.recipe).model_validate(found.manifest["settings"])
         except ValidationError as error:
             raise DamagedCheckpoint(f"{path}: its settings are not mtkit's") from error
         before = recipe.model_dump() | {"inputs": found.manifest["inputs"]}
@@ -147,7 +133,9 @@ class Checkpoints:
             state.scaler.load_state_dict(numbers.pop("scaler"))
             vars(state).update(vars(PROGRESS.validate_python(numbers)))
             state.seconds = float(checkpoint.report["seconds"])
-        except MALFORMED as error:
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # the hashes are right: somebody else made it
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import platform
 import resource
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -111,8 +110,9 @@ def give_back() -> None:
     No two batches have the same shape, so that glibc finds ever fewer of the holes it keeps large
     enough: on Multi30k they are two thirds of the memory after a few hundred updates.
     """
-    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _has_room_for_twice(device: torch.device) -> bool:
