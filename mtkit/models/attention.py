@@ -137,7 +137,9 @@ class NeighbourhoodAttention(MultiHeadAttention):
         length, radius = query.shape[2], self.radius
         missing = -length % radius
         blocks = F.pad(query, (0, 0, 0, missing)).unflatten(2, (-1, radius))  # (B, H, S/r, r, D/H)
-        key, value = (self._windows(tensor, missing) for tensor in (seen.key, seen.value))
+        # For each block the 3r positions around it, as a view: (B, H, S/r, D/H, 3r).
+        padded = (F.pad(x, (0, 0, radius, radius + missing)) for x in (seen.key, seen.value))
+        key, value = (x.unfold(2, 3 * radius, radius) for x in padded)
         scores = blocks @ key  # (B, H, S/r, r, 3r)
         offset = torch.arange(3 * radius, device=query.device) - radius  # of a key from its block
         distance = offset - torch.arange(radius, device=query.device).unsqueeze(1)  # (r, 3r)
@@ -152,14 +154,10 @@ class NeighbourhoodAttention(MultiHeadAttention):
         context = context.flatten(2, 3)[:, :, :length]  # (B, H, S, D/H)
         if not weights:
             return context, None
+        # Weights of the positions around each block as weights of all positions.
         whole = shares.new_zeros(*shares.shape[:4], length + missing + 2 * radius)
         whole.scatter_(4, (position + radius).unsqueeze(1).expand_as(shares), shares)
         return context, whole.flatten(2, 3)[:, :, :length, radius : radius + length]
-
-    def _windows(self, x: Tensor, missing: int) -> Float[Tensor, "B H C Dh W"]:
-        """(B, H, S, D/H) → for each block the 3r positions around it, as a view."""
-        padded = F.pad(x, (0, 0, self.radius, self.radius + missing))
-        return padded.unfold(2, 3 * self.radius, self.radius)
 
 
 class RecurrentAttention(nn.Module):
