@@ -116,13 +116,7 @@ class _Recorder(TorchDispatchMode):
     def tell(self, module: str) -> None:
         self._at_work = module
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         first = FIRST_FACTOR.get(func.overloadpacket)
         if first is None:

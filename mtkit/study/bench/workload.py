@@ -25,13 +25,11 @@ from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batch
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.configfile import load_config
-from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.settings import Config, TokenizerSettings
-from mtkit.config.storage import write_json
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.weights import weights_of
 from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
@@ -39,6 +37,7 @@ from mtkit.training.data import Segmentation, Stream
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
+from mtkit.training.run.weights import write_files
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 
@@ -181,22 +180,14 @@ def draw_sentences(size: Size) -> list[str]:
 
 def draw_model(folder: Path, size: Size) -> None:
     """Writes a model folder; EOS is never among the best symbols."""
-    config = load_size(size)
+    config = load_size(size, [f"decoding.max_length={TRANSLATED_LENGTH}"])
     vocab = config.tokenizer.vocab_size
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, vocab, vocab)
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
-    card = ModelConfig(
-        model=config.model,
-        source_vocab=vocab,
-        target_vocab=vocab,
-        decoding=DecodingSettings(max_length=TRANSLATED_LENGTH),
-    )
     with create(folder, "model", {"size": size}, {}) as partial:
-        save_weights(weights_of(model), partial / "model.safetensors")
-        write_json(partial / "config.json", card.model_dump())
-        draw_tokenizer(vocab).copy_to(partial)
+        write_files(partial, weights_of(model), config, draw_tokenizer(vocab))
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:

@@ -13,6 +13,7 @@ from mtkit.artifacts import create
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.recipes import ModelRecipe
+from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -20,6 +21,7 @@ from mtkit.decoding.translator import Translator
 from mtkit.models.weights import assign_weights, copied_weights, save_weights
 from mtkit.report import say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
 from mtkit.training.job import Job
 from mtkit.training.objective.loss import projected_loss
@@ -77,7 +79,7 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
 
 def write_model(job: Job, state: TrainState) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
-    kept, tokenizer = _best_weights(job, state), job.tokenizer
+    kept = _best_weights(job, state)
     recipe = ModelRecipe.of(job.config, job.ranks.count)
     report = {
         "weights": kept.name,
@@ -89,17 +91,20 @@ def write_model(job: Job, state: TrainState) -> None:
         "precision": state.precision,
         "training_seconds": round(state.seconds, 1),
     }
-    card = ModelConfig(
-        model=recipe.model,
-        source_vocab=tokenizer.source_vocab,
-        target_vocab=tokenizer.target_vocab,
-        decoding=recipe.decoding,
-    )
     path, settings = Path(job.config.run) / "model", recipe.without_defaults()
     with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
-        save_weights(kept.weights, folder / "model.safetensors")
-        write_json(folder / "config.json", card.model_dump())
-        tokenizer.copy_to(folder)
+        write_files(folder, kept.weights, job.config, job.tokenizer)
+
+
+def write_files(
+    folder: Path, weights: dict[str, Tensor], config: Config, tokenizer: Tokenizer
+) -> None:
+    """All that decoding needs, into the folder of a model."""
+    vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
+    card = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+    save_weights(weights, folder / "model.safetensors")
+    write_json(folder / "config.json", card.model_dump())
+    tokenizer.copy_to(folder)
 
 
 @dataclass(frozen=True)
