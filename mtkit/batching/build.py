@@ -14,8 +14,7 @@ import numpy as np
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
-from mtkit.batching.encode import encode_pairs
-from mtkit.batching.filters import Drops, Rule
+from mtkit.batching.encode import Drops, Rule, encode_pairs
 from mtkit.batching.plan import Weights, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.recipes import BatchesRecipe

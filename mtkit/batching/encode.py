@@ -1,6 +1,7 @@
-"""Pairs to subword ids, chunk by chunk; the result does not depend on the number of threads.
+"""Pairs to subword ids, chunk by chunk, but for those that a rule drops, and the record of these.
 
-Threads suffice, as SentencePiece lets others run while it encodes.
+Rules apply in the order of `Rule`; the first that fits names the reason. The result does not depend
+on the number of threads, which suffice, as SentencePiece lets others run while it encodes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import IntEnum
+from hashlib import blake2b
 from itertools import chain, compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.batching.corpus.read import Pair
-from mtkit.batching.filters import Rule, Rules, length_rules, text_rules
 from mtkit.batching.store import Lengths, Tokens
 from mtkit.config.settings import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
@@ -25,6 +28,25 @@ CHUNK_PAIRS = 1024
 """Number of pairs that are encoded together."""
 CHUNK_CHARACTERS = 1 << 20
 """Number of characters that fill a chunk too, so that long lines do not fill memory."""
+EXAMPLES_KEPT = 5
+SHOWN_CHARACTERS = 80
+"""Number of characters that are shown of each side of an example."""
+
+
+class Rule(IntEnum):
+    KEPT = 0
+    BLANK = 1
+    DUPLICATE = 2
+    TOO_LONG = 3
+    RATIO = 4
+
+    @property
+    def title(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+Rules = NDArray[np.uint8]
+"""A `Rule` for each pair of a chunk."""
 
 
 class Encoded(NamedTuple):
@@ -43,6 +65,7 @@ def encode_pairs(
     pairs: Iterable[Pair], tokenizer: Tokenizer, settings: BatchingSettings
 ) -> Iterator[Encoded]:
     """Chunks of pairs with what became of them, in order; few are in memory at a time."""
+    # A pair that was met is known by a 128-bit hash: about 100 bytes of memory each.
     met: set[bytes] | None = set() if settings.deduplicate else None
     workers = settings.workers or os.cpu_count() or 1
     flight: deque[Future[Encoded]] = deque()
@@ -50,7 +73,7 @@ def encode_pairs(
     gc.disable()  # nothing here makes cycles, and looking for them takes a tenth of the time
     try:
         for chunk in _chunks(pairs):
-            by_text = text_rules(chunk, met)
+            by_text = np.array([_text_rule(pair, met) for pair in chunk], np.uint8)
             flight.append(pool.submit(_encode, chunk, by_text, tokenizer, settings))
             if len(flight) > 2 * workers:
                 yield flight.popleft().result()
@@ -90,3 +113,68 @@ def _encode(
     ids = chain.from_iterable(chain.from_iterable(sides))
     tokens = np.fromiter(ids, np.int32, int(lengths[kept].sum()))
     return Encoded(pairs, rules, lengths[kept].astype(np.uint16), tokens)
+
+
+def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rules:
+    """What the (k, 2) lengths in subwords say; a side of which nothing is left is blank, too."""
+    longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
+    rules = np.zeros(len(lengths), np.uint8)
+    if settings.max_ratio is not None:
+        rules[longer > settings.max_ratio * shorter] = Rule.RATIO
+    rules[longer > settings.max_length] = Rule.TOO_LONG
+    rules[shorter == 0] = Rule.BLANK
+    return rules
+
+
+def _text_rule(pair: Pair, met: set[bytes] | None) -> Rule:
+    """What the text itself says; `met`: hashes of the pairs before, where none may come again."""
+    if not (pair.source.strip() and pair.target.strip()):
+        return Rule.BLANK
+    if met is None:
+        return Rule.KEPT
+    known = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
+    if known in met:
+        return Rule.DUPLICATE
+    met.add(known)
+    return Rule.KEPT
+
+
+class Drops:
+    """How many pairs each rule dropped, and the first of them: where they are, how they begin."""
+
+    def __init__(self) -> None:
+        self._by_rule: dict[Rule, dict[str, Any]] = {}
+
+    def add(self, pairs: list[Pair], rules: Rules) -> None:
+        for index in np.flatnonzero(rules):
+            found = self._by_rule.setdefault(Rule(rules[index]), {"count": 0, "examples": []})
+            found["count"] += 1
+            if found["count"] <= EXAMPLES_KEPT:
+                found["examples"].append(_shown(pairs[index]))
+
+    def record(self) -> dict[str, dict[str, Any]]:
+        """For each rule that dropped any, its `count` and `examples`."""
+        return {rule.title: self._by_rule[rule] for rule in sorted(self._by_rule)}
+
+    def summary(self) -> str:
+        """For instance: 3 blank, 14 too long."""
+        return ", ".join(f"{found['count']:,} {rule}" for rule, found in self.record().items())
+
+    def lines(self) -> Iterator[str]:
+        """What people should see of it: nothing where nothing was dropped."""
+        for rule, found in self.record().items():
+            yield f"  dropped {found['count']:,} {rule}, for instance"
+            for shown in found["examples"][:2]:
+                yield f"    {shown['where']}  {shown['source']!r} | {shown['target']!r}"
+
+
+def _shown(pair: Pair) -> dict[str, str]:
+    return {
+        "where": pair.where,
+        "source": _beginning(pair.source),
+        "target": _beginning(pair.target),
+    }
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -17,7 +17,7 @@ from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.corpus.read import Pair
-from mtkit.batching.filters import Rule, length_rules
+from mtkit.batching.encode import Rule, length_rules
 from mtkit.batching.store import Store
 from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
 from mtkit.errors import UserError
