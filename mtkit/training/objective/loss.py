@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -128,11 +128,9 @@ def projected_loss(
     real, device, compute = target != PAD, hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(device):
         compute = torch.get_autocast_dtype(device)
-    smoothed, nll, smoothed_rows, nll_rows = cast(
-        tuple[Tensor, Tensor, Tensor, Tensor],
-        _ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-            hidden[:, real], weight, target[real], _Fused(row_loss, smoothing, compute)
-        ),
+    fused = _Fused(row_loss, smoothing, compute)
+    smoothed, nll, smoothed_rows, nll_rows = _ProjectedLoss.apply(  # type: ignore[no-untyped-call]
+        hidden[:, real], weight, target[real], fused
     )
     return Loss(smoothed, nll, _by_sentence(smoothed_rows, real), _by_sentence(nll_rows, real))
 
