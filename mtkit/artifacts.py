@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from typing import Any, Literal
 
 from mtkit.config.storage import naming, read_json, sync, write_json
@@ -153,26 +152,24 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     Raises UserError where there is none, or one of another kind, or a damaged one; OtherFormat
     where there is one that this mtkit cannot read.
     """
-    manifest = _read_manifest(path, kind)
+    manifest, remake = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
         raise UserError(f"{path}: holds a {manifest['kind']}, not a {kind}")
     if manifest["format"] != FORMATS[kind]:
         raise OtherFormat(
             f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
-            f"remake it with `{COMMANDS[kind]}`"
+            f"remake it with `{remake}`"
         )
     if manifest != manifest | hashes_of(manifest):
         raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
     sizes = _sizes_of_files(path)
     for name, facts in manifest["files"].items():
         if sizes.get(name) != facts["bytes"]:
-            raise UserError(
-                f"{path / name}: missing or of another size: remake with `{COMMANDS[kind]}`"
-            )
+            raise UserError(f"{path / name}: missing or of another size: remake with `{remake}`")
         if verify and hash_file(path / name) != facts["sha256"]:
             raise UserError(
                 f"{path / name}: damaged (its sha256 is not the manifest's): "
-                f"copy it again, or remake it with `{COMMANDS[kind]}`"
+                f"copy it again, or remake it with `{remake}`"
             )
     return Artifact(path, manifest)
 
@@ -228,14 +225,14 @@ def _sizes_of_files(folder: Path) -> dict[str, int]:
 
     Raises UserError where there is a link, a pipe or a device, listed in the manifest or not.
     """
-    found = {path: path.lstat() for path in folder.iterdir()}
-    for path, status in found.items():
-        if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):
+    found = list(folder.iterdir())
+    for path in found:
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise UserError(
                 f"{path}: a link, pipe or device; an artifact has plain files only: "
                 "copy what it points to in its place"
             )
-    return {path.name: status.st_size for path, status in found.items() if S_ISREG(status.st_mode)}
+    return {path.name: path.stat().st_size for path in found if path.is_file()}
 
 
 def _put_back(old: Path, path: Path) -> None:

@@ -112,11 +112,9 @@ class Embeddings(Kind):
 
     def check_length(self, setting: str, length: int) -> None:
         """Sinusoids go on for ever; learned positions end, and EOS or BOS takes one more."""
-        longest = self.halves().longest
-        if longest is not None and length >= longest:
-            raise ValueError(
-                f"{setting}: {length} needs model.max_positions above it, not {longest}"
-            )
+        end = self.halves().longest
+        if end is not None and length >= end:
+            raise ValueError(f"{setting}: {length} needs model.max_positions above it, not {end}")
 
 
 class Surroundings(Embeddings):

@@ -54,8 +54,7 @@ class ModelRecipe(Settings):
 
         2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
         """
-        course = config.training.part(Course)
-        course = course.model_copy(update={"accumulate": course.accumulate * ranks})
+        course = config.training.part(Course, accumulate=config.training.accumulate * ranks)
         return config.part(cls, max_tokens=config.batching.max_tokens, training=course)
 
     def of_checkpoints(self) -> ModelRecipe:
