@@ -178,32 +178,23 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
     section: Any = data
     key: Key = ()
     for part in parts:
-        key = (*key, _entry(section, part, key, option))
-        if len(key) < len(parts):
-            if isinstance(section, dict) and section.get(part) is None:
+        if isinstance(section, list) and part.isdecimal() and int(part) < len(section):
+            key = (*key, int(part))
+        elif isinstance(section, dict):
+            key = (*key, part)
+            if len(key) < len(parts) and section.get(part) is None:
                 section[part] = {}
+        else:
+            has = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
+            raise UserError(f"{option}: nothing there to set: {dotted(key)} holds {has}")
+        if len(key) < len(parts):
             section = section[key[-1]]
-    if key[-1] == "kind" and not _same_settings(key, section.get("kind", value), value):
+    if key[-1] == "kind" and (kind := section.get("kind", value)) != value:
+        of_both = (kind in kinds and value in kinds for name, kinds in names() if name == key)
         dropped = ", ".join(name for name in section if name != "kind")
-        section.clear()
-        if dropped:
-            report.say(f"{option}: starts from the defaults of {value}; dropped: {dropped}")
+        if not any(of_both):  # as adam and adamw have the same settings
+            section.clear()
+            if dropped:
+                report.say(f"{option}: starts from the defaults of {value}; dropped: {dropped}")
     section[key[-1]] = value
     return key
-
-
-def _same_settings(key: Key, kind: Any, other: Any) -> bool:
-    """Whether two kinds of a section have the same settings, as adam and adamw do."""
-    return kind == other or any(
-        name == key and kind in kinds and other in kinds for name, kinds in names()
-    )
-
-
-def _entry(section: Any, part: str, key: Key, option: str) -> str | int:
-    """`part` as it names an entry of the section or list at `key`."""
-    if isinstance(section, dict):
-        return part
-    if isinstance(section, list) and part.isdecimal() and int(part) < len(section):
-        return int(part)
-    found = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
-    raise UserError(f"{option}: nothing there to set: {dotted(key)} holds {found}")
