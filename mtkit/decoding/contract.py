@@ -106,8 +106,7 @@ class Engine(ABC):
         """Begins with any number of sentences, none empty.
 
         How they are divided into batches is up to the engine; the answers do not depend on it.
-
-        Raises UserError for what this engine cannot do.
+        Raises UserError for what it cannot do.
         """
 
 

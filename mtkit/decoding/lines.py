@@ -64,11 +64,13 @@ def read_windows(stream: io.BufferedIOBase, size: int = WINDOW) -> Iterator[list
         lines, room = lines[room:], min(size, 2 * room)
 
 
-def decode_lines(windows: Iterable[list[bytes]], name: str = "input") -> Iterator[list[str]]:
+def decode_lines(
+    windows: Iterable[list[bytes]], name: str = "input", skipped: int = 0
+) -> Iterator[list[str]]:
     """The same windows as text, without carriage returns at the ends and a byte order mark.
 
     Bytes that are not UTF-8 are replaced by U+FFFD, with one warning, which calls the text `name`.
-    Lines have at most one character more than LONGEST.
+    Lines have at most one character more than LONGEST. The first `skipped` ones are left out.
     """
     number, has_warned = 0, False
     for window in windows:
@@ -76,16 +78,15 @@ def decode_lines(windows: Iterable[list[bytes]], name: str = "input") -> Iterato
         for raw in window:
             number += 1
             text = raw.removesuffix(b"\r").decode(errors="replace")[: LONGEST + 1]
-            if (
-                "\ufffd" in text
-                and not raw.decode(errors="ignore").startswith(text)
-                and not has_warned
-            ):
+            is_mended = "\ufffd" in text and not raw.decode(errors="ignore").startswith(text)
+            if is_mended and not has_warned:
                 has_warned = True
                 where = f"{name} line {number}"
                 warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
-            texts.append(text.removeprefix("\ufeff") if number == 1 else text)
-        yield texts
+            if number > skipped:
+                texts.append(text.removeprefix("\ufeff") if number == 1 else text)
+        if texts:
+            yield texts
 
 
 def input_lines(path: Path | None) -> Generator[str]:
@@ -98,14 +99,6 @@ def input_lines(path: Path | None) -> Generator[str]:
 def in_windows(lines: Sequence[str], size: int = WINDOW) -> Iterator[Sequence[str]]:
     """Lines that are all there, `size` at a time."""
     return (lines[first : first + size] for first in range(0, len(lines), size))
-
-
-def without_first(count: int, windows: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The same windows after the first `count` lines of all."""
-    for window in windows:
-        if rest := window[count:]:
-            yield rest
-        count -= min(count, len(window))
 
 
 def count_lines(path: Path) -> int:

@@ -43,8 +43,7 @@ def open_model(
     artifact = find_model(path)
     config = _read_config(artifact.path / CONFIG, changes or {})
     tokenizer = Tokenizer.load(artifact.path)
-    wanted = (config.source_vocab, config.target_vocab)
-    found = (tokenizer.source_vocab, tokenizer.target_vocab)
+    wanted, found = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if found != wanted:
         raise UserError(
             f"{artifact.path}: tokenizer of another model: its vocabularies hold {found} symbols, "

@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import hash_file
-from mtkit.decoding.lines import (
-    count_lines,
-    decode_lines,
-    input_lines,
-    open_input,
-    read_windows,
-    without_first,
-)
+from mtkit.decoding.lines import count_lines, decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.parts import Translation
 from mtkit.decoding.splitting import LONGEST
@@ -169,7 +162,7 @@ def _answers(
 ) -> Iterator[list[Translation]]:
     """At a terminal, line by line to the one who types; else all lines but those that are done."""
     if files.input is not None or not source.isatty():
-        windows = without_first(done, decode_lines(read_windows(source)))
+        windows = decode_lines(read_windows(source), skipped=done)
         with closing(input_lines(files.prefixes)) if files.prefixes else nullcontext() as begun:
             prefixes, name = begun and islice(begun, done, None), f"--prefix {files.prefixes}"
             yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)

@@ -71,12 +71,16 @@ class CTranslate2Engine(Engine):
         operations for the type.
         """
         device = options.device
+        # A thread for every core, unless told otherwise. Several workers of one thread are faster
+        # than the reverse: most products are too small to be divided. A GPU needs one of each.
+        cores = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        threads = options.threads or max(1, cores // (options.workers or cores))
+        workers = options.workers or max(1, cores // threads)
         if reason := obstacle_on(device, compute_type):
             raise UserError(reason)
         self.name = f"ctranslate2 {compute_type}"
         is_int8_on_cpu = device == "cpu" and compute_type.startswith("int8")
         self._most_tokens = INT8_BATCH_TOKENS if is_int8_on_cpu else sys.maxsize
-        workers, threads = _share_cores(options)
         self._translator = ctranslate2.Translator(
             str(folder),
             device,
@@ -142,17 +146,6 @@ class CTranslate2Engine(Engine):
         ]
         missing = request.count - len(ranked)  # a small vocabulary has fewer
         return ranked + [NO_HYPOTHESIS] * missing
-
-
-def _share_cores(options: EngineOptions) -> tuple[int, int]:
-    """Workers and threads of each: one thread for every core, unless told otherwise.
-
-    Several workers of one thread are faster than the reverse: most products are too small to be
-    divided. A GPU needs one of each.
-    """
-    cores = len(os.sched_getaffinity(0)) if options.device == "cpu" else 1
-    threads = options.threads or max(1, cores // (options.workers or cores))
-    return options.workers or max(1, cores // threads), threads
 
 
 def obstacle(config: ModelConfig, request: Request, options: EngineOptions) -> str | None:
