@@ -113,14 +113,12 @@ class Checkpoints:
             )
         return found
 
-    def weights(self, step: int) -> dict[str, Tensor]:
-        """The weights that were validated at `step`: their moving average where there is one."""
-        averaged = self.open(step).path / "average.safetensors"
-        return safetensors.torch.load_file(averaged) if averaged.exists() else self.unaveraged(step)
-
-    def unaveraged(self, step: int) -> dict[str, Tensor]:
-        """The weights as the updates left them at `step`."""
-        return safetensors.torch.load_file(self.open(step).path / "model.safetensors")
+    def weights(self, step: int, *, averaged: bool = True) -> dict[str, Tensor]:
+        """Those validated at `step`; if not `averaged`, as the updates left them there."""
+        folder = self.open(step).path
+        average = folder / "average.safetensors"
+        is_average = averaged and average.exists()
+        return safetensors.torch.load_file(average if is_average else folder / "model.safetensors")
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
         path = checkpoint.path

@@ -137,7 +137,8 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
         }
         rivals.append((f"mean of the best {len(few)} checkpoints", mean, few))
     if state.average is not None:
-        rivals.append(("without the moving average", checkpoints.unaveraged(best), [best]))
+        plain = checkpoints.weights(best, averaged=False)
+        rivals.append(("without the moving average", plain, [best]))
     kept = Candidate("best checkpoint", checkpoints.weights(best), ranked[0], [best])
     for name, weights, steps in rivals:
         validation = validate(job, state, weights, max(steps))
