@@ -118,10 +118,11 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     Raises UserError before any work, and BrokenPipeError once nobody reads on.
     """
     truncated = 0
-    opened = partial(open_output, files.output, rows=form.rows, resume=files.resume)
     with (
         open_input(files.input) as source,
-        opened(_asked(translator, files, form)) as (target, done),
+        open_output(
+            files.output, _asked(translator, files, form), rows=form.rows, resume=files.resume
+        ) as (target, done),
         _progress(files) as shown,
     ):
         shown.advance(done)
