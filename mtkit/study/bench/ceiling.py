@@ -123,9 +123,8 @@ class _Recorder(TorchDispatchMode):
             return func(*args, **given)
         left, right = args[first : first + 2]
         *batch, rows, inner = left.shape
-        layout = "".join(
-            "n" if f.stride(-1) == 1 or f.shape[-1] == 1 else "t" for f in (left, right)
-        )
+        is_plain = [f.stride(-1) == 1 or f.shape[-1] == 1 for f in (left, right)]
+        layout = "".join("n" if plain else "t" for plain in is_plain)
         precision = str(left.dtype).removeprefix("torch.")
         part, columns = self._parts[self._at_work], right.shape[-1]
         product = Product(part, rows, inner, columns, layout, precision, *batch)

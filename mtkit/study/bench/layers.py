@@ -34,8 +34,6 @@ RADIUS = 32
 KERNEL = 3
 SECONDS_EACH = 0.2
 """How long each measurement is repeated; the median counts."""
-
-
 QUANTITIES = (("time", "seconds", 1e3, "ms"), ("memory", "bytes", 2**-20, "MiB"))
 """What is measured, where a record has it, and in which unit it is shown."""
 

@@ -204,11 +204,11 @@ def _text(record: Record) -> Iterator[str]:
     peak = ", ".join(f"{mib:,} MiB {where}" for where, mib in record["peak_mib"].items())
     yield SPEED.format(**record, rate=rate, each=each, peak=peak)
     if "breakdown" in record:
+        whole = f"of {record['divided_update_ms']:,.1f} ms"
+        costs = {"ms": "{ms:,.1f}", "share": "{share:.1%}"}
+        parts = [{"part": part} | of for part, of in record["breakdown"].items()]
         yield ""
-        whole, cost = "of {divided_update_ms:,.1f} ms", {"ms": "{ms:,.1f}", "share": "{share:.1%}"}
-        parts = [{"part": part} | costs for part, costs in record["breakdown"].items()]
-        heading = {whole.format_map(record): "{part}"}
-        yield from listed(parts, heading | cost | {"products, ms": "{limit_ms:,.1f}"})
+        yield from listed(parts, {whole: "{part}"} | costs | {"products, ms": "{limit_ms:,.1f}"})
+        names = {"costliest operators": "{name}", "calls": "{calls:,.0f}"}
         yield ""
-        columns = {"costliest operators": "{name}", "calls": "{calls:,.0f}"} | cost
-        yield from listed(record["operators"], columns)
+        yield from listed(record["operators"], names | costs)
