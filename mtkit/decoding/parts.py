@@ -79,7 +79,8 @@ class Window:
         words = self._source_words() if self.request.attention else {}
         of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
         for key, hypotheses in zip(self.sentences, found, strict=True):
-            of_line[key[0] - self.first].append(self._texts(hypotheses, words.get(key, [])))
+            numbers = words.get(key, [])
+            of_line[key[0] - self.first].append([self._text(it, numbers) for it in hypotheses])
         return [
             self._whole(of_parts, is_cut=len(line) > LONGEST)
             for line, of_parts in zip(self.lines, of_line, strict=True)
@@ -113,29 +114,18 @@ class Window:
                 words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
         return words
 
-    def _texts(self, hypotheses: list[Hypothesis], source_words: list[int]) -> list[Translation]:
-        """The hypotheses of a part, as text."""
-        texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
-        return [
-            Translation(
-                text,
-                hypothesis.score,
-                self.tokenizer.target_pieces(hypothesis.tokens),
-                not hypothesis.finished,
-                blocks=self._aligned(hypothesis, text, source_words),
-            )
-            for hypothesis, text in zip(hypotheses, texts, strict=True)
-        ]
-
-    def _aligned(
-        self, hypothesis: Hypothesis, text: str, source_words: list[int]
-    ) -> tuple[Block, ...]:
+    def _text(self, hypothesis: Hypothesis, source_words: list[int]) -> Translation:
+        """A hypothesis of a part, as text."""
+        (text,) = self.tokenizer.decode([hypothesis.tokens])
+        pieces = self.tokenizer.target_pieces(hypothesis.tokens)
+        found = Translation(text, hypothesis.score, pieces, not hypothesis.finished)
         if hypothesis.attention is None or not text.strip():
-            return ()
+            return found
         from mtkit.decoding.alignment import Block
 
         words, offsets = Words(text), self.tokenizer.target_offsets(hypothesis.tokens)
-        return (Block.of(hypothesis.attention, list(map(words.at, offsets)), source_words),)
+        block = Block.of(hypothesis.attention, list(map(words.at, offsets)), source_words)
+        return replace(found, blocks=(block,))
 
     def _whole(self, of_parts: list[list[Translation]], *, is_cut: bool) -> Translation:
         """The line of the parts: the best of each, then the second best of each, and so on."""
