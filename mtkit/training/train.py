@@ -89,13 +89,13 @@ def _run_to_end(job: Job, state: TrainState) -> None:
 def _go_on(job: Job, state: TrainState) -> None:
     """The loop: updates from where `state` stands, until enough are made or one diverges."""
     training = job.config.training
-    job.save(state, again=False)
     with (
         StopSignal() as stop,
         progress("train", job.total_steps, "steps") as shown,
         closing(Journal(job, state)) as journal,
         closing(_updates(job, state)) as updates,
     ):
+        job.save(state, again=False)
         shown.advance(state.step)
         while not _is_finished(training, state):
             with _saved_on_failure(job, state):
