@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -40,12 +40,13 @@ def open_output(
     is_special = target.exists() and not target.is_file()  # a device or a pipe is not replaced
     partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
     written, done = target if is_special else partial, 0
-    if asked and resume and partial.is_file() and partial.stat().st_size and record.is_file():
+    if asked and resume and _has_content(partial) and record.is_file():
         _check_same(path, asked, record)
         done = _whole_rows(partial, rows) // rows
     try:
+        if not done and not is_special:
+            _forget(partial, record)
         if asked and not done:
-            partial.unlink(missing_ok=True)  # which is of something else than the record
             write_json(record, asked)
         file = written.open("ab" if done else "wb")
     except OSError as error:
@@ -55,15 +56,24 @@ def open_output(
             yield file, done
         written.replace(target)
         if asked:
-            record.unlink()
+            record.unlink(missing_ok=True)
     except BaseException:
-        if asked and partial.stat().st_size:
-            say(f"{path}: what is done is kept: the same command with --resume goes on")
-        elif not is_special:
-            partial.unlink(missing_ok=True)
-            if asked:
-                record.unlink()
+        with suppress(OSError):  # it must not take the place of the error that led here
+            if asked and _has_content(partial):
+                say(f"{path}: what is done is kept: the same command with --resume goes on")
+            elif not is_special:
+                _forget(partial, record)
         raise
+
+
+def _has_content(partial: Path) -> bool:
+    return partial.is_file() and partial.stat().st_size > 0
+
+
+def _forget(partial: Path, record: Path) -> None:
+    """The record first: at no moment does it lie beside lines that are not of its command."""
+    record.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
 
 
 def _check_same(path: Path, asked: Mapping[str, Any], record: Path) -> None:

@@ -106,6 +106,47 @@ def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"new")]
 
 
+def test_lines_of_another_command_are_never_gone_on_with(tmp_path: Path) -> None:
+    path, asked = tmp_path / "out", {"the input": "a file"}
+    with pytest.raises(KeyboardInterrupt), open_output(path, asked) as (file, _):
+        file.write(b"of the file\n")
+        raise KeyboardInterrupt
+    if not (child := os.fork()):  # killed, so that it removes nothing
+        try:
+            with open_output(path) as (file, _):
+                file.write(b"of a pipe\n")
+                file.flush()
+                os._exit(9)
+        finally:  # whatever happens, there are not two processes that test
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    with open_output(path, asked, resume=True) as (file, done):
+        file.write(b"of the file\n")
+    assert (done, path.read_bytes()) == (0, b"of the file\n")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_stays_what_it_is_where_the_partial_file_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = tmp_path / "out", {"the input": "a file"}
+    with pytest.raises(ValueError, match="mine"), open_output(path, asked):
+        (tmp_path / ".out.partial").unlink()
+        raise ValueError("mine")
+    assert list(tmp_path.iterdir()) == []
+    replace = Path.replace
+
+    def interrupted(self: Path, target: Path) -> None:
+        replace(self, target)
+        if target == path:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), open_output(path, asked) as (file, _):
+        file.write(b"all")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out", b"all")]
+
+
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
