@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -25,12 +28,13 @@ from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.objective.loss import Loss
 from mtkit.training.objective.objective import Objective
+from mtkit.training.run import checkpoints as checkpoints_file
 from mtkit.training.run import memory
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import split_if_refused
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import StepReport, TrainState, new_state
+from mtkit.training.state import StepReport, TrainState, Validation, new_state
 from mtkit.training.step import train_step
 from mtkit.training.train import Diverged, train
 from tasks import tiny_config
@@ -350,6 +354,59 @@ def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
     assert checkpoints.steps() == [3, 4, 6]
     assert checkpoints.load_last(state)
     assert state.step == 3
+
+
+OF_ANOTHER_TYPE = {str: 1, int: "1", float: "1.5", type(None): "", dict: [], list: {}}
+
+
+def spoilt(tree: Any) -> Iterator[Any]:
+    """`tree` with a name more, a name less, or a value of another type, at each place in turn."""
+    if isinstance(tree, list):
+        for index, value in enumerate(tree):
+            yield from ([*tree[:index], wrong, *tree[index + 1 :]] for wrong in spoilt(value))
+    if isinstance(tree, dict):
+        yield tree | {"unknown": 1}
+        for name, value in tree.items():
+            yield {other: tree[other] for other in tree if other != name}
+            for wrong in (OF_ANOTHER_TYPE[type(value)], True, *spoilt(value)):
+                yield tree | {name: wrong}
+
+
+def test_numbers_that_are_not_as_they_are_written_are_damage(
+    fresh: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Though the hashes are right: else a run would go on from step 0 with weights of step 4."""
+    checkpoints = Checkpoints(tmp_path / "kept", Settings(), {})
+    state = state_of(fresh("transformer"), "float16")
+    state.step, state.window.nll = 4, math.nan
+    state.validations += [Validation(2, math.inf, 1.5, 1e-7, 2.0), Validation(4, 3.5, 33.0)]
+    checkpoints.save(state)
+    numbers = json.loads((checkpoints.path(4) / "state.json").read_text())
+    for wrong in [*spoilt(numbers), numbers | {"step": 3}, [], None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints_file, "read_json", Mock(return_value=wrong))
+            with pytest.raises(UserError, match="every checkpoint is damaged"):
+                checkpoints.load_last(state)
+        assert "step-00000004: not as mtkit writes it" in capsys.readouterr().err
+    other = state_of(fresh("transformer"), "float16")
+    assert checkpoints.load_last(other)
+    assert (other.step, other.validations) == (4, state.validations)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
+def test_want_of_memory_is_no_damage(
+    error: Exception, fresh: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path / "kept", Settings(), {})
+    state = state_of(fresh("transformer"))
+    checkpoints.save(state)
+
+    monkeypatch.setattr(state.optimizer, "load_state_dict", Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        checkpoints.load_last(state)
 
 
 def test_what_a_killed_process_left_of_checkpoints_is_cleared_away_when_the_run_goes_on(

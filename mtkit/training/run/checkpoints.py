@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 from torch import Tensor
 
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
@@ -17,13 +19,24 @@ from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
-from mtkit.errors import UserError
+from mtkit.errors import UserError, is_out_of_memory
 from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
 INDEX = "checkpoints.json"
 PROGRESS = TypeAdapter(Progress)
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    UserError,
+    ValueError,
+)
+"""Errors in which reading a checkpoint with the right hashes ends, if somebody else made it."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +140,13 @@ class Checkpoints:
             if state.average is not None:
                 state.average = read_weights(state.model, path / "average.safetensors")
             _restore(state.optimizer, path / "optimizer.safetensors")
-            numbers = read_json(path / "state.json")
-            state.scaler.load_state_dict(numbers.pop("scaler"))
-            vars(state).update(vars(PROGRESS.validate_python(numbers)))
+            _restore_numbers(state, read_json(path / "state.json"))
+            if path.name != self.path(state.step).name:
+                raise ValueError(f"step: {state.step}")
             state.seconds = float(checkpoint.report["seconds"])
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:  # the hashes are right: somebody else made it
+        except MALFORMED as error:
+            if is_out_of_memory(error):
+                raise
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
 
 
@@ -163,6 +176,23 @@ def _restore(optimizer: torch.optim.Optimizer, path: Path) -> None:
             raise ValueError(f"{key} has shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})
+
+
+def _restore_numbers(state: TrainState, numbers: dict[str, Any]) -> None:
+    """Fills in what is in state.json; ValueError for a name or a type that `save` does not write.
+
+    pydantic passes over unknown names, fills in missing ones and converts types: what it makes of
+    the numbers must be the same when written again.
+    """
+    scaler, fresh = numbers.pop("scaler"), state.scaler.state_dict()
+    progress = PROGRESS.validate_python(numbers)
+    written = json.dumps(PROGRESS.dump_python(progress), sort_keys=True)
+    if written != json.dumps(numbers, sort_keys=True):
+        raise ValueError("state.json: a wrong name or type")
+    if {k: type(v) for k, v in scaler.items()} != {k: type(v) for k, v in fresh.items()}:
+        raise ValueError(f"scaler: {scaler!r:.40}")
+    state.scaler.load_state_dict(scaler)
+    vars(state).update(vars(progress))
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

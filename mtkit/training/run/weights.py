@@ -130,11 +130,7 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
     few = [validation.step for validation in ranked[: job.config.training.average]]
     rivals: list[tuple[str, dict[str, Tensor], list[int]]] = []
     if len(few) > 1:
-        all_weights = [checkpoints.weights(step) for step in few]
-        mean = {
-            name: torch.stack([weights[name] for weights in all_weights]).mean(dim=0)
-            for name in all_weights[0]
-        }
+        mean = _mean([checkpoints.weights(step) for step in few])
         rivals.append((f"mean of the best {len(few)} checkpoints", mean, few))
     if state.average is not None:
         plain = checkpoints.weights(best, averaged=False)
@@ -147,3 +143,11 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
         if validation.key(metric) < kept.validation.key(metric):
             kept = Candidate(name, weights, validation, steps)
     return kept
+
+
+def _mean(all_weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each parameter; on return, `all_weights` are freed."""
+    return {
+        name: torch.stack([weights[name] for weights in all_weights]).mean(dim=0)
+        for name in all_weights[0]
+    }
