@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training.data import seed_of
 from mtkit.training.optimizer.optimizers import MuonAndAdam
+from mtkit.training.run import weights as run_weights
+from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.journal import Journal
 from mtkit.training.state import (
     DTYPES,
@@ -372,6 +375,29 @@ def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
     records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     best = min(r["loss"] for r in records if r["kind"] == "valid")
     assert model.report["validation"]["loss"] <= best
+
+
+def test_while_rivals_are_validated_the_weights_of_their_mean_are_not_held(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[weakref.ref[torch.Tensor]] = []
+    held: list[int] = []
+    load, score = Checkpoints.weights, run_weights.validate
+
+    def remembered(self: Checkpoints, step: int, **kind: bool) -> dict[str, torch.Tensor]:
+        weights = load(self, step, **kind)
+        read.append(weakref.ref(next(iter(weights.values()))))
+        return weights
+
+    def counted(*arguments: Any) -> Validation:
+        held.append(sum(reference() is not None for reference in read))
+        return score(*arguments)
+
+    monkeypatch.setattr(Checkpoints, "weights", remembered)
+    monkeypatch.setattr(run_weights, "validate", counted)
+    train(fresh("transformer", training={"ema": 0.9, "average": 4, "validate_every": 3}))
+    assert len(read) == 4 + 2
+    assert held == [2, 2]  # the best, and those without the moving average; the mean is a third
 
 
 @pytest.mark.parametrize(
