@@ -59,7 +59,11 @@ class Ahead(Iterator[Item]):
 
 
 def prefetch(items: Iterable[Item], ahead: int = 2) -> Iterator[Item]:
-    """The same items; the thread that makes them has ended when the consumer stops."""
+    """The same items, of which `ahead` are made ahead, and one more that waits for room.
+
+    What `items` raise comes out where the consumer asks for the item. The thread that makes them
+    has ended when the consumer stops.
+    """
     made = Ahead(items, ahead)
     try:
         yield from made

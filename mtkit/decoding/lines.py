@@ -78,11 +78,12 @@ def decode_lines(
         for raw in window:
             number += 1
             text = raw.removesuffix(b"\r").decode(errors="replace")[: LONGEST + 1]
-            is_mended = "\ufffd" in text and not raw.decode(errors="ignore").startswith(text)
-            if is_mended and not has_warned:
-                has_warned = True
-                where = f"{name} line {number}"
-                warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
+            # U+FFFD that really stands in the input is there with what is not UTF-8 left out, too.
+            if not has_warned and "\ufffd" in text:
+                has_warned = not raw.decode(errors="ignore").startswith(text)
+                if has_warned:
+                    where = f"{name} line {number}"
+                    warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
             if number > skipped:
                 texts.append(text.removeprefix("\ufeff") if number == 1 else text)
         if texts:
@@ -103,8 +104,11 @@ def in_windows(lines: Sequence[str], size: int = WINDOW) -> Iterator[Sequence[st
 
 def count_lines(path: Path) -> int:
     """Lines of a file, the last one with its line feed or without."""
+    lines, last = 0, b"\n"
     with open_input(path) as stream:
-        return sum(map(len, read_windows(stream)))
+        while chunk := _read(stream):
+            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    return lines + (last != b"\n")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ translations are joined; what was given as the prefix of such a line begins its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
@@ -64,9 +64,9 @@ class Window:
         """What the model reads: the parts of all lines, by number of line and of part."""
         texts = {i: line[:LONGEST] for i, line in enumerate(self.lines) if line.strip()}
         sources = self.tokenizer.encode_source(list(texts.values()))
-        begun = self.tokenizer.encode_target([self.prefixes[i] for i in texts])
+        prefixes = self.tokenizer.encode_target([self.prefixes[i] for i in texts])
         sentences: dict[Key, Sentence] = {}
-        for (i, line), ids, prefix in zip(texts.items(), sources, begun, strict=True):
+        for (i, line), ids, prefix in zip(texts.items(), sources, prefixes, strict=True):
             given = prefix[: self._most]
             for part, piece in enumerate([ids] if len(ids) <= self._most else self._divided(line)):
                 if piece:
@@ -80,7 +80,9 @@ class Window:
         of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
         for key, hypotheses in zip(self.sentences, found, strict=True):
             numbers = words.get(key, [])
-            of_line[key[0] - self.first].append([self._text(it, numbers) for it in hypotheses])
+            of_line[key[0] - self.first].append(
+                [self._translated(it, numbers) for it in hypotheses]
+            )
         return [
             self._whole(of_parts, is_cut=len(line) > LONGEST)
             for line, of_parts in zip(self.lines, of_line, strict=True)
@@ -114,8 +116,7 @@ class Window:
                 words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
         return words
 
-    def _text(self, hypothesis: Hypothesis, source_words: list[int]) -> Translation:
-        """A hypothesis of a part, as text."""
+    def _translated(self, hypothesis: Hypothesis, source_words: list[int]) -> Translation:
         (text,) = self.tokenizer.decode([hypothesis.tokens])
         pieces = self.tokenizer.target_pieces(hypothesis.tokens)
         found = Translation(text, hypothesis.score, pieces, not hypothesis.finished)
@@ -139,7 +140,6 @@ class Window:
         if len(parts) == 1:
             return parts[0]
         text = join_parts(part.text for part in parts)
-        words, begins = Words(text), places(text, [part.text for part in parts])
         tokens = [token for part in parts for token in part.tokens]
         log_prob = sum(part.score * self._scale(part.tokens) for part in parts)
         return Translation(
@@ -147,15 +147,19 @@ class Window:
             log_prob / self._scale(tokens),
             tokens,
             any(part.truncated for part in parts),
-            blocks=tuple(
-                replace(block, target=block.target + words.at(place))
-                for part, place in zip(parts, begins, strict=True)
-                for block in part.blocks
-            ),
+            blocks=tuple(_blocks(text, parts)) if self.request.attention else (),
         )
 
     def _scale(self, tokens: Sequence[str]) -> float:
         return float(max(len(tokens), 1) ** self.request.settings.length_penalty)
+
+
+def _blocks(text: str, parts: Sequence[Translation]) -> Iterator[Block]:
+    """Those of the parts, whose target words are counted in the whole text."""
+    words = Words(text)
+    for part, place in zip(parts, places(text, [part.text for part in parts]), strict=True):
+        for block in part.blocks:
+            yield replace(block, target=block.target + words.at(place))
 
 
 def source_words(tokenizer: Tokenizer, line: str, parts: Sequence[str]) -> list[int]:

@@ -162,16 +162,21 @@ def _answers(
     translator: Translator, files: Files, source: io.BufferedIOBase, done: int
 ) -> Iterator[list[Translation]]:
     """At a terminal, line by line to the one who types; else all lines but those that are done."""
-    if files.input is not None or not source.isatty():
-        windows = decode_lines(read_windows(source), skipped=done)
-        with closing(input_lines(files.prefixes)) if files.prefixes else nullcontext() as begun:
-            prefixes, name = begun and islice(begun, done, None), f"--prefix {files.prefixes}"
-            yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
+    if files.input is None and source.isatty():
+        if files.prefixes is not None:
+            raise UserError(
+                "--prefix: goes with text from a file or a pipe, not with what is typed"
+            )
+        for number, line in enumerate(iter(partial(ask, "> "), None)):
+            yield from translator.stream([[line[: LONGEST + 1]]], first=number)
         return
-    if files.prefixes is not None:
-        raise UserError("--prefix: goes with text from a file or a pipe, not with what is typed")
-    for number, line in enumerate(iter(partial(ask, "> "), None)):
-        yield from translator.stream([[line[: LONGEST + 1]]], first=number)
+    windows = decode_lines(read_windows(source), skipped=done)
+    if files.prefixes is None:
+        yield from translator.stream(windows, first=done)
+        return
+    with closing(input_lines(files.prefixes)) as every_prefix:
+        prefixes, name = islice(every_prefix, done, None), f"--prefix {files.prefixes}"
+        yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
 
 
 def _progress(files: Files) -> AbstractContextManager[Progress]:

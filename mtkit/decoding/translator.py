@@ -6,6 +6,7 @@ becomes an empty line without any model.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Translator:
         prefixes than lines.
         """
         given = repeat("") if prefixes is None else iter(prefixes)
-        begun: list[tuple[Window, Pending]] = []
+        submitted: deque[tuple[Window, Pending]] = deque()
         try:
             with closing(Ahead(windows)) as coming:
                 for lines in coming:
@@ -106,20 +107,27 @@ class Translator:
                             f"{name}: fewer than lines: one for each line, blank for no beginning"
                         )
                     window = Window(self.tokenizer, self.request, lines, begins, first)
-                    begun.append((window, self.engine.submit(window.sentences, self.request)))
+                    submitted.append((window, self.engine.submit(window.sentences, self.request)))
+                    del window  # the queue alone holds it, until it is done
                     first += len(lines)
                     # One more window is read, but nobody waits for lines that may never come.
-                    while len(begun) > 1 or (begun and not coming.is_soon()):
-                        window, pending = begun[0]
-                        yield window.join(pending.wait())
-                        del begun[0]
-            for window, pending in begun:
-                yield window.join(pending.wait())
+                    while len(submitted) > 1 or (submitted and not coming.is_soon()):
+                        yield _finish_first(submitted)
+            while submitted:
+                yield _finish_first(submitted)
         finally:  # whatever it was that ended it: no more is begun
-            for _, pending in begun:
+            for _, pending in submitted:
                 pending.cancel()
         if prefixes is not None and next(given, None) is not None:
             raise UserError(f"{name}: more than {first}, the number of lines: one for each line")
+
+
+def _finish_first(submitted: deque[tuple[Window, Pending]]) -> list[Translation]:
+    """What became of the first window, which stays among them if it fails."""
+    window, pending = submitted[0]
+    translations = window.join(pending.wait())
+    submitted.popleft()
+    return translations
 
 
 load = Translator.load

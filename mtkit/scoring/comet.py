@@ -38,19 +38,22 @@ def comet(
     with TemporaryDirectory(prefix="mtkit-comet-") as folder:
 
         def written(name: str, lines: Sequence[str]) -> str:
-            """The command takes carriage returns for ends of lines."""
+            """The path of a new file of these lines.
+
+            A carriage return becomes a space: the command would end a line there.
+            """
             path = Path(folder, name)
             text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
             path.write_text(text, encoding="utf-8", newline="\n")
             return str(path)
 
-        paths = [written(f"hypotheses.{i}", lines) for i, lines in enumerate(systems.values())]
+        paths = [written(f"hypotheses.{i}", texts) for i, texts in enumerate(systems.values())]
         command = [COMMAND, "--quiet", "--only_system", "--model", MODEL]
         command += ["-s", written("sources", sources), "-r", written("references", references)]
         say(f"COMET: {MODEL}")
         process = subprocess.run([*command, "-t", *paths], capture_output=True, text=True)
-    lines = (line.split("\tscore: ") for line in process.stdout.splitlines())
-    found = dict(line for line in lines if len(line) == 2)
+    answers = (answer.split("\tscore: ") for answer in process.stdout.splitlines())
+    found = dict(fields for fields in answers if len(fields) == 2)
     if process.returncode or found.keys() != set(paths):
         reason = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise MtkitError(f"--comet: {COMMAND} failed: {reason}")

@@ -13,7 +13,6 @@ from mtkit.report import data, printable, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.comet import COMET, check_comet, comet
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.metrics import METRICS, Score, Test
 from mtkit.scoring.sentences import (
     COUNTED,
     Bucket,
@@ -33,13 +32,13 @@ class Scored:
     lines: int
     length_ratio: float
     """Number of tokens of the hypotheses over that of the references."""
-    scores: Mapping[str, Score]
+    scores: Mapping[str, metrics.Score]
     p_values: Mapping[str, float] = field(default_factory=dict)
     """How often chance makes such a difference from the first system, by metric."""
-    test: Test | None = None
+    test: metrics.Test | None = None
     """The test that `p_values` come from."""
     worst: Sequence[Sentence] = ()
-    by_length: Sequence[Mapping[str, Score]] = ()
+    by_length: Sequence[Mapping[str, metrics.Score]] = ()
     """Its scores on each bucket of lines, where these are asked for."""
 
 
@@ -47,7 +46,7 @@ class Scored:
 class Extras:
     """What is wanted besides the metrics."""
 
-    paired: Test | None = None
+    paired: metrics.Test | None = None
     """The test of every system against the first, if any."""
     worst: int = 0
     """Number of sentences of lowest chrF that are shown of each system."""
@@ -121,7 +120,7 @@ def score_systems(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[str],
     language: str | None,
-    paired: Test | None,
+    paired: metrics.Test | None,
 ) -> list[Scored]:
     """Every metric of every system, with intervals; `paired`: tested against the first.
 
@@ -139,7 +138,7 @@ def score_systems(
     ]
     if paired is None:
         return scored
-    common = [key for key in METRICS if all(key in system.scores for system in scored)]
+    common = [key for key in metrics.METRICS if all(key in system.scores for system in scored)]
     p = metrics.p_values(systems, references, language, paired, common)
     return [replace(system, p_values=p[system.name], test=paired) for system in scored]
 
@@ -147,7 +146,7 @@ def score_systems(
 def score_table(systems: Sequence[Scored]) -> Iterator[str]:
     """A row per metric, a column per system, and the signatures below."""
     every = {key: score for system in systems for key, score in system.scores.items()}
-    shown = {key: every[key] for key in (*METRICS, COMET) if key in every}
+    shown = {key: every[key] for key in (*metrics.METRICS, COMET) if key in every}
     rows = [["", *(system.name for system in systems)]]
     for key, score in shown.items():
         rows.append([score.name, *(_cell(system.scores.get(key)) for system in systems)])
@@ -160,7 +159,7 @@ def score_table(systems: Sequence[Scored]) -> Iterator[str]:
     yield from (f"{score.name}  {score.signature}" for score in shown.values())
 
 
-def _cell(score: Score | None) -> str:
+def _cell(score: metrics.Score | None) -> str:
     if score is None:
         return "-"
     numbers = (score.value, *(score.interval or ()))
@@ -210,7 +209,7 @@ def _record(system: Scored, buckets: Sequence[Bucket]) -> dict[str, Any]:
     return record
 
 
-def _score(score: Score) -> dict[str, Any]:
+def _score(score: metrics.Score) -> dict[str, Any]:
     record: dict[str, Any] = {"score": round(score.value, 4)}
     if score.interval is not None:
         record["interval"] = [round(bound, 4) for bound in score.interval]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from itertools import chain, cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.decoding.lines import HELD, decode_lines, read_windows
+from mtkit.decoding.lines import CHUNK, HELD, count_lines, decode_lines, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
@@ -91,6 +94,42 @@ def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 1
     assert "line 2" in warnings[0]
+
+
+def test_only_the_first_line_that_is_not_utf8_is_decoded_again() -> None:
+    decoded: list[bytes] = []
+
+    class Raw(bytes):
+        def removesuffix(self, suffix: Any, /) -> Raw:
+            return Raw(super().removesuffix(suffix))
+
+        def decode(self, *args: Any, **kwargs: Any) -> str:
+            decoded.append(bytes(self))
+            return super().decode(*args, **kwargs)
+
+    lines = [b"a", b"b\xff", b"c\xff", b"d\xff"]
+    list(decode_lines([list(map(Raw, lines))]))
+    assert [decoded.count(line) for line in lines] == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("opener", [open, gzip.open])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"a", b"a\n", b"a\r\xff\nb", b"\n\n", b"\0" * HELD]
+)
+def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_path: Path) -> None:
+    with opener(tmp_path / "in", "wb") as file:
+        file.write(content)
+    assert count_lines(tmp_path / "in") == len(lines_of(content))
+
+
+def test_lines_that_are_counted_are_not_made(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"line\n" * CHUNK)
+    tracemalloc.start()
+    try:
+        assert count_lines(tmp_path / "in") == CHUNK
+        assert tracemalloc.get_traced_memory()[1] < 4 * CHUNK
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:

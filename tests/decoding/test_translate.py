@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from mtkit.config.model import Seq2SeqSettings
 from mtkit.config.runs import find_model
 from mtkit.config.storage import write_json
 from mtkit.decoding import lines, parts, splitting
-from mtkit.decoding.contract import Request
+from mtkit.decoding.contract import Found, Pending, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.parts import Window
 from mtkit.decoding.translate import Files, Format, translate
@@ -435,6 +436,29 @@ def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
 def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
     translator = Translator.load(real, "cpu", beam=None, min_length=3)
     assert translator.settings == DecodingSettings(max_length=12, min_length=3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_not_done_is_cancelled_and_nothing_else(
+    fails: bool, copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = PyTorchEngine.submit
+    cancelled: set[int] = set()
+
+    def watched(engine: PyTorchEngine, sentences: Any, request: Request) -> Pending:
+        def wait() -> Found:
+            if fails:
+                raise MemoryError
+            return submit(engine, sentences, request).wait()
+
+        return Pending(wait, lambda: cancelled.update(line for line, _ in sentences))
+
+    monkeypatch.setattr(PyTorchEngine, "submit", watched)
+    stream = copier.stream([["A dog."], ["Why?"]])
+    with pytest.raises(MemoryError) if fails else nullcontext():
+        assert [found.text for found in next(stream)] == ["A dog."]
+    del stream  # which closes it
+    assert (0 in cancelled) == fails
 
 
 # Beginnings that are given

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import ctranslate2
 
-from mtkit.artifacts import Artifact, Kind, create, open_artifact
+from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.runs import find_current
 from mtkit.decoding.engines.ctranslate2 import positions
@@ -47,17 +47,17 @@ def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = Non
     cannot be written, UserError for weights that are not this model's.
     """
     if compute_type == "auto":
-        int8 = find_current(*_asked(opened, "int8"))
+        int8 = _find(opened, "int8")
         return int8 if int8 and is_close(int8) else cached(opened, "float32")
-    path, *_ = asked = _asked(opened, compute_type)
-    found = find_current(*asked)
+    path = _path(opened, compute_type)
+    found = _find(opened, compute_type)
     if found and (found.report or measure is None):
         return found
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
-        found = find_current(*asked)  # another process may have made it meanwhile
+        found = _find(opened, compute_type)  # another process may have made it meanwhile
         if found and measure is None:
             return found
         if path.exists() and not found:
@@ -87,23 +87,30 @@ def convert_to(
     from mtkit.decoding.engines.conversion import convert
 
     report: dict[str, Any] = {}
-    _, kind, recipe, inputs = _asked(opened, compute_type)
-    with create(path, kind, recipe.without_defaults(), inputs, report) as folder:
+    recipe, inputs = _recipe(opened, compute_type), {"model": opened.artifact.identity}
+    with create(path, "export", recipe.without_defaults(), inputs, report) as folder:
         convert(opened, folder, recipe.positions, compute_type)
         if measure is not None:
             report |= measure(folder)
-    return open_artifact(path, kind)
+    return open_artifact(path, "export")
 
 
-def _asked(opened: OpenedModel, compute_type: str) -> tuple[Path, Kind, Recipe, dict[str, str]]:
-    """A converted model as `find_current` looks for it, in the cache."""
-    recipe = Recipe(
+def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:
+    """The undamaged one that the cache has, if any."""
+    path, recipe = _path(opened, compute_type), _recipe(opened, compute_type)
+    return find_current(path, "export", recipe, {"model": opened.artifact.identity})
+
+
+def _path(opened: OpenedModel, compute_type: str) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
+    return cache / "mtkit" / opened.artifact.identity / name
+
+
+def _recipe(opened: OpenedModel, compute_type: str) -> Recipe:
+    return Recipe(
         format="ctranslate2",
         version=ctranslate2.__version__,
         compute_type=compute_type,
         positions=positions(opened.config),
     )
-    identity = opened.artifact.identity
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = cache / "mtkit" / identity / f"ctranslate2-{compute_type}-{recipe.positions}"
-    return path, "export", recipe, {"model": identity}
