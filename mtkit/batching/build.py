@@ -85,11 +85,12 @@ def open_batches(path: Path) -> Batches:
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
     train, batching = read_pairs(config.data.train), config.batching
     parts = {"train": _encode("train", train, folder, tokenizer, batching)}
-    valid = list(read_pairs(config.data.valid))  # BLEU wants every line, as it came
-    texts = {VALID_SOURCE: [p.source for p in valid], VALID_TARGET: [p.target for p in valid]}
+    # BLEU wants every line, as it came. They may be in memory: training holds them as well.
+    valid = list(read_pairs(config.data.valid))
+    texts = {VALID_SOURCE: (p.source for p in valid), VALID_TARGET: (p.target for p in valid)}
     for name, lines in texts.items():
-        text = "".join(f"{line}\n" for line in lines)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
     by_length = batching.model_copy(update={"max_ratio": None, "deduplicate": False})
     parts["valid"] = _encode("valid", valid, folder, tokenizer, by_length)
     write_json(folder / "report.json", parts)

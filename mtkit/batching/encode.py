@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.corpus.read import Pair
-from mtkit.batching.store import Lengths, Tokens
+from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.settings import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -111,7 +111,8 @@ def _encode(
     kept = by_length == Rule.KEPT
     sides = compress(zip(sources, targets, strict=True), kept)
     ids = chain.from_iterable(chain.from_iterable(sides))
-    tokens = np.fromiter(ids, np.int32, int(lengths[kept].sum()))
+    dtype = token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))
+    tokens = np.fromiter(ids, dtype, int(lengths[kept].sum()))
     return Encoded(pairs, rules, lengths[kept].astype(np.uint16), tokens)
 
 

@@ -72,7 +72,8 @@ def store_writer(
 ) -> Iterator[Callable[[Tokens, Lengths, Corpora], None]]:
     """Yields what appends pairs: their ids laid end to end, (k, 2) lengths and k corpora.
 
-    `vocab`: of the larger vocabulary. The store is complete when the `with` block ends.
+    `vocab`: of the larger vocabulary; ids of a type that holds more than these are a TypeError. The
+    store is complete when the `with` block ends.
     """
     dtype, several = token_dtype(vocab), False
     corpus = folder / f"{name}.corpus.npy"
@@ -84,7 +85,7 @@ def store_writer(
 
         def append(tokens: Tokens, lengths: Lengths, corpora: Corpora) -> None:
             nonlocal several
-            ids.write(tokens.astype(dtype).data)
+            ids.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
             all_corpora.write(corpora.tobytes())
             several |= bool(corpora.any())

@@ -74,23 +74,24 @@ class Segmentation:
     Equal for equal seeds; what has become longer than `longest` subwords is not taken.
     """
 
-    source: Sampler | None = None
-    target: Sampler | None = None
-    longest: int = 0
-    seed: int = 0
+    source: Sampler | None
+    target: Sampler | None
+    longest: int
+    seed: int
 
     @classmethod
     def of(cls, config: Config, tokenizer: Tokenizer) -> Segmentation:
         """As a config has it; UserError where the tokenizer knows one segmentation only."""
         settings = config.training.subword_sampling
+        longest, seed = config.batching.max_length, config.seed
         if settings is None:
-            return cls()
+            return cls(None, None, longest, seed)
         source, target = tokenizer.samplers(settings.alpha)
         return cls(
             source if settings.sides != "target" else None,
             target if settings.sides != "source" else None,
-            config.batching.max_length,
-            config.seed,
+            longest,
+            seed,
         )
 
     def portions(
@@ -99,6 +100,7 @@ class Segmentation:
         """What makes each portion of the epoch `plan`; none but the last is under `at_least`."""
         if self.source is None and self.target is None:
             return [partial(Portion, store, plan, 1.0)]
+        size, longest = max(PORTION_BATCHES, at_least), min(self.longest, max_tokens - 1)
 
         def portion(start: int) -> Portion:
             planned = plan[start : start + size]
@@ -113,7 +115,6 @@ class Segmentation:
             batches = plan_epoch(pairs.lengths, max_tokens=max_tokens, seed=seed, epoch=0)
             return Portion(pairs, batches, len(planned) / len(plan))
 
-        size, longest = max(PORTION_BATCHES, at_least), min(self.longest, max_tokens - 1)
         return [partial(portion, start) for start in range(0, len(plan), size)]
 
 
@@ -125,7 +126,8 @@ def _drawn(
     stored = np.split(ids, lengths.cumsum()[:-1])
     if sampler is None:
         return stored
-    drawn = map(np.array, sampler([line.tolist() for line in stored], seed))
+    cut = sampler([line.tolist() for line in stored], seed)
+    drawn = (np.array(line, np.int64) for line in cut)  # of nothing, too
     return [new if len(new) <= longest else old for old, new in zip(stored, drawn, strict=True)]
 
 

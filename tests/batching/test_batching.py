@@ -170,6 +170,15 @@ def test_pairs_are_read_no_further_than_threads_need_them(
     assert threading.active_count() == threads and gc.isenabled()
 
 
+def test_an_id_beyond_the_vocabulary_does_not_wrap_but_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
+    monkeypatch.setattr(Tokenizer, "encode_target", lambda _, lines: [[70_000] for _ in lines])
+    with pytest.raises(OverflowError, match="70000"):
+        next(encode.encode_pairs([Pair("a", "b", 0, "train", 1)], tokenizer, BatchingSettings()))
+
+
 def test_several_corpora_are_weighted_row_by_row(tmp_path: Path) -> None:
     train = [
         corpus(tmp_path, "a", MANY[:30], weight=0.5),

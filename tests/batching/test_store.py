@@ -150,3 +150,11 @@ def test_prefetch_forwards_exceptions_in_their_place() -> None:
     assert next(items) == 1
     with pytest.raises(UserError, match="the disk is gone"):
         next(items)
+
+
+def test_ids_of_a_larger_type_than_the_store_has_do_not_wrap_but_are_refused(
+    tmp_path: Path,
+) -> None:
+    one = np.ones((1, 2), np.uint16)
+    with pytest.raises(TypeError), store_writer(tmp_path, "train", vocab=1 << 16) as append:
+        append(np.array([4, 70_000], np.int32), one, one[0, :1])

@@ -23,6 +23,7 @@ from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.sampling import Sampler
 from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.tokenizer.train import train_model
 from mtkit.training import data as training_data
@@ -291,5 +292,15 @@ def test_a_budget_below_the_longest_length_is_kept_too(
     assert all(load_batch(portion.pairs, rows).source.numel() <= budget for rows in portion.batches)
 
 
+def test_ids_are_whole_numbers_even_where_none_are_drawn(
+    tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
+    (portion,) = portions_of(store, tokenizers["bpe"], [np.arange(4)], alpha=0.3)
+    ids, lengths = portion.pairs.side(np.arange(4), target=False)
+    assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
+
+
 def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    assert Segmentation.of(config_of(None), tokenizers["bpe"]) == Segmentation()
+    cut = Segmentation.of(config_of(None), tokenizers["bpe"])
+    assert (cut.source, cut.target) == (None, None)
