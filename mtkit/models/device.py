@@ -1,13 +1,17 @@
-"""Which processor the tensors live on."""
+"""Which processor the tensors live on, and the number format that it multiplies them in."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from typing import Literal
 
 import torch
 
 from mtkit.errors import UserError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+"""The number formats that matrix products run in."""
 
 KERNELS_KEPT = "64"
 """oneDNN keeps a kernel per shape of matrix, 1024 of them. No two batches have the same shape, so
@@ -32,6 +36,27 @@ def pick_device(name: str) -> torch.device:
         raise UserError(f"device: no {name} on this machine: use auto or cpu")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS_KEPT)  # read at first use
     return torch.device(name)
+
+
+def pick_precision(
+    wanted: Literal["auto", "float32", "bfloat16", "float16"], device: torch.device
+) -> str:
+    """`auto` is bfloat16 where the device multiplies it faster than float32, else float32.
+
+    Of CPUs those with AMX do, and those with AVX512-BF16 that are not Intel's: Intel's takes 1.2 to
+    1.9 times as long as float32 where a virtual machine hides AMX (Emerald Rapids, `mtkit bench
+    ceiling`), AMD's half as long.
+    """
+    if wanted != "auto":
+        return wanted
+    faster: object = False
+    if device.type == "cuda":
+        faster = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device.type == "cpu":
+        features = torch.cpu.get_capabilities()
+        by_intel = str(features.get("cpu_name", "")).startswith("Intel")
+        faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not by_intel)
+    return "bfloat16" if faster else "float32"
 
 
 def keep_freed_memory() -> None:

@@ -17,7 +17,7 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_model, locked
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.models.device import pick_device
+from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_weights
 from mtkit.report import say
@@ -26,7 +26,7 @@ from mtkit.training.data import Segmentation, Stream
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.memory import largest_batch
-from mtkit.training.state import TrainState, new_state, pick_precision
+from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
 REPAYING_STEPS = 2_000

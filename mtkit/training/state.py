@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.config.settings import Learning, Metric
+from mtkit.models.device import DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data import Position
 from mtkit.training.objective.objective import Objective, build_objective
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-"""The number formats that matrix products run in."""
 
 
 @dataclass
@@ -133,24 +130,3 @@ def new_state(
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         average=copied_weights(model) if learning.ema is not None else None,
     )
-
-
-def pick_precision(
-    wanted: Literal["auto", "float32", "bfloat16", "float16"], device: torch.device
-) -> str:
-    """`auto` is bfloat16 where the device multiplies it faster than float32, else float32.
-
-    Of CPUs those with AMX do, and those with AVX512-BF16 that are not Intel's: Intel's takes 1.2 to
-    1.9 times as long as float32 where a virtual machine hides AMX (Emerald Rapids, `mtkit bench
-    ceiling`), AMD's half as long.
-    """
-    if wanted != "auto":
-        return wanted
-    faster: object = False
-    if device.type == "cuda":
-        faster = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif device.type == "cpu":
-        features = torch.cpu.get_capabilities()
-        by_intel = str(features.get("cpu_name", "")).startswith("Intel")
-        faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not by_intel)
-    return "bfloat16" if faster else "float32"

@@ -21,13 +21,13 @@ from mtkit.models.device import pick_device
 from mtkit.report import progress, say, warn
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.job import Job, opened_job
+from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import connected_ranks
-from mtkit.training.run.journal import Journal
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
-from mtkit.training.run.weights import validate, write_model
 from mtkit.training.state import StepReport, TrainState, Validation, is_stalled
 from mtkit.training.step import move_average, train_step
+from mtkit.training.weights import validate, write_model
 
 LOWEST_SCALE = 1 / 64
 """The least that the learning rate is scaled down to: going back again would be of no use."""

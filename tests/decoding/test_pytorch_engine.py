@@ -10,7 +10,8 @@ import torch
 from architectures import ARCHITECTURES, VOCAB, make
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
-from mtkit.decoding.engines.pytorch import COMPUTE_TYPES, PyTorchEngine
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.models.device import DTYPES
 from mtkit.tokenizer.symbols import EOS
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -81,7 +82,7 @@ def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
 @pytest.mark.parametrize("compute_type", ["bfloat16", "float16"])
 def test_other_types_find_translations_of_nearly_the_same_score(compute_type: str) -> None:
     wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
-    engine = PyTorchEngine(make("transformer").to(COMPUTE_TYPES[compute_type]))
+    engine = PyTorchEngine(make("transformer").to(DTYPES[compute_type]))
     assert engine.name == f"torch {compute_type}"
     for (found,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), wanted, strict=True):
         assert found.score == pytest.approx(best.score, abs=0.05)

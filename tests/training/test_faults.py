@@ -216,7 +216,7 @@ import resource, sys
 from pathlib import Path
 from mtkit.config.configfile import load_config
 from mtkit.training.train import train
-from mtkit.training.run.journal import Journal
+from mtkit.training.journal import Journal
 
 begin = Journal.__init__
 

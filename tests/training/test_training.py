@@ -22,6 +22,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
+from mtkit.models.device import DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights
 from mtkit.terms import Batch
@@ -29,20 +30,12 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
+from mtkit.training import weights as run_weights
 from mtkit.training.data import seed_of
+from mtkit.training.journal import Journal
 from mtkit.training.optimizer.optimizers import MuonAndAdam
-from mtkit.training.run import weights as run_weights
 from mtkit.training.run.checkpoints import Checkpoints
-from mtkit.training.run.journal import Journal
-from mtkit.training.state import (
-    DTYPES,
-    StepReport,
-    TrainState,
-    Validation,
-    is_stalled,
-    new_state,
-    rank,
-)
+from mtkit.training.state import StepReport, TrainState, Validation, is_stalled, new_state, rank
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 from tasks import tiny_config

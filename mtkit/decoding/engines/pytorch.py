@@ -32,12 +32,10 @@ from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
 from mtkit.errors import UserError
-from mtkit.models.device import keep_freed_memory, pick_device
+from mtkit.models.device import DTYPES, keep_freed_memory, pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import PAD
-
-COMPUTE_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class PyTorchEngine(Engine):
@@ -64,9 +62,9 @@ class PyTorchEngine(Engine):
         for weights that are not this model's, or not finite.
         """
         compute_type = "float32" if options.compute_type == "auto" else options.compute_type
-        if compute_type not in COMPUTE_TYPES:
+        if compute_type not in DTYPES:
             because = f" ({why})" if why else ""
-            types = ", ".join(COMPUTE_TYPES)
+            types = ", ".join(DTYPES)
             raise UserError(f"compute type: {compute_type}: the engine torch has {types}{because}")
         workers = options.workers
         if options.threads is not None:
@@ -74,7 +72,7 @@ class PyTorchEngine(Engine):
             torch.set_num_threads(options.threads * workers)
         keep_freed_memory()
         model = load_model(opened.config, opened.weights)
-        model = model.to(pick_device(options.device), COMPUTE_TYPES[compute_type])
+        model = model.to(pick_device(options.device), DTYPES[compute_type])
         return cls(model.eval(), workers)
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:

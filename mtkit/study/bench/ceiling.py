@@ -17,13 +17,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 
+from mtkit.models.device import DTYPES
 from mtkit.report import progress, show
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import REST, part_names, plain_kernels, telling
 from mtkit.study.bench.workload import Workload
 from mtkit.terms import Batch
 from mtkit.training.data import load_batch
-from mtkit.training.state import DTYPES, TrainState
+from mtkit.training.state import TrainState
 
 SECONDS_EACH = 0.1
 """How long each product is repeated; the median counts."""

@@ -37,9 +37,9 @@ from mtkit.training.data import Segmentation, Stream
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
-from mtkit.training.run.weights import write_files
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
+from mtkit.training.weights import write_files
 
 Size = Literal["tiny", "base"]
 PAIRS = 29_000

@@ -1,1 +1,1 @@
-"""What a run keeps and says: checkpoints, journal, validation, the finished model, its ranks."""
+"""What a run keeps and stands on: checkpoints, metrics, memory, its ranks."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.training.state import pick_precision
+from mtkit.models.device import pick_precision
 
 INTEL, AMD = {"cpu_name": "Intel Xeon"}, {"cpu_name": "AMD EPYC"}
 AVX512, AMX = {"avx512_bf16": True}, {"amx_bf16": True}

@@ -1,4 +1,4 @@
-"""Weights of a run: how good they are, and which of them the finished model gets."""
+"""Weights of a run: how good they are, which the finished model gets, and the files of a model."""
 
 from __future__ import annotations
 
