@@ -78,7 +78,10 @@ def data_lines(lines: Iterable[str]) -> None:
 
 def show(record: Any, text: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
     """Writes a report to stdout: as JSON, or as the lines that `text` makes of it."""
-    data_lines([json.dumps(record, indent=2, ensure_ascii=False)] if as_json else text(record))
+    if as_json:  # of which NaN and infinity are no part
+        data_lines([json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)])
+    else:
+        data_lines(text(record))
 
 
 def styled(spans: Iterable[tuple[str, str]]) -> str:
@@ -179,6 +182,8 @@ class Progress:
 
 @dataclass
 class _Lines(Progress):
+    """Said as lines, with seconds between them."""
+
     def __post_init__(self) -> None:
         self.began = self.spoke = time.monotonic()
         self.first: int | None = None
@@ -198,14 +203,17 @@ class _Lines(Progress):
 
 @dataclass
 class _Bar(Progress):
+    """A bar of rich that moves in the terminal."""
+
     def __post_init__(self) -> None:
+        import rich.progress
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
         global _bar
         time_left = [TimeRemainingColumn(), TextColumn("left")]
         self.note = ""
-        self.bar = _bar = Progress(
+        self.bar = rich.progress.Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
@@ -215,8 +223,9 @@ class _Bar(Progress):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self.task = _bar.add_task(self.description, total=self.total, text=self.counted)
-        _bar.start()
+        self.task = self.bar.add_task(self.description, total=self.total, text=self.counted)
+        self.bar.start()
+        _bar = self.bar
 
     def show(self, note: str) -> None:
         self.note = note or self.note
@@ -225,8 +234,8 @@ class _Bar(Progress):
 
     def close(self) -> None:
         global _bar
+        _bar = None  # also where its terminal is gone
         self.bar.stop()
-        _bar = None
 
 
 @contextmanager

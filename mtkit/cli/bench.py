@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from mtkit.cli.options import Command, Device, Engine, Json, Overrides, Plot, flag
+from mtkit.cli.options import Device, Engine, Json, LongCommand, Overrides, Plot, flag
 
 bench = typer.Typer(rich_markup_mode=None, help="Measure how fast this machine is.")
 
@@ -22,7 +22,7 @@ Size = Annotated[
 Seconds = Annotated[float, Option(min=0.1, help="How long to measure.")]
 
 
-@bench.command(cls=Command)
+@bench.command(cls=LongCommand)
 def train(
     config: BatchesOf = None,
     size: Size = None,
@@ -46,7 +46,7 @@ def train(
         bench_train(workload, seconds=seconds, breakdown=breakdown, as_json=json)
 
 
-@bench.command(cls=Command)
+@bench.command(cls=LongCommand)
 def ceiling(
     config: BatchesOf = None, size: Size = None, overrides: Overrides = None, json: Json = False
 ) -> None:
@@ -61,7 +61,7 @@ def ceiling(
         bench_ceiling(workload, as_json=json)
 
 
-@bench.command(cls=Command)
+@bench.command(cls=LongCommand)
 def translate(
     model: str | None = Option(None, "-m", "--model", help="Run or model; default: one of --size."),
     input: Path | None = Option(
@@ -87,7 +87,7 @@ def translate(
         )
 
 
-@bench.command(cls=Command)
+@bench.command(cls=LongCommand)
 def layers(plot: Plot = None, device: Device = "auto", json: Json = False) -> None:
     """Measure what a layer costs by the length of its sequence.
 

@@ -19,7 +19,7 @@ import typer
 from mtkit import report
 from mtkit.artifacts import VERSION
 from mtkit.cli.bench import bench
-from mtkit.cli.options import Command
+from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
@@ -31,9 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for name, (place, text) in STAGES.items():
-    app.command(name, cls=Command, help=text)(stage_of(place))
+    app.command(name, cls=LongCommand, help=text)(stage_of(place))
 for command in (translate, score, attend, export, info, compare):
-    app.command(cls=Command)(command)
+    app.command(cls=Command if command in (score, info, compare) else LongCommand)(command)
 app.add_typer(bench, name="bench")
 
 

@@ -28,19 +28,19 @@ def _common(
 ) -> None: ...
 
 
+# typer makes options of the parameters of functions alone: so of one that is never called.
 _app = Typer(add_completion=False)
 _app.command()(_common)
 QUIET, DEBUG = get_command(_app).params
-AT_ONCE = ("score", "info", "compare")
-"""Commands that have no progress to tell of."""
 
 
 class Command(TyperCommand):
-    """Has --quiet and --debug; an option of one value is given once, and none lost in silence."""
+    """Has --debug; an option of one value is given once, and none lost in silence."""
 
-    def __init__(self, name: str | None, *, params: list[Any], **others: Any) -> None:
-        common = [DEBUG] if name in AT_ONCE else [QUIET, DEBUG]
-        super().__init__(name, params=[*params, *common], **others)
+    common: tuple[Any, ...] = (DEBUG,)
+
+    def __init__(self, *, params: list[Any], **others: Any) -> None:
+        super().__init__(params=[*params, *self.common], **others)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises a usage error for an option whose first value would be lost."""
@@ -50,6 +50,12 @@ class Command(TyperCommand):
             if takes_one and given.count(option) > 1:
                 ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
         return super().parse_args(ctx, args)
+
+
+class LongCommand(Command):
+    """A command that has progress to tell of, which --quiet silences."""
+
+    common = (QUIET, DEBUG)
 
 
 def of_fields(function: Callable[[Any], None]) -> Callable[..., None]:

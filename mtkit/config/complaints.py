@@ -140,12 +140,12 @@ def _suggestion(key: Key, data: Any) -> str:
     here = data.get("kind")
     plain = tuple(part for part in key if isinstance(part, str))
     known = list(names())
-    if kinds := [kind for name, kinds in known if name == plain for kind in kinds]:
-        return f"kind {' or '.join(kinds)} has it, {here} has not"
-    around = [(name[-1], kinds) for name, kinds in known if name[:-1] == plain[:-1]]
+    if having := [kind for path, kinds in known if path == plain for kind in kinds]:
+        return f"kind {' or '.join(having)} has it, {here} has not"
+    around = [(path[-1], kinds) for path, kinds in known if path[:-1] == plain[:-1]]
     siblings = [str(name) for name, kinds in around if not kinds or here in kinds]
     close = difflib.get_close_matches(str(plain[-1]), siblings, 1)
-    elsewhere = [dotted(name) for name, _ in known if name[-1] == plain[-1]]
+    elsewhere = [dotted(path) for path, _ in known if path[-1] == plain[-1]]
     if close or elsewhere:
         return f"did you mean '{[*close, *elsewhere][0]}'?"
     return f"known here: {', '.join(dict.fromkeys(siblings))}"

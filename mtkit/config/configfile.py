@@ -190,9 +190,10 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
         if len(key) < len(parts):
             section = section[key[-1]]
     if key[-1] == "kind" and (kind := section.get("kind", value)) != value:
-        of_both = (kind in kinds and value in kinds for name, kinds in names() if name == key)
-        dropped = ", ".join(name for name in section if name != "kind")
-        if not any(of_both):  # as adam and adamw have the same settings
+        # adam and adamw, for one, have the same settings, which stay
+        alike = any(kind in kinds and value in kinds for path, kinds in names() if path == key)
+        if not alike:
+            dropped = ", ".join(name for name in section if name != "kind")
             section.clear()
             if dropped:
                 report.say(f"{option}: starts from the defaults of {value}; dropped: {dropped}")

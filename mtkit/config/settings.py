@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
-from pydantic.types import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Tag,
+    model_validator,
+)
 
 from mtkit.config.base import Paths, Probability, Settings
 from mtkit.config.decoding import DecodingSettings
@@ -242,6 +249,7 @@ class TrainingSettings(Course):
     keep: PositiveInt = Field(3, description="newest checkpoints kept")
     sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
     tensorboard: bool = False
+    # Where the weights come from.
     init_from: str | None = Field(None, description="model or run whose weights to start from")
 
     @model_validator(mode="after")

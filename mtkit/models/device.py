@@ -19,9 +19,11 @@ most are never used again: on Multi30k this many cost 3 % of the time and save a
 memory.
 """
 
-MOST_KEPT = {-3: 1 << 25, -1: (1 << 31) - 1}
-"""M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h, and the bytes that each takes at most.
-"""
+MOST_KEPT = {
+    -3: 1 << 25,  # M_MMAP_THRESHOLD
+    -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD
+}
+"""Settings of glibc's malloc.h, and the bytes that each takes at most."""
 
 
 def pick_device(name: str) -> torch.device:

@@ -193,6 +193,20 @@ def test_the_report_on_translating_is_a_table() -> None:
     assert lines[-1].split()[2:] == ["5", "100.0", "2,500", "250.0", "475.0", "495.0", "300"]
 
 
+@pytest.mark.parametrize(
+    ("training", "complaint"),
+    [("", ": training: missing"), ("training: 5\n", ":2: training: expected settings")],
+)
+def test_a_faulty_config_is_led_back_to_its_line(
+    training: str, complaint: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "mtkit.yaml"
+    corpus = "{source: a, target: b}"
+    path.write_text(f"run: r\n{training}data: {{train: {corpus}, valid: {corpus}}}\n")
+    assert call("bench", "ceiling", "-c", str(path)) == 2
+    assert capsys.readouterr().err.startswith(f"{path}{complaint}")
+
+
 @pytest.mark.parametrize("content", [b"", b" \n"])
 def test_a_text_that_is_none_is_named(
     content: bytes, drawn: Path, tmp_path: Path, capsys: Capture

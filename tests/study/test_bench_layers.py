@@ -24,7 +24,7 @@ from mtkit.study.bench.layers import (
     count_operations,
     exponent,
 )
-from mtkit.study.bench.watching import peak_bytes
+from mtkit.study.bench.watching import claimed_bytes
 
 SQUARE = 100 * 100 * 4
 """Bytes of a float32 matrix."""
@@ -82,10 +82,10 @@ def test_peak_memory_is_what_lives_at_once() -> None:
         del dropped
         return kept + 3
 
-    assert SQUARE <= peak_bytes(lambda: x + 1, CPU) < SQUARE + SCALARS
-    assert peak_bytes(lambda: x.t().view(-1, 100)[:50], CPU) == 0
-    assert 2 * SQUARE <= peak_bytes(kept_and_dropped, CPU) < 2 * SQUARE + SCALARS
-    assert peak_bytes(lambda: x.add_(1), CPU) < SCALARS
+    assert SQUARE <= claimed_bytes(lambda: x + 1, CPU) < SQUARE + SCALARS
+    assert claimed_bytes(lambda: x.t().view(-1, 100)[:50], CPU) == 0
+    assert 2 * SQUARE <= claimed_bytes(kept_and_dropped, CPU) < 2 * SQUARE + SCALARS
+    assert claimed_bytes(lambda: x.add_(1), CPU) < SCALARS
 
 
 def test_what_the_backward_pass_needs_is_counted() -> None:
@@ -95,9 +95,9 @@ def test_what_the_backward_pass_needs_is_counted() -> None:
     def step() -> None:
         torch.sigmoid(torch.sigmoid(x)).sum().backward()  # each keeps its result
 
-    first = peak_bytes(step, CPU)
+    first = claimed_bytes(step, CPU)
     assert 3 * SQUARE <= first < 3 * SQUARE + SCALARS
-    assert peak_bytes(step, CPU) == first
+    assert claimed_bytes(step, CPU) == first
 
 
 @pytest.fixture

@@ -42,6 +42,22 @@ def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
     assert first.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
 
 
+@pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
+def test_a_picture_that_is_interrupted_leaves_what_was_there(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"an earlier picture")
+    drawn, (panel,) = figure(width=4)
+    (line,) = panel.plot([0, 1], [0, 1])
+
+    def interrupted(renderer: object) -> None:
+        raise KeyboardInterrupt
+
+    line.draw = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        save(drawn, path)
+    assert path.read_bytes() == b"an earlier picture"
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"), [("a.pdf", "a .png or an .svg"), ("no/a.png", "no folder")]
 )

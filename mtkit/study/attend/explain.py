@@ -93,7 +93,7 @@ def _table(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _cell(estimate: dict[str, float | None]) -> str:
-    mean, half = estimate.values()
+    mean, half = estimate["mean"], estimate["plus_minus"]
     shown = "-" if mean is None else f"{mean:.3f}"
     return shown if half is None else f"{shown} ± {half:.3f}"
 

@@ -100,8 +100,13 @@ def measure(
     for pair in pairs:
         attended = attention(model, pair)
         chance = torch.rand(attended.shape, generator=generator).to(attended)
-        left_out, gradient = leave_one_out(model, pair), gradient_times_input(model, pair)
-        scores = torch.stack([left_out, gradient, attended, chance])  # in the order of RANKINGS
+        importance = {
+            LEFT_OUT: leave_one_out(model, pair),
+            GRADIENT: gradient_times_input(model, pair),
+            ATTENTION: attended,
+            RANDOM: chance,
+        }
+        scores = torch.stack([importance[name] for name in RANKINGS])
         falls = fall_without_best(model, pair, scores, TAKEN_OUT)
         sides = ([RANKINGS.index(name) for name in names] for names in zip(*COMPARED, strict=True))
         left, right = (scores[side] for side in sides)

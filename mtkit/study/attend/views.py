@@ -39,7 +39,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
-    """The translation, and below it the first of the maps, `width` cells wide."""
+    """The translation, and below it the first of the maps of an `Aspect`, `width` cells wide."""
     labels = [_cut(word, MOST_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
     room = width - indent

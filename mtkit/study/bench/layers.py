@@ -24,7 +24,7 @@ from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.report import progress, show
 from mtkit.study.bench.record import MACHINE, Record, describe_machine, listed
-from mtkit.study.bench.watching import peak_bytes, plain_kernels
+from mtkit.study.bench.watching import claimed_bytes, plain_kernels
 from mtkit.study.plots.picture import check_picture, figure, save
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -92,7 +92,7 @@ def measure(layer: Layer, device: torch.device, advance: Callable[[], None]) -> 
         x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
         step = partial(learn_from, module, x)
         costs["arithmetic"].append(count_operations(step))  # makes gradients, which are no cost
-        costs["memory"].append(peak_bytes(step, device))
+        costs["memory"].append(claimed_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
         costs["time"].append(timer.blocked_autorange(min_run_time=SECONDS_EACH).median)
         advance()

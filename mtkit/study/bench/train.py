@@ -155,7 +155,7 @@ def measure_breakdown(workload: Workload, limits: Mapping[str, float]) -> Record
                 clock.tell(DATA)
                 next(updates)
             clock.tell(DATA)
-        with profiling() as profiler:
+        with profiling(device) as profiler:
             for _ in range(UPDATES):
                 next(updates)
     parts = part_names(state.objective) | {DATA: DATA, OPTIMIZER: OPTIMIZER}

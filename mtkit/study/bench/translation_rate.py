@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from statistics import median
 
 from mtkit.decoding.lines import in_windows
@@ -19,6 +20,7 @@ WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""
 FEWEST_ALONE = 20
 """Lines that are translated one at a time, at least."""
+STATUS = Path("/proc/self/status")
 MAXRSS_PER_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
@@ -54,8 +56,19 @@ def measure_rate(load: Callable[[], Translator], lines: Sequence[str], seconds: 
         median(tokens / taken for tokens, taken in passes),
         len(passes),
         [taken for _, taken in alone],
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // MAXRSS_PER_MIB,
+        _peak_mib(),
     )
+
+
+def _peak_mib() -> int:
+    """MiB that were resident in this process at most.
+
+    Linux says it by itself; its `ru_maxrss` is also what the process that started this one held.
+    """
+    if STATUS.exists():
+        fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) >> 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // MAXRSS_PER_MIB
 
 
 def _timed(

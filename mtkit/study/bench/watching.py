@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.profiler import profile
+from torch.profiler import ProfilerActivity, profile
 
 REST = "rest"
 """What is at work outside of the model."""
@@ -46,7 +46,7 @@ def telling(model: nn.Module, tell: Callable[[str], object]) -> Iterator[None]:
     at_work = [REST]
 
     def enter(module: nn.Module, _: object) -> None:
-        at_work.append(names[module])
+        at_work.append(names.get(module, at_work[-1]))  # another model works for who calls it
         tell(at_work[-1])
 
     def leave(*_: object) -> None:
@@ -87,19 +87,20 @@ def plain_kernels() -> Iterator[None]:
         onednn.enabled = before
 
 
-def profiling(*, memory: bool = False) -> profile:
-    """A profiler of what the processor does and a GPU."""
-    # Or torch writes to stderr of its own accord, in the first profile of a process.
+def profiling(device: torch.device, *, memory: bool = False) -> profile:
+    """A profiler of what the processor does, and a GPU where that is the device."""
+    # Without it torch writes to stderr of its own accord, in the first profile of a process.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    return profile(profile_memory=memory, acc_events=True)
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device.type == "cuda")
+    return profile(activities=activities, profile_memory=memory, acc_events=True)
 
 
-def peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
+def claimed_bytes(compute: Callable[[], object], device: torch.device) -> int:
     """Of the memory that `compute` claims on the device, the most that it holds at once.
 
     Claims are counted, not what the system gives for them: equal whenever it is counted.
     """
-    with profiling(memory=True) as profiler:
+    with profiling(device, memory=True) as profiler:
         compute()
     results: Any = profiler.profiler
     claims = [event for event in results.kineto_results.events() if event.name() == "[memory]"]

@@ -114,16 +114,15 @@ def open_workload(
     Raises UserError where both are named, for a faulty config or override, and where the run has no
     batches.
     """
-    overrides = [*overrides, "training.init_from=null"]  # which weights are trained does not matter
     if config_file is not None:
         if size is not None:
             raise UserError(f"--size {size}: {config_file} says what to measure: leave one out")
-        config = load_config(config_file, overrides)
+        config = _untrained(load_config(config_file, overrides))
         run = Path(config.run)
         tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
         yield Workload(config.run, config, open_batches(run / "batches"), tokenizer)
         return
-    config = load_size(size or "tiny", overrides)
+    config = _untrained(load_size(size or "tiny", overrides))
     if config.training.subword_sampling is not None:
         raise UserError("training.subword_sampling: drawn sentences are no text: name a run by -c")
     vocab = config.tokenizer.vocab_size
@@ -131,6 +130,12 @@ def open_workload(
         data = draw_batches(Path(folder), vocab, config.seed)
         name = f"{size or 'tiny'}, sentences as long as Multi30k's"
         yield Workload(name, config, data, draw_tokenizer(vocab))
+
+
+def _untrained(config: Config) -> Config:
+    """Without weights to start from: which ones are trained does not matter."""
+    training = config.training.model_copy(update={"init_from": None})
+    return config.model_copy(update={"training": training})
 
 
 def load_size(size: Size, overrides: Sequence[str] = ()) -> Config:

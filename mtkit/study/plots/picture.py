@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
@@ -70,11 +71,13 @@ def save(figure: Figure, path: Path) -> None:
     from matplotlib import rc_context
 
     check_picture(path)
-    dateless = {"Date": None} if path.suffix.lower() == ".svg" else None
+    kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
+    dateless = {"Date": None} if kind == "svg" else None
     # `font_for` has told of missing glyphs already.
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
         filterwarnings("ignore", r"Glyph \d+")
-        figure.savefig(path, dpi=144, metadata=dateless)
+        figure.savefig(picture, format=kind, dpi=144, metadata=dateless)
+    path.write_bytes(picture.getvalue())  # drawn whole: what was there is not lost to half of it
 
 
 def font_for(text: str) -> list[str]:

@@ -29,6 +29,7 @@ def curve(points: Points) -> Iterator[str]:
     before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * HEIGHT)[:, None]
     # Steep parts are joined up.
     drawn = (np.minimum(before, rows) <= dot) & (dot <= np.maximum(before, rows))
+    # A cell (h, w) is 4 dots high (d) and 2 wide (c), and sums their bits.
     cells = BRAILLE + np.einsum("hdwc,dc->hw", drawn.reshape(HEIGHT, 4, WIDTH, 2), DOTS)
     labels = [number(high), *[""] * (HEIGHT - 2), number(low)]
     width = max(map(len, labels))
