@@ -138,34 +138,6 @@ def test_lines_are_asked_for_on_stderr_where_stdout_is_no_terminal() -> None:
     assert err == b"> > > \n"
 
 
-LOST_SCRIPT = """
-import os
-from mtkit import report
-try:
-    with report.progress("train", 2, "steps"):
-        os.close(2)
-except OSError:
-    pass
-os.dup2(1, 2)
-with report.progress("train", 2, "steps") as shown:
-    pass
-report.error("said")
-"""
-
-
-def test_a_bar_whose_terminal_is_gone_is_forgotten() -> None:
-    leader, follower = pty.openpty()
-    lost = subprocess.run(
-        [sys.executable, "-c", LOST_SCRIPT],
-        stdout=subprocess.PIPE,
-        stderr=follower,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
-    )
-    os.close(follower)
-    os.close(leader)
-    assert lost.stdout == b"said\n"
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_json_is_not_written_as_json(
     value: float, capsys: pytest.CaptureFixture[str]
