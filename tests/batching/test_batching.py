@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtkit.artifacts import Artifact, open_artifact
+from mtkit.artifacts import MANIFEST, Artifact, hashes_of, open_artifact
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.corpus.read import Pair
@@ -260,3 +260,16 @@ def test_batches_name_their_tokenizer(tmp_path: Path) -> None:
     artifact = built(tmp_path, MANY)
     tokenizer = open_artifact(tmp_path / "run" / "tokenizer", "tokenizer")
     assert artifact.manifest["inputs"]["tokenizer"] == tokenizer.identity
+
+
+@pytest.mark.parametrize("weights", [[], [1.0], [1.0, 0.0], [1.0, float("inf")], "heavy", None])
+def test_batches_without_a_weight_for_each_corpus_are_refused(weights: Any, tmp_path: Path) -> None:
+    train = [corpus(tmp_path, name, MANY, weight=2) for name in ("first", "second")]
+    made = config(tmp_path, train)
+    train_tokenizer(made)
+    path = build_batches(made).path
+    manifest = json.loads((path / MANIFEST).read_text())
+    manifest["settings"]["weights"] = weights
+    (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
+    with pytest.raises(UserError, match="no weight for each corpus"):
+        open_batches(path)
