@@ -9,7 +9,7 @@ from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.recipes import TestRecipe
-from mtkit.config.runs import at_work, find_current
+from mtkit.config.runs import at_work, complete_settings, find_current
 from mtkit.config.settings import Config, Corpus
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
@@ -48,6 +48,7 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     recipe = TestRecipe.of(config)
     inputs = {"model": model.identity, "test": corpus_identity(corpus)}
     if current := find_current(path, "test", recipe, inputs):
+        complete_settings(config)
         say("test: up to date")
         return current
     pairs = list(read_pairs(corpus))

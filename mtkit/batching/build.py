@@ -18,7 +18,7 @@ from mtkit.batching.encode import Drops, Rule, encode_pairs
 from mtkit.batching.plan import Weights, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.recipes import BatchesRecipe
-from mtkit.config.runs import at_work, find_current
+from mtkit.config.runs import at_work, complete_settings, find_current
 from mtkit.config.settings import BatchingSettings, Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
@@ -56,6 +56,7 @@ def build_batches(config: Config) -> Artifact:
         "tokenizer": tokenizer.identity,
     }
     if find_current(path, "batches", recipe, inputs):
+        complete_settings(config)
         say("batches: up to date")
     else:
         report: dict[str, Any] = {}

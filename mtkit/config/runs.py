@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact
 from mtkit.config.base import Settings
-from mtkit.config.storage import read_json, write_json
+from mtkit.config.storage import half_written, read_json, write_json
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
 
@@ -90,11 +90,12 @@ def at_work(config: Config) -> Iterator[None]:
 
 
 def complete_settings(config: Config) -> None:
-    """Writes those of a run that has none: a kill came between its first artifact and them.
+    """Writes those of a run where a kill came before them, or left them half written.
 
     What is complete stays of use where nothing can be written, or while another process is at work.
     """
-    if not (Path(config.run) / "config.yaml").exists():
+    settings = Path(config.run) / "config.yaml"
+    if not settings.exists() or half_written(settings).exists():
         with suppress(MtkitError), at_work(config):
             pass
 

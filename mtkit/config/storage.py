@@ -55,12 +55,17 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Writes atomically: readers see the old file or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = half_written(path)
     with naming(path):
         temporary.write_text(text, encoding="utf-8")
         sync(temporary)
     temporary.replace(path)
     sync(path.parent)
+
+
+def half_written(path: Path) -> Path:
+    """Where `write_text` writes what is to be at `path`; a killed process leaves it there."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def sync(path: Path) -> None:

@@ -20,6 +20,7 @@ from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import Rule, length_rules
 from mtkit.batching.store import Store
 from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
+from mtkit.config.storage import half_written
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
@@ -273,3 +274,15 @@ def test_batches_without_a_weight_for_each_corpus_are_refused(weights: Any, tmp_
     (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
     with pytest.raises(UserError, match="no weight for each corpus"):
         open_batches(path)
+
+
+def test_settings_that_a_kill_left_half_written_are_completed(tmp_path: Path) -> None:
+    made = config(tmp_path, corpus(tmp_path, "train", MANY))
+    train_tokenizer(made)
+    build_batches(made)
+    settings = tmp_path / "run" / "config.yaml"
+    whole, half = settings.read_bytes(), half_written(settings)
+    half.write_bytes(whole[:10])
+    build_batches(made)
+    assert settings.read_bytes() == whole
+    assert not half.exists()
