@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -99,9 +100,9 @@ class Embeddings(Kind):
         self.halves()
         return self
 
+    @abstractmethod
     def halves(self) -> EncoderDecoderSettings:
         """The pair that this is, or is short for."""
-        raise NotImplementedError
 
     def as_transformer(self) -> TransformerSettings:
         """The short name of a pair of Transformers, with the encoder's dropout.
