@@ -37,9 +37,9 @@ def open_output(
         yield sys.stdout.buffer, 0
         return
     target = path.resolve()
-    is_special = target.exists() and not target.is_file()  # a device or a pipe is not replaced
+    is_special = path.exists() and not path.is_file()  # a device or a pipe is not replaced
     partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
-    written, done = target if is_special else partial, 0
+    written, done = path if is_special else partial, 0
     if asked and resume and _has_content(partial) and record.is_file():
         _check_same(path, asked, record)
         done = _whole_rows(partial, rows) // rows
@@ -54,7 +54,8 @@ def open_output(
     try:
         with file:
             yield file, done
-        written.replace(target)
+        if not is_special:
+            written.replace(target)
         if asked:
             record.unlink(missing_ok=True)
     except BaseException:

@@ -199,6 +199,15 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
+def test_a_pipe_that_is_open_already_is_written_to_by_its_name() -> None:
+    reading, writing = os.pipe()
+    with open_output(Path(f"/dev/fd/{writing}")) as (file, _):
+        file.write(b"through")
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"through"
+
+
 def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"), open_output(tmp_path / "no" / "out"):
         pass
