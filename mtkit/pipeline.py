@@ -61,7 +61,7 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
         hypotheses = [translation.text for translation in found]
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        for score in evaluate(hypotheses, references, config.data.target_language).values():
+        for score in evaluate(hypotheses, [references], config.data.target_language).values():
             report[score.name] = {"score": round(score.value, 4), "signature": score.signature}
     return open_artifact(path, "test")
 

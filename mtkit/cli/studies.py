@@ -18,8 +18,12 @@ Paired = Annotated[
 
 
 def score(
-    reference: Path = Option(
-        ..., "-r", "--reference", help="The right translations, line by line."
+    reference: list[Path] = Option(
+        ...,
+        "-r",
+        "--reference",
+        metavar="FILE",
+        help="The right translations, line by line; several where there are several of each line.",
     ),
     hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files; default: stdin."),
     language: str | None = Option(None, help="Code such as de or ko: adds Moses-tokenised BLEU."),

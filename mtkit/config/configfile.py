@@ -39,6 +39,7 @@ def load_config(
     origin = Origin(name, lines)
     _name_kinds(data, Config)
     pairs = [_split(override) for override in overrides]
+    _check_once(pairs, run)
     # Kinds first, and those of whole sections before those of their parts: they clear what was set.
     for parts, value, option in sorted(pairs, key=lambda it: (it[0][-1] != "kind", len(it[0]))):
         origin.overrides[_assign(data, parts, value, option)] = option
@@ -171,6 +172,16 @@ def _split(override: str) -> tuple[list[str], Any, str]:
         return parts, yaml.safe_load(text), option
     except yaml.YAMLError:
         raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
+
+
+def _check_once(pairs: Sequence[tuple[list[str], Any, str]], run: str | None) -> None:
+    """Raises UserError for a setting that is given twice: one of its values would be lost."""
+    given: dict[tuple[str, ...], str] = {} if run is None else {("run",): f"--run {run}"}
+    for parts, _, option in pairs:
+        if tuple(parts) in given:
+            setting = ".".join(parts)
+            raise UserError(f"{option}: {setting} is given twice, also by {given[tuple(parts)]}")
+        given[tuple(parts)] = option
 
 
 def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:

@@ -16,28 +16,29 @@ SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
 
 
 def read_texts(
-    references: Path, hypotheses: Sequence[Path], source: Path | None
-) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    references: Sequence[Path], hypotheses: Sequence[Path], source: Path | None
+) -> tuple[list[list[str]], dict[str, list[str]], list[str]]:
     """Parallel lines: references, systems by the name of their file (or stdin), sources if any.
 
     Raises UserError for files that are missing, empty, not UTF-8, named twice or of unequal length.
     """
     paths: Sequence[Path | None] = hypotheses or [None]
-    expected = lines_of(references)
+    right = {str(path): lines_of(path) for path in references}
     systems = {str(path or STDIN): lines_of(path) for path in paths}
-    if len(systems) < len(paths):
-        raise UserError("a file of hypotheses is named twice: name each once")
+    for named, found, what in (references, right, "references"), (paths, systems, "hypotheses"):
+        if len(found) < len(named):
+            raise UserError(f"a file of {what} is named twice: name each once")
     sources = {} if source is None else {str(source): lines_of(source)}
-    for name, lines in (systems | sources).items():
-        if len(lines) != len(expected):
+    first, expected = next((name, len(lines)) for name, lines in right.items())
+    for name, lines in (right | systems | sources).items():
+        if len(lines) != expected:
             raise UserError(
-                f"{name}: {len(lines)} lines, but {references} has {len(expected)}: "
-                "they must be parallel"
+                f"{name}: {len(lines)} lines, but {first} has {expected}: they must be parallel"
             )
     for name, lines in systems.items():
         if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
-    for name, lines in {str(references): expected, **systems}.items():
+    for name, lines in (right | systems).items():
         for number, line in enumerate(lines, 1):
             if len(line) > MOST_CHARACTERS:
                 warn(
@@ -45,7 +46,7 @@ def read_texts(
                     "BLEU and chrF are counted; give a sentence a line for the others"
                 )
                 break
-    return expected, systems, next(iter(sources.values()), [])
+    return list(right.values()), systems, next(iter(sources.values()), [])
 
 
 def lines_of(path: Path | None) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from typing import Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
@@ -40,6 +41,8 @@ MOST_LINES = 10_000
 """Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
 
 Lines = Sequence[str]
+References = Sequence[Lines]
+"""The lines of one or more people who translated the same text."""
 Language = str | None
 Scorer = BLEU | CHRF | TER
 
@@ -51,7 +54,10 @@ class Score:
     signature: str
     """Equal signatures make scores comparable."""
     interval: tuple[float, float] | None = None
-    """Bounds of 95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004)."""
+    """Bounds of 95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004).
+
+    They are those of sacreBLEU, mean ± half, as far as they are on the scale of the metric.
+    """
     digits: int = 2
     """Number of digits that are shown behind the point."""
 
@@ -68,9 +74,16 @@ class Metric:
     needs_language: bool = False
     most_characters: int | float = math.inf
     """Characters of a line, above which the time would grow with their square."""
+    highest: float = 100.0
+    """Where the scale ends that begins at 0."""
 
     def compute(
-        self, hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
+        self,
+        hypotheses: Lines,
+        references: References,
+        language: Language,
+        *,
+        interval: bool = False,
     ) -> Score:
         """The corpus-level score, with its interval or (which takes half the time) without."""
         if interval:
@@ -78,16 +91,17 @@ class Metric:
             alone = {"": hypotheses}
             name, signature, (found,) = self.resample(alone, references, language, "bootstrap")
             mean, half = cast(float, found.mean), cast(float, found.ci)
-            value, bounds = found.score, (float(mean - half), float(mean + half))
+            low, high = max(0.0, float(mean - half)), min(float(mean + half), self.highest)
+            value, bounds = found.score, (low, high)
         else:
-            scorer, right = self.scorer(language), self.prepare(references, language)
-            score = scorer.corpus_score(self.prepare(hypotheses, language), [right])
+            scorer, right = self.scorer(language), self._prepared(references, language)
+            score = scorer.corpus_score(self.prepare(hypotheses, language), right)
             name, signature = score.name, str(scorer.get_signature())
             value, bounds = score.score, None
         return Score(self.name or name, value, self.sign(signature, language), bounds)
 
     def resample(
-        self, systems: Mapping[str, Lines], references: Lines, language: Language, test: Test
+        self, systems: Mapping[str, Lines], references: References, language: Language, test: Test
     ) -> tuple[str, str, list[Result]]:
         """sacreBLEU's name and signature, and what its test finds of each system, in order.
 
@@ -96,11 +110,14 @@ class Metric:
         signatures, columns = PairedTest(
             [(name, self.prepare(lines, language)) for name, lines in systems.items()],
             {"": self.scorer(language)},
-            [self.prepare(references, language)],
+            self._prepared(references, language),
             SACREBLEU_NAMES[test],
         )()
         ((name, signature),) = signatures.items()
         return name, str(signature), cast(list[Result], columns[name])
+
+    def _prepared(self, references: References, language: Language) -> list[Lines]:
+        return [self.prepare(lines, language) for lines in references]
 
 
 def _moses(lines: Lines, language: Language) -> Lines:
@@ -124,7 +141,7 @@ METRICS: Mapping[str, Metric] = {
     # Popović 2015.
     "chrf": Metric(lambda _: CHRF()),
     # Translation edit rate (Snover et al. 2006): the lower the better.
-    "ter": Metric(lambda _: TER(), most_characters=MOST_CHARACTERS),
+    "ter": Metric(lambda _: TER(), most_characters=MOST_CHARACTERS, highest=math.inf),
     "bleu_lc_moses": Metric(
         lambda _: BLEU(tokenize="none", smooth_method="none", force=True),
         prepare=_moses,
@@ -137,10 +154,10 @@ METRICS: Mapping[str, Metric] = {
 
 
 def evaluate(
-    hypotheses: Lines, references: Lines, language: Language, *, interval: bool = False
+    hypotheses: Lines, references: References, language: Language, *, interval: bool = False
 ) -> dict[str, Score]:
     """Every metric there is for what is known of the language, and for lines as long as these."""
-    longest = max(map(len, [*hypotheses, *references]), default=0)
+    longest = max(map(len, chain(hypotheses, *references)), default=0)
     return {
         key: metric.compute(hypotheses, references, language, interval=interval)
         for key, metric in METRICS.items()
@@ -157,7 +174,7 @@ def can_resample(lines: int) -> bool:
 
 def p_values(
     systems: Mapping[str, Lines],
-    references: Lines,
+    references: References,
     language: Language,
     test: Test,
     metrics: Iterable[str],
@@ -168,8 +185,8 @@ def p_values(
     """
     if len(systems) < 2:
         raise UserError("--paired: a single system: name those to compare, the baseline first")
-    if len(references) > MOST_LINES:
-        raise UserError(f"--paired: {len(references):,} lines: at most {MOST_LINES:,} can be")
+    if (lines := len(references[0])) > MOST_LINES:
+        raise UserError(f"--paired: {lines:,} lines: at most {MOST_LINES:,} can be")
     found: dict[str, dict[str, float]] = {name: {} for name in systems}
     for key in metrics:
         _, _, results = METRICS[key].resample(systems, references, language, test)
@@ -180,10 +197,13 @@ def p_values(
     return found
 
 
-def length_ratio(hypotheses: Lines, references: Lines, language: Language) -> float:
-    """Tokens of all hypotheses over those of all references, as BLEU counts them."""
+def length_ratio(hypotheses: Lines, references: References, language: Language) -> float:
+    """Tokens of all hypotheses over those of all references, as BLEU counts them.
+
+    Of several references of a line, that which is closest in length.
+    """
     scorer = BLEU(tokenize=bleu_tokenizer(language), force=True)
-    return float(scorer.corpus_score(hypotheses, [references]).ratio)
+    return float(scorer.corpus_score(hypotheses, references).ratio)
 
 
 def bleu_tokenizer(language: Language) -> str:
@@ -194,12 +214,12 @@ def bleu_tokenizer(language: Language) -> str:
 
 def corpus_bleu(hypotheses: Lines, references: Lines, language: Language = None) -> float:
     """Cased sacreBLEU, 0 to 100."""
-    return METRICS["bleu"].compute(hypotheses, references, language).value
+    return METRICS["bleu"].compute(hypotheses, [references], language).value
 
 
 def corpus_chrf(hypotheses: Lines, references: Lines) -> float:
     """chrF2, 0 to 100."""
-    return METRICS["chrf"].compute(hypotheses, references, None).value
+    return METRICS["chrf"].compute(hypotheses, [references], None).value
 
 
 def language_code(language: Language) -> str:

@@ -57,8 +57,8 @@ class Extras:
     comet: bool = False
     """Whether COMET is asked, too."""
 
-    def check(self, source: Path | None) -> None:
-        """Raises UserError for what does not go together, with a file of sources or without."""
+    def check(self, source: Path | None, references: int) -> None:
+        """Raises UserError for what does not go together, with sources or without."""
         for asked, option in ((self.by_length, "--by-length"), (self.comet, "--comet")):
             if asked and source is None:
                 raise UserError(f"{option}: needs the source text: name it with --source")
@@ -69,11 +69,13 @@ class Extras:
                 raise UserError("--plot: only with --by-length")
             check_picture(self.plot)
         if self.comet:
+            if references > 1:
+                raise UserError("--comet: compares with one reference: name one with -r")
             check_comet()
 
 
 def score(
-    references: Path,
+    references: Sequence[Path],
     hypotheses: Sequence[Path] = (),
     *,
     language: str | None = None,
@@ -83,18 +85,19 @@ def score(
 ) -> None:
     """Writes a table (or JSON) of every metric for every file of hypotheses, else for stdin.
 
+    Several references are several right translations of each line (`nrefs` in the signature).
     Metrics that are made for sentences are left out where a line is over MOST_CHARACTERS, with a
     warning. `language`, that of the text, chooses BLEU's tokenization, and adds the metrics that
     need it. Raises UserError for files that cannot be scored, and options that do not go together.
     """
     extras = extras or Extras()
-    extras.check(source)
+    extras.check(source, len(references))
     right, translated, sources = read_texts(references, hypotheses, source)
     if metrics.bleu_tokenizer(language) == "char":
         package = f"sacrebleu[{metrics.language_code(language)}]"
         warn(f"BLEU is counted on characters: for words, pip install '{package}'")
     scored = score_systems(translated, right, language, extras.paired)
-    judged = comet(translated, right, sources) if extras.comet else {}
+    judged = comet(translated, right[0], sources) if extras.comet else {}
     buckets = buckets_of(sources) if extras.by_length else []
     systems = [
         replace(
@@ -117,8 +120,8 @@ def score(
 
 
 def score_systems(
-    systems: Mapping[str, Sequence[str]],
-    references: Sequence[str],
+    systems: Mapping[str, metrics.Lines],
+    references: metrics.References,
     language: str | None,
     paired: metrics.Test | None,
 ) -> list[Scored]:
@@ -126,7 +129,7 @@ def score_systems(
 
     Raises UserError where a test is asked for that cannot be made.
     """
-    interval = metrics.can_resample(len(references))
+    interval = metrics.can_resample(len(references[0]))
     scored = [
         Scored(
             name,
@@ -184,7 +187,7 @@ def _worst(system: Scored) -> Iterator[str]:
         yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
         if sentence.source is not None:
             yield f"  source      {printable(sentence.source)}"
-        yield f"  reference   {printable(sentence.reference)}"
+        yield from (f"  reference   {printable(line)}" for line in sentence.references)
         yield f"  hypothesis  {printable(sentence.hypothesis)}"
 
 

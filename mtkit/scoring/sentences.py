@@ -14,7 +14,7 @@ import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.report import warn
-from mtkit.scoring.metrics import METRICS, Language, Score, can_resample
+from mtkit.scoring.metrics import METRICS, Language, Lines, References, Score, can_resample
 from mtkit.study.plots.picture import figure, legend, save
 
 EDGES = (5, 10, 15, 20, 25, 30, 40, 60)
@@ -31,19 +31,20 @@ class Sentence:
     """Number of the line, counted from 1."""
     chrf: float
     source: str | None
-    reference: str
+    references: Sequence[str]
     hypothesis: str
 
 
 def worst_sentences(
-    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str], count: int
+    hypotheses: Lines, references: References, sources: Lines, count: int
 ) -> list[Sentence]:
     """Those of the lowest sentence-level chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
-    rows = zip(hypotheses, references, sources or repeat(None, len(references)), strict=True)
+    blank = repeat(None, len(hypotheses))
+    rows = zip(hypotheses, sources or blank, *references, strict=True)
     every = (
-        Sentence(line, chrf.sentence_score(ours, [right]).score, source, right, ours)
-        for line, (ours, right, source) in enumerate(rows, start=1)
+        Sentence(line, chrf.sentence_score(ours, right).score, source, right, ours)
+        for line, (ours, source, *right) in enumerate(rows, start=1)
     )
     return nsmallest(count, every, key=lambda sentence: sentence.chrf)
 
@@ -61,10 +62,10 @@ class Bucket(NamedTuple):
         return f"over {EDGES[-1]}" if self.longest is None else f"{self.shortest}-{self.longest}"
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], language: Language
+        self, hypotheses: Lines, references: References, language: Language
     ) -> dict[str, Score]:
         """BLEU and chrF2 of these lines."""
-        ours, right = ([lines[row] for row in self.rows] for lines in (hypotheses, references))
+        ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
         interval = can_resample(len(self.rows))
         return {
             key: METRICS[key].compute(ours, right, language, interval=interval) for key in COUNTED

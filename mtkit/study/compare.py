@@ -120,7 +120,7 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     hypotheses = {run.name: run.hypotheses for run in tested}
     language, test = first.config.data.target_language, paired if others else None
     yield ""
-    yield from score_table(score_systems(hypotheses, first.references, language, test))
+    yield from score_table(score_systems(hypotheses, [first.references], language, test))
 
 
 def _draw(runs: Sequence[Run], path: Path) -> None:

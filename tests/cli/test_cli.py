@@ -6,12 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
 
 import mtkit.study.info.info
 from commands import call
+from mtkit.cli.main import app, main
 from mtkit.config.configfile import dump_config
 from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
@@ -67,6 +72,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "mtkit translate: Option '--beam' was given twice. (see mtkit translate --help)",
         ),
         ("bench train --size tiny --size base", "mtkit bench train: Option '--size' was given tw"),
+        ("score -r a -r b -r a h", "a: cannot be read"),
+        ("info --set run=a", "mtkit info: No such option: --set"),
+        (
+            "train --set training.steps=5 --set training.steps=6",
+            "--set training.steps=6: training.steps is given twice, also by --set training.steps=5",
+        ),
+        ("train --run a --set run=b", "--set run=b: run is given twice, also by --run a"),
         ("translate --top-k 3", "--top-k: only with --sample"),
         ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
         ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
@@ -138,6 +150,31 @@ def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
     assert text.startswith(f"Usage: mtkit {command} [OPTIONS]")
     for option in ["--debug"] + ["--config", "--run", "--set", "--quiet"] * (command in STAGES):
         assert option in text
+
+
+def every_command() -> Iterator[tuple[str, TyperCommand]]:
+    """All there are, with those of groups, by the words that call them."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        inner = command.commands if isinstance(command, TyperGroup) else {}
+        yield from ((f"{name} {sub}", it) for sub, it in inner.items())  # type: ignore[misc]
+        if not inner:
+            yield name, command  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
+def test_no_value_of_an_option_is_lost_in_silence(
+    name: str, command: TyperCommand, capsys: Capture
+) -> None:
+    options = [it for it in command.params if isinstance(it, TyperOption) and not it.is_flag]
+    assert options or name == "bench layers"
+    for option in options:
+        first, last = option.opts[0], option.opts[-1]
+        with suppress(SystemExit):
+            main([*name.split(), first, "a", f"{last}=b"])
+        twice = f"Option {last!r} was given twice." in capsys.readouterr().err
+        assert twice != option.multiple, option.opts
 
 
 def test_no_command_is_a_plea_for_help(capsys: Capture) -> None:
@@ -251,6 +288,9 @@ def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
     assert call("score", "-r", "test.tgt", "test.tgt", "--language", "de", "--json") == 0
     (system,) = json.loads(capsys.readouterr().out)
     assert system["bleu"]["score"] == pytest.approx(100)
+    assert call("score", "-r", "test.tgt", "-r", "test.src", "test.tgt", "--json") == 0
+    (system,) = json.loads(capsys.readouterr().out)
+    assert "nrefs:2" in system["bleu"]["signature"]
 
 
 def test_info_tells_what_was_made_from_what(at_home: Path, capsys: Capture) -> None:

@@ -94,7 +94,7 @@ def test_scores_and_significance_are_those_of_score(capsys: Capture) -> None:
     compare(runs, paired="bootstrap")
     out, err = capsys.readouterr()
     files = [run / "test/hypotheses.txt" for run in runs]
-    score(runs[0] / "test/reference.txt", files, extras=Extras(paired="bootstrap"), as_json=True)
+    score([runs[0] / "test/reference.txt"], files, extras=Extras(paired="bootstrap"), as_json=True)
     worse, right = json.loads(capsys.readouterr().out)
     table = {line[:16].strip(): line for line in out.splitlines()}
     for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
