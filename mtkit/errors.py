@@ -15,6 +15,14 @@ class UserError(MtkitError):
     exit_code = 2
 
 
+class SettingError(UserError):
+    """What a setting names cannot be used; who knows where it was written says that, too."""
+
+    def __init__(self, key: tuple[str | int, ...], message: str) -> None:
+        super().__init__(f"{'.'.join(map(str, key))}: {message}")
+        self.key = key
+
+
 class Interrupted(MtkitError):  # noqa: N818 - it is no error
     """Stopped by a signal with everything saved: exit code 130 (Ctrl-C) or 143 (SIGTERM)."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
+from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
@@ -27,6 +28,7 @@ def run(config: Config) -> None:
 
     Raises what the stages raise.
     """
+    look_at(config.data, "train", "valid", "test")
     train_tokenizer(config)
     build_batches(config)
     model = train(config)

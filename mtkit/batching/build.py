@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.artifacts import Artifact, create, open_artifact
+from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
 from mtkit.batching.encode import Drops, Rule, encode_pairs
 from mtkit.batching.plan import Weights, check_fit, padding, plan_epoch, sample_rows
@@ -47,6 +48,7 @@ def build_batches(config: Config) -> Artifact:
 
     Raises UserError without a tokenizer, or where a corpus cannot be read or nothing of it is kept.
     """
+    look_at(config.data, "train", "valid")
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
     recipe = BatchesRecipe.of(config)

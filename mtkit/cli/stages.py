@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from mtkit import report
 from mtkit.cli.options import ComputeType, Device, Engine, Model, Overrides, flag, of_fields, refuse
-from mtkit.errors import UserError
+from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
     from mtkit.config.base import Settings
@@ -56,10 +56,15 @@ def stage_of(place: str) -> Callable[..., None]:
         run: str | None = Option(None, help="Folder to write to, not the config's."),
         overrides: Overrides = None,
     ) -> None:
-        from mtkit.config.configfile import load_config
+        from mtkit.config.configfile import read_config
 
-        settings = load_config(config, overrides or [], run)
-        resolve_name(place)(settings)
+        settings, origin = read_config(config, overrides or [], run)
+        if origin.is_demo:
+            report.say("no mtkit.yaml here: working on the demo, English to Korean (see --config)")
+        try:
+            resolve_name(place)(settings)
+        except SettingError as error:
+            raise UserError(f"{origin.where(error.key)}: {error}") from error
 
     return stage
 

@@ -36,6 +36,8 @@ class Origin:
     name: str
     lines: Mapping[Key, int]
     overrides: dict[Key, str] = field(default_factory=dict)
+    is_demo: bool = False
+    """Whether nobody named these settings."""
 
     def where(self, key: Key) -> str:
         for changed, option in reversed(self.overrides.items()):

@@ -34,9 +34,17 @@ def load_config(
 
     Raises UserError with one line that leads to the file and line, or to the override, at fault.
     """
-    name, text = _read(path)
+    return read_config(path, overrides, run)[0]
+
+
+def read_config(
+    path: str | Path | None, overrides: Sequence[str], run: str | None
+) -> tuple[Config, Origin]:
+    """The same, and where each setting was written."""
+    path = LOCAL if path is None and LOCAL.exists() else path
+    name, text = _read(path or str(resources.files("mtkit.demo") / "demo.yaml"))
     data, lines = _parse(name, text)
-    origin = Origin(name, lines)
+    origin = Origin(name, lines, is_demo=path is None)
     _name_kinds(data, Config)
     pairs = [_split(override) for override in overrides]
     _check_once(pairs, run)
@@ -54,7 +62,7 @@ def load_config(
     for key in _truth_values_as_numbers(data, config.model_dump(), ()):
         where = f"{origin.where(key)}: {dotted(key)}"
         raise UserError(f"{where}: expected a number, found true or false")
-    return config
+    return config, origin
 
 
 def dump_config(config: Config) -> str:
@@ -75,9 +83,7 @@ def schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2)
 
 
-def _read(path: str | Path | None) -> tuple[str, str]:
-    if path is None:
-        path = LOCAL if LOCAL.exists() else str(resources.files("mtkit.demo") / "demo.yaml")
+def _read(path: str | Path) -> tuple[str, str]:
     path = Path(path)
     try:
         return str(path), path.read_text(encoding="utf-8-sig")

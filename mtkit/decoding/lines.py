@@ -13,13 +13,13 @@ import io
 import select
 import sys
 import time
-import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
-from mtkit.batching.corpus.files import GZIP_MAGIC
+from mtkit.batching.corpus.files import GZIP_FAULTS, GZIP_MAGIC, lines_in
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
@@ -104,11 +104,8 @@ def in_windows(lines: Sequence[str], size: int = WINDOW) -> Iterator[Sequence[st
 
 def count_lines(path: Path) -> int:
     """Lines of a file, the last one with its line feed or without."""
-    lines, last = 0, b"\n"
     with open_input(path) as stream:
-        while chunk := _read(stream):
-            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
-    return lines + (last != b"\n")
+        return lines_in(iter(partial(_read, stream), b""))
 
 
 @contextmanager
@@ -136,7 +133,7 @@ def _read(stream: io.BufferedIOBase) -> bytes:
     name = getattr(stream, "name", "input")
     try:
         return stream.read1(CHUNK)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except GZIP_FAULTS as error:
         raise UserError(f"{name}: gzip damaged or cut short ({error}): get it anew") from error
     except OSError as error:
         raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error

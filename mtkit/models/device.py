@@ -10,6 +10,7 @@ import torch
 
 from mtkit.errors import UserError
 
+Precision = Literal["float32", "bfloat16", "float16"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """The number formats that matrix products run in."""
 
@@ -40,9 +41,7 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def pick_precision(
-    wanted: Literal["auto", "float32", "bfloat16", "float16"], device: torch.device
-) -> str:
+def pick_precision(wanted: Precision | Literal["auto"], device: torch.device) -> Precision:
     """`auto` is bfloat16 where the device multiplies it faster than float32, else float32.
 
     Of CPUs those with AMX do, and those with AVX512-BF16 that are not Intel's: Intel's takes 1.2 to

@@ -112,7 +112,7 @@ def score(
         plot_buckets(buckets, {system.name: system.by_length for system in systems}, extras.plot)
     if as_json:
         records = [_record(system, buckets) for system in systems]
-        data(json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+        data(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         return
     worst = (_worst(system) for system in systems if system.worst)
     blocks = [score_table(systems), *_by_length(systems, buckets), *worst]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, open_artifact
+from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
 from mtkit.config.base import Settings
 from mtkit.config.recipes import TokenizerRecipe
@@ -49,6 +50,7 @@ def train_tokenizer(config: Config) -> Artifact:
     With `training.init_from` it is a copy of that model's tokenizer, whose ids its weights know.
     Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
+    look_at(config.data, "train", "valid")
     path, origin = Path(config.run) / "tokenizer", config.training.init_from
     model = None if origin is None else find_model(origin)
     recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)

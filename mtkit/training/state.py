@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.config.settings import Learning, Metric
-from mtkit.models.device import DTYPES
+from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data import Position
@@ -75,7 +75,7 @@ def is_stalled(validations: Sequence[Validation], metric: Metric, patience: int 
 class Progress:
     """What of a run is neither weights nor moments."""
 
-    precision: str = "float32"
+    precision: Precision = "float32"
     max_tokens: int = 0
     """Number of padded tokens in a batch; 0 until `batching.max_tokens: auto` is found out."""
     step: int = 0
@@ -116,7 +116,7 @@ class TrainState(Progress):
 
 
 def new_state(
-    model: EncoderDecoder, learning: Learning, precision: str, ranks: Ranks = ALONE
+    model: EncoderDecoder, learning: Learning, precision: Precision, ranks: Ranks = ALONE
 ) -> TrainState:
     """The state before the first update of `model`, which is on its device already."""
     device = model.output_weight.device

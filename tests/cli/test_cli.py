@@ -88,9 +88,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("info nowhere --config", "nowhere: no such config file"),
         ("train -c nowhere.yaml", "nowhere.yaml: no such config file"),
         ("train --set model.haeds=3", "--set model.haeds=3: model.haeds: unknown setting; did you"),
-        ("train", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
-        ("batch", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
-        ("train-spm --set data.train.source=no.en", "no.en: no such file"),
+        ("train -q", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
+        ("batch -q", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
+        (
+            "train-spm -q --set data.train.source=no.en",
+            "--set data.train.source=no.en: data.train.source: no.en: no such file",
+        ),
         ("export", "export: say the format, --to ctranslate2 or --to huggingface"),
         ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
         ("export somewhere", "somewhere: a folder only goes with --from"),
@@ -107,6 +110,42 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
     assert captured.out == ""
     assert captured.err.startswith(line)
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+@pytest.mark.parametrize("command", ["run", "train-spm", "batch"])
+def test_every_corpus_is_looked_at_before_any_work_and_its_line_is_named(
+    command: str, part: str, home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    if part == "test" and command != "run":
+        return
+    text = (home / "mtkit.yaml").read_text().replace(f"{home}/{part}.tgt", "missing.tgt")
+    config = home / "missing.yaml"
+    config.write_text(text.replace(f"run: {home}/run", "run: elsewhere"))
+    line = 1 + text.splitlines().index("    target: missing.tgt")
+    assert call(command, "-c", "missing.yaml") == 2
+    assert capsys.readouterr().err == (
+        f"missing.yaml:{line}: data.{part}.target: missing.tgt: no such file: "
+        f"relative paths count from the current folder, {home}\n"
+    )
+    Path("missing.tgt").write_text("one line\n")
+    assert call(command, "-c", "missing.yaml") == 2
+    said = capsys.readouterr().err
+    Path("missing.tgt").unlink()
+    assert said.startswith(f"missing.yaml:{line - 2}: data.{part}: {home}/{part}.src has ")
+    assert "missing.tgt 1: line n of one must translate line n of the other\n" in said
+    assert not Path("elsewhere").exists()
+
+
+def test_without_a_config_it_is_said_that_the_demo_is_worked_on(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("train") == 2
+    assert capsys.readouterr().err.startswith("no mtkit.yaml here: working on the demo")
+    monkeypatch.chdir(home)
+    assert call("train") == 0
+    assert "demo" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

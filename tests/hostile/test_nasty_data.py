@@ -463,14 +463,13 @@ def test_what_is_no_file_of_text_is_named(
         path = name.split()[0]
         for part in ("train", "valid"):
             corpus = f"data.{part}={{source: {path}, target: {path}}}"
-            assert refused(capsys, *stage("batch", home, corpus)) == f"{name}: {complaint}"
+            assert f": {name}: {complaint}" in refused(capsys, *stage("batch", home, corpus))
         corpus = f"data.train={{source: {path}, target: {path}}}"
-        assert refused(capsys, *stage("train-spm", home, corpus)) == f"{name}: {complaint}"
+        assert f": {name}: {complaint}" in refused(capsys, *stage("train-spm", home, corpus))
     for table in ("pipe.tsv", "pipe.jsonl"):
         os.mkfifo(table)
-        assert refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}")) == (
-            f"{table}: {device}"
-        )
+        line = refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}"))
+        assert line.endswith(f": {table}: {device}")
     dataset = "data.train={dataset: pipe, source_column: a, target_column: b}"
     assert "neither a file nor a folder" in refused(capsys, *stage("batch", home, dataset))
     line = refused(capsys, "translate", "secret", "-m", model)
@@ -488,7 +487,7 @@ def test_sides_of_unequal_length_are_told_with_both(
         corpus = f"data.{part}={{source: a, target: b}}"
         assert call(*stage("train-spm", home)) == 0
         line = refused(capsys, *stage("batch", home, corpus))
-        assert line.startswith(f"a has {first:,} lines, b {second:,}: line n of one must translate")
+        assert f": a has {first:,} lines, b {second:,}: line n of one must translate" in line
 
 
 def test_a_corpus_that_changed_between_stages_is_noticed(home: Path, capsys: Capture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -23,6 +24,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from commands import Stdin
 from mtkit.errors import MtkitError, UserError
+from mtkit.scoring import metrics
 from mtkit.scoring.comet import MODEL
 from mtkit.scoring.metrics import (
     FEWEST_LINES,
@@ -260,10 +262,10 @@ def test_differences_are_as_significant_as_sacrebleu_says(
 def test_a_system_does_not_differ_from_itself() -> None:
     systems = {"a": HYPOTHESES * 5, "same": HYPOTHESES * 5, "right": REFERENCES * 5}
     tests: dict[Test, Iterable[str]] = {"bootstrap": METRICS, "approximate": ["bleu_lc_moses"]}
-    for test, metrics in tests.items():
-        found = p_values(systems, [REFERENCES * 5], "de", test, metrics)
+    for test, chosen in tests.items():
+        found = p_values(systems, [REFERENCES * 5], "de", test, chosen)
         assert found["a"] == {}
-        assert found["same"].keys() == found["right"].keys() == set(metrics)
+        assert found["same"].keys() == found["right"].keys() == set(chosen)
         assert set(found["same"].values()) == {1.0}
         assert max(found["right"].values()) < 0.05
 
@@ -462,3 +464,13 @@ def test_comet_is_asked_by_its_own_command(
     monkeypatch.setenv("COMET_FAILS", "1")
     with pytest.raises(MtkitError, match="comet-score failed"):
         score([reference], [hypothesis], source=reference, extras=asked)
+
+
+def test_json_is_json_or_nothing_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "text", ["a b", "c"])
+    monkeypatch.setattr(metrics, "length_ratio", lambda *_: math.nan)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        score([path], [path], as_json=True)
+    assert capsys.readouterr().out == ""

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, transformer
 from mtkit.config.model import ModelSettings
+from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.bench.ceiling import Product, products_of
 from mtkit.study.bench.train import DATA, OPTIMIZER, Clock, measure_breakdown
@@ -33,7 +34,7 @@ COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
 }
 
 
-def state_of(settings: ModelSettings, precision: str = "float32") -> TrainState:
+def state_of(settings: ModelSettings, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
     config = tiny_config(Path(), "transformer").model_copy(update={"model": settings})
     return new_state(EncoderDecoder(settings, VOCAB, VOCAB), config.training, precision)

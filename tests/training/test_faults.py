@@ -21,6 +21,7 @@ from mtkit.artifacts import open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
+from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights
 from mtkit.report import set_quiet
@@ -43,7 +44,7 @@ both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 SAVED_OFTEN = {"steps": 12, "save_every": 3}
 
 
-def state_of(config: Config, precision: str = "float32") -> TrainState:
+def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
     return new_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
 
@@ -394,7 +395,13 @@ def test_numbers_that_are_not_as_they_are_written_are_damage(
     state.validations += [Validation(2, math.inf, 1.5, 1e-7, 2.0), Validation(4, 3.5, 33.0)]
     checkpoints.save(state)
     numbers = json.loads((checkpoints.path(4) / "state.json").read_text())
-    for wrong in [*spoilt(numbers), numbers | {"step": 3}, [], None]:
+    for wrong in [
+        *spoilt(numbers),
+        numbers | {"step": 3},
+        numbers | {"precision": "float8"},
+        [],
+        None,
+    ]:
         with monkeypatch.context() as patch:
             patch.setattr(checkpoints_file, "read_json", Mock(return_value=wrong))
             with pytest.raises(UserError, match="every checkpoint is damaged"):

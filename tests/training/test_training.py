@@ -22,7 +22,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
-from mtkit.models.device import DTYPES
+from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights
 from mtkit.terms import Batch
@@ -44,7 +44,7 @@ both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 aten = torch.ops.aten
 
 
-def state_of(config: Config, precision: str = "float32") -> TrainState:
+def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
     return new_state(EncoderDecoder(config.model, 20, 20).double(), config.training, precision)
 
@@ -137,7 +137,7 @@ def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[...,
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_every_optimizer_and_precision_learns(
-    optimizer: str, precision: str, fresh: Callable[..., Config]
+    optimizer: str, precision: Precision, fresh: Callable[..., Config]
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
     state = state_of(config, precision)
@@ -166,7 +166,7 @@ class ProductFormats(TorchDispatchMode):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_an_update_multiplies_in_the_precision_of_its_run_alone(
-    optimizer: str, precision: str, fresh: Callable[..., Config]
+    optimizer: str, precision: Precision, fresh: Callable[..., Config]
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
     state = state_of(config, precision)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from importlib.resources import files
 from io import BufferedReader
 from pathlib import Path
@@ -22,6 +23,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_BYTES = 1 << 20
 """Number of bytes in a line, at most, its end included."""
 DEMO = "demo:"
+BLOCK = 1 << 20
+GZIP_FAULTS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def existing(path: str) -> Path:
@@ -33,7 +36,7 @@ def existing(path: str) -> Path:
     file = Path(str(files("mtkit.demo")), path.removeprefix(DEMO)) if is_demo else Path(path)
     try:
         if not file.exists():
-            raise UserError(f"{path}: no such file")
+            raise UserError(f"{path}: no such file{_counted_from(path)}")
         if file.is_dir():
             raise UserError(f"{path}: a folder, not a file")
         if not file.is_file():
@@ -42,6 +45,13 @@ def existing(path: str) -> Path:
             return file
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _counted_from(path: str) -> str:
+    """What to know of a path that leads nowhere."""
+    if path.startswith(DEMO) or Path(path).is_absolute():
+        return ""
+    return f": relative paths count from the current folder, {Path.cwd()}"
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -68,11 +78,28 @@ def read_lines(path: str) -> Iterator[str]:
                     first, count = faults.get(fault, (number, 0))
                     faults[fault] = first, count + 1
                 yield line.rstrip("\r\n")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except GZIP_FAULTS as error:
         where = f"{path}:{number + 1}"
         raise UserError(f"{where}: gzip damaged or cut short ({error}): get it anew") from error
     for fault, (first, count) in faults.items():
         warn(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
+
+
+def count_lines(path: str) -> int:
+    """Number of lines that `read_lines` has; UserError as there."""
+    try:
+        with _open(path) as file:
+            return lines_in(iter(partial(file.read1, BLOCK), b""))
+    except GZIP_FAULTS as error:
+        raise UserError(f"{path}: gzip damaged or cut short ({error}): get it anew") from error
+
+
+def lines_in(blocks: Iterable[bytes]) -> int:
+    """Number of lines of a text that comes in blocks; the last one needs no line feed."""
+    lines, last = 0, b"\n"
+    for block in blocks:
+        lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines + (last != b"\n")
 
 
 def _open(path: str) -> BufferedReader:

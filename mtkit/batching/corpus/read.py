@@ -107,11 +107,16 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
             if source is None or target is None:
                 more = [sum(1 for _ in side) for side in sides]
                 counts = number - (source is None) + more[0], number - (target is None) + more[1]
-                raise UserError(
-                    f"{paths[0]} has {counts[0]:,} lines, {paths[1]} {counts[1]:,}: "
-                    "line n of one must translate line n of the other"
-                )
+                raise UserError(unequal(paths, counts))
             yield Pair(source, target, index, paths[0], number)
+
+
+def unequal(paths: tuple[str, str], lines: tuple[int, int]) -> str:
+    """What is wrong with two files of so many lines."""
+    return (
+        f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}: "
+        "line n of one must translate line n of the other"
+    )
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:

@@ -59,7 +59,7 @@ def bench_ceiling(workload: Workload, *, as_json: bool) -> None:
     state = workload.fresh_state()
     batch = middling_batch(workload, state)
     products = products_of(state, batch)
-    sweeps = {
+    sweeps: dict[str, list[Product]] = {
         precision: [replace(product, precision=precision) for product in products]
         for precision in dict.fromkeys(("float32", "bfloat16", state.precision))
     }

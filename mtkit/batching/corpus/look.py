@@ -1,0 +1,53 @@
+"""A look at corpora before any work begins: that they are there, can be read, and are pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from mtkit.batching.corpus.files import count_lines, existing, listed_paths
+from mtkit.batching.corpus.read import read_pairs, unequal
+from mtkit.config.base import Key
+from mtkit.config.settings import Corpus, DataSettings, TableCorpus, TextCorpus, listed
+from mtkit.errors import SettingError, UserError
+
+MOST_BYTES = 1 << 28
+"""Size of a file, at most, whose lines are counted ahead: a second's work, a few for a .gz."""
+
+
+def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> None:
+    """Opens every file of these corpora, reads a first pair of each, and counts lines.
+
+    Raises SettingError for what is missing, empty, not to be read, or not parallel.
+    """
+    for name in names:
+        corpora = getattr(data, name)
+        for index, corpus in enumerate(listed(corpora) if corpora is not None else []):
+            key: Key = ("data", name)
+            _look(corpus, (*key, index) if isinstance(corpora, list) else key)
+
+
+def _look(corpus: Corpus, key: Key) -> None:
+    sides = {TextCorpus: ("source", "target"), TableCorpus: ("table",)}.get(type(corpus), ())
+    for side in sides:
+        with _told_of((*key, side)):
+            for path in listed_paths(getattr(corpus, side)):
+                existing(path)
+    with _told_of(key):
+        next(read_pairs(corpus))
+        if isinstance(corpus, TextCorpus):
+            for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):
+                if all(existing(path).stat().st_size <= MOST_BYTES for path in paths):
+                    lines = count_lines(paths[0]), count_lines(paths[1])
+                    if lines[0] != lines[1]:
+                        raise UserError(unequal(paths, lines))
+
+
+@contextmanager
+def _told_of(key: Key) -> Iterator[None]:
+    """Around what a setting leads to."""
+    try:
+        yield
+    except UserError as error:
+        raise SettingError(key, str(error)) from error
