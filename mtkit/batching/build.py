@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
 from mtkit.batching.encode import Drops, Rule, encode_pairs
-from mtkit.batching.plan import Weights, check_fit, padding, plan_epoch, sample_rows
+from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.recipes import BatchesRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
@@ -30,14 +31,25 @@ VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 
 
 @dataclass(frozen=True)
+class CorpusWeights:
+    """The weight of each pair, which is that of its corpus."""
+
+    by_corpus: NDArray[np.float64]
+    corpora: Corpora | None
+
+    def __getitem__(self, rows: Rows, /) -> NDArray[np.float64]:
+        return self.by_corpus[np.zeros_like(rows) if self.corpora is None else self.corpora[rows]]
+
+
+@dataclass(frozen=True)
 class Batches:
     """An opened artifact of this stage."""
 
     artifact: Artifact
     train: Store
     valid: Store
-    weights: Weights | None
-    """(n,): how often an epoch sees each training pair, where not all are seen once."""
+    weights: CorpusWeights | None
+    """How often an epoch sees each training pair, where not all are seen once."""
     valid_source: list[str]
     """Every line of the validation corpus, as it came."""
     valid_target: list[str]
@@ -79,7 +91,7 @@ def open_batches(path: Path) -> Batches:
         artifact,
         train,
         Store.open(path, "valid"),
-        _weights(artifact, len(train), train.corpora),
+        _weights(artifact, train.corpora),
         _lines(path / VALID_SOURCE),
         _lines(path / VALID_TARGET),
     )
@@ -141,7 +153,7 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
         check_fit(open_lengths(artifact.path, "valid"), budget)
     rows = sample_rows(len(lengths))
     taken = lengths[rows]
-    weights = _weights(artifact, len(rows), None if corpora is None else corpora[rows])
+    weights = _weights(artifact, None if corpora is None else corpora[rows])
     plan = plan_epoch(taken, max_tokens=budget, seed=seed, epoch=0, weights=weights)
     count, share = len(plan) * len(lengths) / len(rows), padding(taken, plan)
     about = "" if len(rows) == len(lengths) else "about "
@@ -151,8 +163,8 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
     )
 
 
-def _weights(artifact: Artifact, count: int, corpora: Corpora | None) -> Weights | None:
-    """(count,): how often an epoch sees each pair; None where all are seen once."""
+def _weights(artifact: Artifact, corpora: Corpora | None) -> CorpusWeights | None:
+    """None where all pairs are seen once."""
     try:
         weights = np.array(artifact.manifest["settings"]["weights"], np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -160,9 +172,7 @@ def _weights(artifact: Artifact, count: int, corpora: Corpora | None) -> Weights
     of = 1 if corpora is None else int(corpora.max()) + 1
     if weights.ndim != 1 or len(weights) < of or not (np.isfinite(weights) & (weights > 0)).all():
         raise UserError(f"{artifact.path}: no weight for each corpus: remake it with `mtkit batch`")
-    if (weights == 1).all():
-        return None
-    return np.full(count, weights[0]) if corpora is None else weights[corpora]
+    return None if (weights == 1).all() else CorpusWeights(weights, corpora)
 
 
 def _lines(path: Path) -> list[str]:

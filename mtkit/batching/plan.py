@@ -1,7 +1,10 @@
 """Which pairs go together: lengths, budget, seed, epoch → batches. Pure, and equal on any machine.
 
 A batch costs rows × (its longest side, EOS included). Rows are put in random order, sorted by
-length within a large window, cut greedily where the budget is full, and the batches shuffled.
+length within a large window, cut greedily where the budget is full, and the batches shuffled. An
+epoch of many rows comes in parts, each planned by itself when its turn comes, so that neither
+memory nor the time to the first batch grow with the corpus. A part has short runs of rows from all
+over the corpus, drawn anew in each epoch: it is like the whole, and its ids are read once.
 
 The longer side of a row sets its cost, so rows are sorted by the longer side's length, first up
 where that is the target, then down where it is the source; among equals by the shorter side's, up
@@ -10,7 +13,7 @@ and down in turn. So neighbours differ little in both, also where one length giv
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +22,62 @@ from mtkit.errors import UserError
 
 WINDOW_ROWS = 1 << 20
 """Number of rows that are sorted together; at most 2^30, for the sort keys."""
+PART_ROWS = 1 << 23
+"""Number of rows that are planned together, at most; up to here an epoch is one part."""
+RUN_ROWS = 256
+"""Number of consecutive rows that are in the same part, where there are several."""
 BLOCK_ROWS = 4096
 """Number of consecutive rows in a sample, which thus touches little of a file."""
 
 Rows = NDArray[np.signedinteger[Any]]
 Lengths = NDArray[np.integer[Any]]
-Weights = NDArray[np.floating[Any]]
+
+
+@runtime_checkable
+class Weights(Protocol):
+    """How often an epoch sees each row: an array, or what is indexed like one."""
+
+    def __getitem__(self, rows: Rows, /) -> NDArray[np.floating[Any]]: ...
 
 
 def plan_epoch(
     lengths: Lengths, *, max_tokens: int, seed: int, epoch: int, weights: Weights | None = None
 ) -> list[Rows]:
-    """Batches of row numbers, for (n, 2) `lengths` without EOS.
+    """Batches of row numbers, for (n, 2) `lengths` without EOS: those of all parts, in order.
 
     Every row is in once; with `weights` (n,), ⌊w⌋ times, and once more with probability w - ⌊w⌋.
     Raises UserError where a single pair is over the budget.
     """
     check_fit(lengths, max_tokens)
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    rows: Rows = np.arange(len(lengths), dtype=np.int32 if len(lengths) < 1 << 31 else np.int64)
+    place = {"max_tokens": max_tokens, "seed": seed, "epoch": epoch}
+    parts = range(count_parts(len(lengths)))
+    return [batch for part in parts for batch in plan_part(lengths, part, weights, **place)]
+
+
+def count_parts(rows: int) -> int:
+    """Number of parts, of nearly equal size, that an epoch of so many rows comes in."""
+    return -(-rows // PART_ROWS)
+
+
+def plan_part(
+    lengths: Lengths,
+    part: int,
+    weights: Weights | None = None,
+    *,
+    max_tokens: int,
+    seed: int,
+    epoch: int,
+) -> list[Rows]:
+    """The batches of `part`, from 0, of an epoch; that every pair fits the budget is not checked.
+
+    None where the weights leave no row.
+    """
+    rows = _rows_of_part(len(lengths), seed, epoch, part)
+    random = np.random.Generator(np.random.PCG64([seed, epoch, part]))
     if weights is not None:
-        whole = np.floor(weights)
-        copies = whole + (random.random(len(rows)) < weights - whole)
+        wanted = weights[rows]
+        whole = np.floor(wanted)
+        copies = whole + (random.random(len(rows)) < wanted - whole)
         rows = np.repeat(rows, copies.astype(np.int64))
     random.shuffle(rows)
     batches = [
@@ -49,6 +86,18 @@ def plan_epoch(
         for batch in _cut(_sorted(rows[start : start + WINDOW_ROWS], lengths), lengths, max_tokens)
     ]
     return [batches[i] for i in random.permutation(len(batches))]
+
+
+def _rows_of_part(count: int, seed: int, epoch: int, part: int) -> Rows:
+    """Which of `count` rows are in the part, run by run."""
+    dtype = np.int32 if count < 1 << 31 else np.int64
+    parts = count_parts(count)
+    if parts == 1:
+        return np.arange(count, dtype=dtype)
+    order = np.random.Generator(np.random.PCG64([seed, epoch, parts]))  # no part has this number
+    runs = order.permutation(np.arange(-(-count // RUN_ROWS), dtype=dtype))[part::parts]
+    rows = (runs[:, None].astype(np.int64) * RUN_ROWS + np.arange(RUN_ROWS)).ravel()
+    return rows[rows < count].astype(dtype)
 
 
 def check_fit(lengths: Lengths, max_tokens: int) -> None:
@@ -81,9 +130,9 @@ def padding(lengths: Lengths, batches: list[Rows]) -> float:
 
 def _sorted(rows: Rows, lengths: Lengths) -> Rows:
     """The rows by length; equal ones stay in the order given."""
-    taken = lengths[rows].astype(np.int64)
-    longer, shorter = taken.max(axis=1), taken.min(axis=1)
-    first = np.where(taken[:, 0] > taken[:, 1], 0x1FFFF - longer, longer)
+    source, target = lengths[rows].T.astype(np.int64, order="C")
+    longer, shorter = np.maximum(source, target), np.minimum(source, target)
+    first = np.where(source > target, 0x1FFFF - longer, longer)
     second = np.where(longer % 2, shorter, 0xFFFF - shorter)
     # Keys end in the position, so that no two are equal and any sorting algorithm agrees.
     keys: Rows = ((first << 16 | second) << 30) + np.arange(len(rows))

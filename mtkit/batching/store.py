@@ -24,6 +24,8 @@ from mtkit.errors import UserError
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
 Corpora = NDArray[np.uint16]
+STRIDE = 64
+"""Number of rows between those whose place in the ids is kept in memory."""
 DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
@@ -113,8 +115,8 @@ class Store:
     tokens: Tokens
     lengths: Lengths
     """(n, 2): source and target, without EOS."""
-    ends: NDArray[np.int64]
-    """(n,): where a row ends in `tokens`: its target, which follows its source."""
+    starts: NDArray[np.int64]
+    """(⌊n / STRIDE⌋ + 1,): where each STRIDE-th row starts in `tokens`, with its source."""
     corpora: Corpora | None
     """(n,): index of the corpus a row came from, where there are several."""
 
@@ -125,15 +127,17 @@ class Store:
         if path is None:
             raise UserError(f"{folder}: no token store {name!r} here: remake it with `mtkit batch`")
         lengths = open_lengths(folder, name)
-        ends = lengths.sum(axis=1, dtype=np.int64)
-        ends.cumsum(out=ends)
+        strides = len(lengths) // STRIDE
+        sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
+        starts = np.append(0, sums.cumsum())
+        end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
         dtype = np.dtype(path.suffix.removeprefix("."))
-        if not 0 < path.stat().st_size == int(ends[-1]) * dtype.itemsize:
+        if not 0 < path.stat().st_size == end * dtype.itemsize:
             raise UserError(f"{path}: does not fit its lengths: remake it with `mtkit batch`")
         corpora = open_corpora(folder, name)
         if corpora is not None and len(corpora) != len(lengths):
             raise UserError(f"{folder}: {name} does not fit its corpora: remake with `mtkit batch`")
-        return cls(np.memmap(path, dtype, mode="r"), lengths, ends, corpora)
+        return cls(np.memmap(path, dtype, mode="r"), lengths, starts, corpora)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -143,6 +147,16 @@ class Store:
     ) -> tuple[Tokens, NDArray[np.int64]]:
         """Ids of one side of `rows`, laid end to end, and the length of each."""
         lengths = self.lengths[rows].astype(np.int64)
-        wanted, after = lengths[:, int(target)], 0 if target else lengths[:, 1]
-        shifts = self.ends[rows] - after - wanted.cumsum()
+        wanted, before = lengths[:, int(target)], lengths[:, 0] if target else 0
+        shifts = self._starts_of(rows) + before + wanted - wanted.cumsum()
         return self.tokens[np.repeat(shifts, wanted) + np.arange(wanted.sum())], wanted
+
+    def _starts_of(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """(k,): where each of `rows` starts in `tokens`."""
+        known, after = np.divmod(rows, STRIDE)
+        # Of up to 63 rows before each, both lengths are fetched as one number.
+        between = (known * STRIDE)[:, None] + np.arange(STRIDE - 1)
+        both = self.lengths.view(np.uint32)[np.minimum(between, rows[:, None]), 0]
+        both = np.where(np.arange(STRIDE - 1) < after[:, None], both, 0)
+        passed = ((both & 0xFFFF) + (both >> 16)).sum(axis=1, dtype=np.int64)
+        return np.asarray(self.starts[known] + passed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mtkit.batching import plan
-from mtkit.batching.plan import padding, plan_epoch, sample_rows
+from mtkit.batching.plan import count_parts, padding, plan_epoch, plan_part, sample_rows
 from mtkit.errors import UserError
 
 length = st.integers(1, 40)
@@ -40,6 +41,45 @@ def test_every_row_is_in_one_batch_within_the_budget(
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     for rows in batches:
         assert 0 < len(rows) * (int(lengths[rows].max()) + 1) <= budget
+
+
+@given(some_lengths, budgets, seeds, st.integers(0, 9), st.integers(1, 60), st.integers(1, 9))
+def test_the_parts_of_an_epoch_hold_every_row_once_and_are_alike_in_size(
+    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, part_rows: int, run_rows: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "PART_ROWS", part_rows)
+        patch.setattr(plan, "RUN_ROWS", run_rows)
+        count = count_parts(len(lengths))
+        ask = partial(plan_part, lengths, max_tokens=budget, seed=seed, epoch=epoch)
+        parts = [ask(part) for part in range(count)]
+        whole = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
+    assert [rows.tolist() for rows in whole] == [rows.tolist() for p in parts for rows in p]
+    assert sorted(np.concatenate(whole)) == list(range(len(lengths)))
+    sizes = [sum(map(len, part)) for part in parts]
+    assert max(sizes) - min(sizes) < 2 * run_rows  # one of them has the last run, a shorter one
+
+
+def test_a_part_is_like_the_whole_corpus_and_another_in_each_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "PART_ROWS", 20_000)
+    monkeypatch.setattr(plan, "RUN_ROWS", 10)
+    count = 200_000
+    ask = partial(plan_part, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
+    first, again = (np.concatenate(ask(epoch=epoch)) for epoch in (0, 1))
+    for rows in (first, again):
+        tenths = np.bincount(rows // (count // 10), minlength=10)
+        assert tenths == pytest.approx(np.full(10, len(rows) / 10), rel=0.3)
+    assert len(np.intersect1d(first, again)) == pytest.approx(len(first) / 10, rel=0.3)
+
+
+def test_the_order_of_an_epoch_in_one_part_stays_what_it_was() -> None:
+    """Runs go on by it."""
+    lengths, weights = np.array([[3, 4], [9, 2], [4, 4], [1, 1], [7, 9], [2, 6]]), np.ones(6)
+    weights[[2, 4]] = 2.5, 0.5
+    batches = plan_epoch(lengths, max_tokens=12, seed=1, epoch=2, weights=weights)
+    assert [rows.tolist() for rows in batches] == [[2, 2], [5], [1], [3, 2], [0]]
 
 
 @given(some_lengths, budgets, seeds, st.integers(0, 99))

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.batching import store as store_module
 from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
@@ -44,16 +45,18 @@ def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool 
             st.just(vocab), st.lists(st.lists(sides(vocab - 1), max_size=4), max_size=4)
         )
     ),
+    st.sampled_from([1, 2, 5, 64]),
     st.data(),
 )
 def test_rows_come_back_as_padded_batches(
-    written: tuple[int, list[list[Sides]]], data: st.DataObject
+    written: tuple[int, list[list[Sides]]], stride: int, data: st.DataObject
 ) -> None:
     vocab, chunks = written
     pairs = [pair for chunk in chunks for pair in chunk]
     if not pairs:
         return
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "STRIDE", stride)
         store = store_of(Path(folder), chunks, vocab)
         assert store.lengths.tolist() == [[len(s), len(t)] for s, t in pairs]
         assert store.corpora is None
