@@ -2,8 +2,8 @@
 
 A batch costs rows × (its longest side, EOS included). Rows are put in random order, sorted by
 length within a large window, cut greedily where the budget is full, and the batches shuffled. An
-epoch of many rows comes in parts, each planned by itself when its turn comes, so that neither
-memory nor the time to the first batch grow with the corpus. A part has short runs of rows from all
+epoch of many rows comes in blocks, each planned by itself when its turn comes, so that neither
+memory nor the time to the first batch grow with the corpus. A block has short runs of rows from all
 over the corpus, drawn anew in each epoch: it is like the whole, and its ids are read once.
 
 The longer side of a row sets its cost, so rows are sorted by the longer side's length, first up
@@ -22,12 +22,10 @@ from mtkit.errors import UserError
 
 WINDOW_ROWS = 1 << 20
 """Number of rows that are sorted together; at most 2^30, for the sort keys."""
-PART_ROWS = 1 << 23
-"""Number of rows that are planned together, at most; up to here an epoch is one part."""
+BLOCK_ROWS = 1 << 23
+"""Number of rows that are planned together, at most; up to so many are one block."""
 RUN_ROWS = 256
-"""Number of consecutive rows that are in the same part, where there are several."""
-BLOCK_ROWS = 4096
-"""Number of consecutive rows in a sample, which thus touches little of a file."""
+"""Number of consecutive rows that are in one block, or in a sample, and so are read together."""
 
 Rows = NDArray[np.signedinteger[Any]]
 Lengths = NDArray[np.integer[Any]]
@@ -43,37 +41,37 @@ class Weights(Protocol):
 def plan_epoch(
     lengths: Lengths, *, max_tokens: int, seed: int, epoch: int, weights: Weights | None = None
 ) -> list[Rows]:
-    """Batches of row numbers, for (n, 2) `lengths` without EOS: those of all parts, in order.
+    """Batches of row numbers, for (n, 2) `lengths` without EOS: those of all blocks, in order.
 
     Every row is in once; with `weights` (n,), ⌊w⌋ times, and once more with probability w - ⌊w⌋.
     Raises UserError where a single pair is over the budget.
     """
     check_fit(lengths, max_tokens)
     place = {"max_tokens": max_tokens, "seed": seed, "epoch": epoch}
-    parts = range(count_parts(len(lengths)))
-    return [batch for part in parts for batch in plan_part(lengths, part, weights, **place)]
+    blocks = range(count_blocks(len(lengths)))
+    return [batch for block in blocks for batch in plan_block(lengths, block, weights, **place)]
 
 
-def count_parts(rows: int) -> int:
-    """Number of parts, of nearly equal size, that an epoch of so many rows comes in."""
-    return -(-rows // PART_ROWS)
+def count_blocks(rows: int) -> int:
+    """Number of blocks, of nearly equal size, that an epoch of so many rows comes in."""
+    return -(-rows // BLOCK_ROWS)
 
 
-def plan_part(
+def plan_block(
     lengths: Lengths,
-    part: int,
+    block: int,
     weights: Weights | None = None,
     *,
     max_tokens: int,
     seed: int,
     epoch: int,
 ) -> list[Rows]:
-    """The batches of `part`, from 0, of an epoch; that every pair fits the budget is not checked.
+    """The batches of `block`, from 0, of an epoch; that every pair fits the budget is not checked.
 
     None where the weights leave no row.
     """
-    rows = _rows_of_part(len(lengths), seed, epoch, part)
-    random = np.random.Generator(np.random.PCG64([seed, epoch, part]))
+    rows = _rows_of_block(len(lengths), seed, epoch, block)
+    random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
     if weights is not None:
         wanted = weights[rows]
         whole = np.floor(wanted)
@@ -88,14 +86,14 @@ def plan_part(
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def _rows_of_part(count: int, seed: int, epoch: int, part: int) -> Rows:
-    """Which of `count` rows are in the part, run by run."""
+def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
+    """Which of `count` rows are in the block, run by run."""
     dtype = np.int32 if count < 1 << 31 else np.int64
-    parts = count_parts(count)
-    if parts == 1:
+    blocks = count_blocks(count)
+    if blocks == 1:
         return np.arange(count, dtype=dtype)
-    order = np.random.Generator(np.random.PCG64([seed, epoch, parts]))  # no part has this number
-    runs = order.permutation(np.arange(-(-count // RUN_ROWS), dtype=dtype))[part::parts]
+    order = np.random.Generator(np.random.PCG64([seed, epoch, blocks]))  # no block has this number
+    runs = order.permutation(np.arange(-(-count // RUN_ROWS), dtype=dtype))[block::blocks]
     rows = (runs[:, None].astype(np.int64) * RUN_ROWS + np.arange(RUN_ROWS)).ravel()
     return rows[rows < count].astype(dtype)
 
@@ -114,8 +112,8 @@ def sample_rows(count: int) -> Rows:
     """Row numbers of all or, of more than WINDOW_ROWS, those of blocks spread over the corpus."""
     if count <= WINDOW_ROWS:
         return np.arange(count)
-    starts = np.linspace(0, count - BLOCK_ROWS, WINDOW_ROWS // BLOCK_ROWS).astype(np.int64)
-    return (starts[:, None] + np.arange(BLOCK_ROWS)).ravel()
+    starts = np.linspace(0, count - RUN_ROWS, WINDOW_ROWS // RUN_ROWS).astype(np.int64)
+    return (starts[:, None] + np.arange(RUN_ROWS)).ravel()
 
 
 def padding(lengths: Lengths, batches: list[Rows]) -> float:

@@ -232,7 +232,7 @@ def test_an_epoch_of_a_large_corpus_is_estimated_by_a_sample(
     build_batches(settings)
     exact = re.search(r"an epoch: (\d+) batches", capsys.readouterr().err)
     monkeypatch.setattr(plan, "WINDOW_ROWS", 120)
-    monkeypatch.setattr(plan, "BLOCK_ROWS", 12)
+    monkeypatch.setattr(plan, "RUN_ROWS", 12)
     build_batches(settings)
     estimate = re.search(r"an epoch: about (\d+) batches", capsys.readouterr().err)
     assert exact and estimate

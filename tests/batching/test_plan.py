@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mtkit.batching import plan
-from mtkit.batching.plan import count_parts, padding, plan_epoch, plan_part, sample_rows
+from mtkit.batching.plan import count_blocks, padding, plan_block, plan_epoch, sample_rows
 from mtkit.errors import UserError
 
 length = st.integers(1, 40)
@@ -44,29 +44,31 @@ def test_every_row_is_in_one_batch_within_the_budget(
 
 
 @given(some_lengths, budgets, seeds, st.integers(0, 9), st.integers(1, 60), st.integers(1, 9))
-def test_the_parts_of_an_epoch_hold_every_row_once_and_are_alike_in_size(
-    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, part_rows: int, run_rows: int
+def test_the_blocks_of_an_epoch_hold_every_row_once_and_are_alike_in_size(
+    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, block_rows: int, run_rows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "PART_ROWS", part_rows)
+        patch.setattr(plan, "BLOCK_ROWS", block_rows)
         patch.setattr(plan, "RUN_ROWS", run_rows)
-        count = count_parts(len(lengths))
-        ask = partial(plan_part, lengths, max_tokens=budget, seed=seed, epoch=epoch)
-        parts = [ask(part) for part in range(count)]
+        count = count_blocks(len(lengths))
+        ask = partial(plan_block, lengths, max_tokens=budget, seed=seed, epoch=epoch)
+        blocks = [ask(block) for block in range(count)]
         whole = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
-    assert [rows.tolist() for rows in whole] == [rows.tolist() for p in parts for rows in p]
+    assert [rows.tolist() for rows in whole] == [
+        rows.tolist() for block in blocks for rows in block
+    ]
     assert sorted(np.concatenate(whole)) == list(range(len(lengths)))
-    sizes = [sum(map(len, part)) for part in parts]
+    sizes = [sum(map(len, block)) for block in blocks]
     assert max(sizes) - min(sizes) < 2 * run_rows  # one of them has the last run, a shorter one
 
 
-def test_a_part_is_like_the_whole_corpus_and_another_in_each_epoch(
+def test_a_block_is_like_the_whole_corpus_and_another_in_each_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "PART_ROWS", 20_000)
+    monkeypatch.setattr(plan, "BLOCK_ROWS", 20_000)
     monkeypatch.setattr(plan, "RUN_ROWS", 10)
     count = 200_000
-    ask = partial(plan_part, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
+    ask = partial(plan_block, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
     first, again = (np.concatenate(ask(epoch=epoch)) for epoch in (0, 1))
     for rows in (first, again):
         tenths = np.bincount(rows // (count // 10), minlength=10)
@@ -74,7 +76,7 @@ def test_a_part_is_like_the_whole_corpus_and_another_in_each_epoch(
     assert len(np.intersect1d(first, again)) == pytest.approx(len(first) / 10, rel=0.3)
 
 
-def test_the_order_of_an_epoch_in_one_part_stays_what_it_was() -> None:
+def test_the_order_of_an_epoch_in_one_block_stays_what_it_was() -> None:
     """Runs go on by it."""
     lengths, weights = np.array([[3, 4], [9, 2], [4, 4], [1, 1], [7, 9], [2, 6]]), np.ones(6)
     weights[[2, 4]] = 2.5, 0.5
@@ -154,7 +156,7 @@ def test_a_pair_over_the_budget_is_told() -> None:
 def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "WINDOW_ROWS", 100)
-        patch.setattr(plan, "BLOCK_ROWS", 10)
+        patch.setattr(plan, "RUN_ROWS", 10)
         rows = sample_rows(count)
     assert len(set(rows)) == len(rows) == min(count, 100)
     assert (rows[0], rows[-1]) == (0, count - 1)
