@@ -68,7 +68,7 @@ def plan_block(
 ) -> list[Rows]:
     """The batches of `block`, from 0, of an epoch; that every pair fits the budget is not checked.
 
-    None where the weights leave no row.
+    Empty where the weights leave no row.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
