@@ -102,8 +102,7 @@ class TranslateOptions:
     device: Device = "auto"
     engine: Engine = "auto"
     compute_type: ComputeType = Option(
-        "auto",
-        help="Type of numbers; auto: int8 where `mtkit export` found it as good, else float32.",
+        "auto", help="Type of numbers; auto: float32. What int8 costs, `mtkit export` measures."
     )
     workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core.")
     threads: int | None = Option(None, min=1, help="Threads of each worker.")
@@ -149,6 +148,7 @@ def _sampling(options: TranslateOptions) -> SamplingSettings | None:
     if not options.sample:
         refuse("only with --sample", options, SamplingSettings.model_fields)
         return None
+    refuse("not with --sample, which searches for nothing", options, ("beam", "length_penalty"))
     given = options.among(SamplingSettings)
     try:
         return SamplingSettings.model_validate({k: v for k, v in given.items() if v is not None})

@@ -47,4 +47,6 @@ def dotted(key: Key) -> str:
 def first_complaint(error: ValidationError) -> tuple[str, str]:
     """Setting and complaint, for settings that stand in a file which nobody writes by hand."""
     detail = error.errors(include_url=False)[0]
+    if detail["type"] == "value_error":  # of what does not go together, and says so itself
+        return dotted(detail["loc"]), str(detail["ctx"]["error"])
     return dotted(detail["loc"]), f"{detail['msg']}, found {reprlib.repr(detail['input'])}"

@@ -25,6 +25,12 @@ class DecodingSettings(Settings):
         1024, le=10_000_000, description="padded source tokens decoded together"
     )
 
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> DecodingSettings:
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+        return self
+
 
 class SamplingSettings(Settings):
     """Drawing translations at random instead of searching for the best."""

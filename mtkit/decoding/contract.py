@@ -57,7 +57,7 @@ class EngineOptions:
 
     engine: str = "auto"
     compute_type: str = "auto"
-    """auto: float32 with PyTorch; with CTranslate2 int8, where it was found as good."""
+    """auto: float32, whatever other conversions there are: the same command, the same lines."""
     device: str = "auto"
     workers: int | None = None
     """Number of batches that are searched side by side."""

@@ -60,7 +60,9 @@ def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> Model
         return ModelConfig.model_validate(config)
     except ValidationError as error:
         setting, complaint = first_complaint(error)
-        where = "" if setting.removeprefix("decoding.") in given else f"{path}: "
-        raise UserError(f"{where}{setting}: {complaint}") from None
+        parts = [setting, complaint]
+        if setting.removeprefix("decoding.") not in given:
+            parts.insert(0, f"{path}, with {', '.join(given)} as given" if given else str(path))
+        raise UserError(": ".join(filter(None, parts))) from None
     except (OSError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the config of a model ({error})") from None

@@ -22,7 +22,7 @@ from mtkit.decoding.parts import Translation
 from mtkit.decoding.splitting import LONGEST
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import Progress, ask, progress, warn
+from mtkit.report import Progress, ask, progress, say, warn
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         ) as (target, done),
         _progress(files) as shown,
     ):
+        say(f"translating with {translator.engine.name}")
         shown.advance(done)
         number, began = done, time.monotonic()
         for window in _answers(translator, files, source, done):

@@ -15,7 +15,7 @@ from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.config.configfile import load_config
 from mtkit.decoding.contract import EngineOptions, Request
-from mtkit.decoding.engines.cache import INT8_BLEU_LOSS, cached, convert_to, is_close, type_of
+from mtkit.decoding.engines.cache import cached, convert_to, type_of
 from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import OpenedModel
@@ -31,6 +31,8 @@ LEAST_IDENTICAL = 0.995
 """Share of lines that float32 must translate alike."""
 MOST_BLEU_LOST = 0.4
 """BLEU that another type may cost."""
+INT8_BLEU_LOSS = 0.3
+"""BLEU that int8 may cost against float32 on the validation text for an export to choose it."""
 MOST_SHOWN = 10
 """Lines that differ, on stdout."""
 
@@ -80,8 +82,8 @@ def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str |
     """Writes the model to `output`, which must not be there yet, or to the cache of `translate`.
 
     Without `quantization`, or with auto: int8 where the BLEU that it loses on the validation text
-    of the model's run is at most INT8_BLEU_LOSS, else, or without that text, float32. What was
-    measured is recorded, and `translate` goes by it from then on. Raises UserError for a model that
+    of the model's run is at most INT8_BLEU_LOSS, else, or without that text, float32. What it found
+    is said; `translate` takes int8 where it is told to. Raises UserError for a model that
     CTranslate2 cannot run.
     """
     if reason := outdated() or obstacle_in_model(opened.config.model):
@@ -107,12 +109,14 @@ def _measured(opened: OpenedModel) -> Artifact:
 
     int8 = cached(opened, "int8", measure)
     bleu = int8.report["valid_bleu"]
-    is_chosen = is_close(int8)
+    is_chosen = bool(bleu["float32"] - bleu["int8"] <= INT8_BLEU_LOSS)
     say(
         f"{'int8' if is_chosen else 'float32'}: BLEU on {len(text.source)} lines of validation "
         f"text is {bleu['int8']:.2f} with int8, {bleu['float32']:.2f} with float32, and "
         f"{INT8_BLEU_LOSS} is what int8 may lose"
     )
+    if is_chosen:
+        say("to translate with it: mtkit translate --compute-type int8")
     return int8 if is_chosen else float32
 
 

@@ -80,6 +80,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("train --run a --set run=b", "--set run=b: run is given twice, also by --run a"),
         ("translate --top-k 3", "--top-k: only with --sample"),
+        ("translate --sample --beam 3", "--beam: not with --sample"),
+        ("translate --sample --n-best 2 --length-penalty 0", "--length-penalty: not with --sample"),
+        (
+            "train --set decoding.min_length=300",
+            "--set decoding.min_length=300: decoding: min_length 300 is above max_length 256",
+        ),
         ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
         ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
         ("translate", "runs/latest: no model there: train one with `mtkit train`"),
@@ -366,7 +372,9 @@ def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> Non
 
 def test_a_reader_that_leaves_is_no_error(at_home: Path) -> None:
     (at_home / "many.txt").write_text("ant bee cat\n" * 20_000, encoding="utf-8")
-    with start("translate", "many.txt", "--beam", "1", stdout=subprocess.PIPE) as process:
+    with start(
+        "translate", "many.txt", "--beam", "1", "--quiet", stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().endswith(b"\n")
@@ -376,7 +384,7 @@ def test_a_reader_that_leaves_is_no_error(at_home: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", ["info", "translate in.txt"])
+@pytest.mark.parametrize("arguments", ["info", "translate in.txt -q"])
 def test_a_full_disk_is_one_line(arguments: str, at_home: Path) -> None:
     (at_home / "in.txt").write_text("ant bee\n", encoding="utf-8")
     with open("/dev/full", "wb") as full, start(*arguments.split(), stdout=full) as process:

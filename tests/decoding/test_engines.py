@@ -18,6 +18,7 @@ import ctranslate2
 import pytest
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
+from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts import hash_file
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -26,7 +27,7 @@ from mtkit.decoding import lines
 from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.engines import conversion
-from mtkit.decoding.engines.cache import cached, type_of
+from mtkit.decoding.engines.cache import cached
 from mtkit.decoding.engines.load import load_engine
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translate import Files, Format, translate
@@ -324,22 +325,29 @@ def test_without_a_cache_the_other_engine_does_it(
         engine_of(plain, engine="ctranslate2")
 
 
-@pytest.mark.parametrize(
-    ("report", "chosen"),
-    [
-        ({}, "float32"),
-        ({"valid_bleu": {"int8": 30.0, "float32": 30.2}}, "int8"),
-        ({"valid_bleu": {"int8": 30.0, "float32": 30.4}}, "float32"),
-        ({"valid_bleu": {"int8": "?"}}, "float32"),
-    ],
-    ids=str,
-)
-def test_int8_is_chosen_where_it_was_measured_to_be_as_good(
-    report: dict[str, Any], chosen: str, plain: Path, empty_cache: Path
+def test_what_lies_in_the_cache_does_not_choose_how_a_command_translates(
+    plain: Path, empty_cache: Path
 ) -> None:
-    opened = open_model(plain)
-    cached(opened, "int8", lambda folder: report)
-    assert type_of(cached(opened, "auto")) == chosen
+    wanted = Translator.load(plain, "cpu").translate(SENTENCES)
+    cached(open_model(plain), "int8", lambda folder: {"valid_bleu": {"int8": 9.0, "float32": 1.0}})
+    assert engine_of(plain) == "ctranslate2 float32"
+    assert Translator.load(plain, "cpu").translate(SENTENCES) == wanted
+    assert engine_of(plain, compute_type="int8") == "ctranslate2 int8"
+
+
+def test_engine_and_numbers_are_said_once_and_not_among_the_lines(
+    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_text("A dog runs.\n" * 3)
+    for options, name in (("", "ctranslate2 float32"), ("--engine torch", "torch float32")):
+        asked = ["translate", str(tmp_path / "in"), "-m", str(plain), *options.split()]
+        assert call(*asked) == 0
+        captured = capsys.readouterr()
+        assert captured.err.count(name) == 1 and "translating with" in captured.err
+        assert captured.out.count("\n") == 3 and name not in captured.out
+        assert call(*asked, "--quiet") == 0
+        quiet = capsys.readouterr()
+        assert name not in quiet.err and quiet.out == captured.out
 
 
 def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain: Path) -> None:

@@ -413,6 +413,11 @@ def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: 
     [
         ({"beam": 0}, r"^decoding\.beam: .*greater than 0.*found 0"),
         ({"length_penalty": -1.0}, r"^decoding\.length_penalty: .*found -1\.0"),
+        ({"min_length": 9, "max_length": 8}, r"decoding: min_length 9 is above max_length 8$"),
+        (
+            {"min_length": 13},
+            r"config\.json, with min_length as given: .* 13 is above max_length 12$",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

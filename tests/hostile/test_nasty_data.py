@@ -274,7 +274,7 @@ def test_translate_reads_a_pipe_and_names_what_is_no_text(
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: Path("pipe").write_bytes(ALL))
     writer.start()
-    assert call("translate", "pipe", "-o", "out", "-m", model) == 0
+    assert call("translate", "pipe", "-o", "out", "-m", model, "-q") == 0
     writer.join()
     assert said(capsys) == []
     assert_line_for_line(ALL, Path("out").read_bytes(), "plain")
@@ -297,7 +297,7 @@ def test_an_input_that_fails_is_not_mistaken_for_the_output(
     failing = Failing()
     failing.name = "disk"
     stdin(failing)
-    assert call("translate", "-m", model) == 1
+    assert call("translate", "-m", model, "-q") == 1
     assert said(capsys) == ["disk: cannot be read (Input/output error)"]
 
 

@@ -21,9 +21,6 @@ from mtkit.decoding.engines.ctranslate2 import positions
 from mtkit.decoding.model import OpenedModel
 from mtkit.report import say
 
-INT8_BLEU_LOSS = 0.3
-"""BLEU that int8 may cost against float32 on the validation text to be chosen by itself."""
-
 
 class Recipe(Settings):
     """All that a converted model depends on, but for the model."""
@@ -41,14 +38,10 @@ Measure = Callable[[Path], Mapping[str, Any]]
 def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = None) -> Artifact:
     """The model in that type, from the cache; made, which takes seconds, where it is not there.
 
-    auto: int8 where an export has measured that it costs at most INT8_BLEU_LOSS, else float32. With
-    `measure`, one is made whose report it is, unless there is one that was measured. A damaged
+    With `measure`, one is made whose report it is, unless there is one that was measured. A damaged
     model, or one of another version of CTranslate2, is made anew. Raises OSError where the cache
     cannot be written, UserError for weights that are not this model's.
     """
-    if compute_type == "auto":
-        int8 = _find(opened, "int8")
-        return int8 if int8 and is_close(int8) else cached(opened, "float32")
     path = _path(opened, compute_type)
     found = _find(opened, compute_type)
     if found and (found.report or measure is None):
@@ -70,14 +63,6 @@ def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = Non
 def type_of(converted: Artifact) -> str:
     """The numbers of a converted model."""
     return str(converted.manifest["settings"]["compute_type"])
-
-
-def is_close(int8: Artifact) -> bool:
-    """Whether int8 was measured, and costs at most INT8_BLEU_LOSS."""
-    match int8.report:
-        case {"valid_bleu": {"int8": float(bleu), "float32": float(of_float32)}}:
-            return of_float32 - bleu <= INT8_BLEU_LOSS
-    return False
 
 
 def convert_to(

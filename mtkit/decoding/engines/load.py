@@ -44,9 +44,6 @@ def _ctranslate2(opened: OpenedModel, options: EngineOptions) -> Engine:
     from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, pick_device
 
     device = pick_device(options.device)
-    wanted = options.compute_type
-    if wanted == "auto" and device != "cpu":
-        wanted = "float32"  # what was measured is int8 on a CPU
-    model = cached(opened, wanted)
+    model = cached(opened, "float32" if options.compute_type == "auto" else options.compute_type)
     on_device = replace(options, device=device)
     return CTranslate2Engine(model.path, opened.tokenizer, type_of(model), on_device)
