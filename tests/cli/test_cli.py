@@ -84,7 +84,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("translate --sample --n-best 2 --length-penalty 0", "--length-penalty: not with --sample"),
         (
             "train --set decoding.min_length=300",
-            "--set decoding.min_length=300: decoding: min_length 300 is above max_length 256",
+            "--set decoding.min_length=300: decoding: min_length 300 is above max_length",
         ),
         ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
         ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
