@@ -41,6 +41,17 @@ def set_debug(debug: bool) -> None:
     _debug = debug
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Around work of which nobody needs to hear, but for warnings."""
+    global _quiet
+    before, _quiet = _quiet, True
+    try:
+        yield
+    finally:
+        _quiet = before
+
+
 def say(text: str) -> None:
     """A line on stderr for the person who waits."""
     if not _quiet:

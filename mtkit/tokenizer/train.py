@@ -17,11 +17,11 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
 from mtkit.config.base import Settings
 from mtkit.config.recipes import TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current, find_model
-from mtkit.config.settings import Config, Corpus, TokenizerSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
@@ -36,6 +36,14 @@ THREADS = 16
 SPECIAL, BYTES = 4, 256
 PAIRS_PER_SIGN = 10_000
 """Number of pairs between two signs of progress."""
+
+
+class VocabularyTooLarge(UserError):  # noqa: N818 - it says what was found
+    """More subwords are asked for than can be made of the text."""
+
+    def __init__(self, largest: int, message: str) -> None:
+        super().__init__(message)
+        self.largest = largest
 
 
 class TakenOver(Settings):
@@ -74,7 +82,7 @@ def train_tokenizer(config: Config) -> Artifact:
 def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
     """Trains one model or two into `folder`; says what came of it."""
     settings = config.tokenizer
-    sample = sample_pairs(config.data.train, settings.sample_lines, config.seed)
+    sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
     lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
     if not settings.joint:
@@ -92,7 +100,7 @@ def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
     return f"{sizes} subwords from {len(sample):,} lines per side"
 
 
-def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[tuple[str, str]]:
+def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
     """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985).
 
     Where they are long, they are fewer, so that SAMPLE_CHARACTERS are never exceeded.
@@ -101,7 +109,7 @@ def sample_pairs(corpora: Corpus | list[Corpus], size: int, seed: int) -> list[t
     sample: list[tuple[str, str]] = []
     seen = held = 0
     with progress("reading", unit="pairs") as shown:
-        for seen, pair in enumerate(read_pairs(corpora)):
+        for seen, pair in enumerate(pairs):
             place = seen if seen < size else random.randrange(seen + 1)
             if place < size:
                 replaced = sample[place : place + 1]
@@ -152,7 +160,8 @@ def _explained(message: str, settings: TokenizerSettings, name: str) -> MtkitErr
     asked = f"tokenizer.vocab_size: {settings.vocab_size} is too"
     of = {SOURCE: " of the source side", TARGET: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        return UserError(f"{asked} large for the text{of}: {largest[1]} is the largest that works")
+        message = f"{asked} large for the text{of}: {largest[1]} is the largest that works"
+        return VocabularyTooLarge(int(largest[1]), message)
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return UserError(f"{asked} small for the characters{of}: {smallest[1]} is the smallest")
     if "char_model_trainer" in message and settings.byte_fallback:

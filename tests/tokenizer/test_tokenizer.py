@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.artifacts import Artifact
+from mtkit.batching.corpus.read import read_pairs
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -151,7 +152,7 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
     corpus = config(tmp_path, lines, lines).data.train
     seen = [0] * 5
     for seed in range(400):
-        sample = sample_pairs(corpus, size, seed)
+        sample = sample_pairs(read_pairs(corpus), size, seed)
         assert len(sample) == len(set(sample)) == size
         for source, target in sample:
             assert source == target
@@ -164,9 +165,11 @@ def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.Mon
     corpus = config(tmp_path, lines, lines).data.train
     monkeypatch.setattr("mtkit.tokenizer.train.SAMPLE_CHARACTERS", 200)
     for size in (10, 50, 1000):
-        sample = sample_pairs(corpus, size, seed=1)
+        sample = sample_pairs(read_pairs(corpus), size, seed=1)
         assert len(sample) == len(set(sample)) == min(size, 20)
-    seen = [int(line) for seed in range(200) for line, _ in sample_pairs(corpus, 100, seed)]
+    seen = [
+        int(line) for seed in range(200) for line, _ in sample_pairs(read_pairs(corpus), 100, seed)
+    ]
     assert len(seen) == 200 * 20
     assert all(10 < seen.count(i) < 75 for i in range(100))  # 40 are expected, give or take 6
 

@@ -1,0 +1,84 @@
+"""What choices are made by: facts of a corpus, of its subwords, and of the speed of a machine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size
+
+SHOWN_DIGITS = 2
+"""Of a measured speed: less changes from one measurement to the next."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What is known of the text."""
+
+    pairs: int
+    """Number of pairs that there are to learn from."""
+    valid: int
+    test: int
+    languages: tuple[str | None, str | None] = (None, None)
+    characters: tuple[int, int] = (100, 100)
+    """Number of different characters of each side, very rare ones left out."""
+    shared: float = 1.0
+    """The part of the target's letters that the source has, too."""
+    most_subwords: int | None = None
+    """Number of subwords that can be made of the text, where it is known."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Of pairs in subwords, each side with its end of sentence."""
+
+    source: float
+    """Mean; so are the next two."""
+    target: float
+    padded: float
+    """What a pair takes of `batching.max_tokens`."""
+    longest: int
+    """What all but one in a hundred pairs stay within."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast a machine does what a run consists of."""
+
+    tokens: float
+    """Target tokens per second that are learnt from."""
+    sentence: float
+    """Seconds to translate a sentence, greedily, as validation does."""
+    pair: float
+    """Seconds to make a pair of the corpus ready: tokenizer and batches."""
+    on_gpu: bool = False
+
+    def rounded(self) -> Rates:
+        """As the next measurement will have it, too, most of the time."""
+        return Rates(
+            _rounded(self.tokens), _rounded(self.sentence), _rounded(self.pair), self.on_gpu
+        )
+
+
+def _rounded(value: float) -> float:
+    return round(value, SHOWN_DIGITS - 1 - math.floor(math.log10(value))) if value > 0 else value
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rates with a model that was tried."""
+
+    size: Size
+    vocabulary: int
+    rates: Rates
+
+    def at(self, size: Size, vocabulary: int) -> Rates:
+        """The rates of another model, by what it costs."""
+        ratio = size.cost(vocabulary) / self.size.cost(self.vocabulary)
+        tokens, sentence = self.rates.tokens / ratio, self.rates.sentence * ratio
+        return replace(self.rates, tokens=tokens, sentence=sentence)
+
+
+UNKNOWN_LENGTHS = Lengths(20.0, 20.0, 25.0, 1024)
+FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 1e-4))
+"""Of two cores: what is tried first is chosen by it."""

@@ -1,0 +1,57 @@
+"""Several text files that appear together, whole, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from mtkit.config.storage import half_written, naming, sync
+from mtkit.errors import UserError
+
+
+def refuse_to_overwrite(paths: Iterable[Path]) -> None:
+    """UserError for the first of them that is there already."""
+    for path in paths:
+        if path.exists() or path.is_symlink():
+            raise UserError(f"{path}: is there already: give --force to replace it, or another -o")
+
+
+@contextmanager
+def written_together(paths: Iterable[Path]) -> Iterator[dict[Path, TextIO]]:
+    """Yields an open file for each path; what was there is replaced when the block has ended.
+
+    If it fails, all is as it was before, folders too. Raises OSError naming a file.
+    """
+    paths = list(paths)
+    made: list[Path] = []
+    try:
+        for folder in dict.fromkeys(path.parent for path in paths):
+            made += _make(folder)
+        with ExitStack() as stack:
+            files = {path: stack.enter_context(_open(path, stack)) for path in paths}
+            yield files
+        for path in paths:
+            sync(half_written(path))
+        for path in paths:
+            half_written(path).replace(path)
+    except BaseException:
+        for path in paths:
+            half_written(path).unlink(missing_ok=True)
+        for folder in reversed(made):
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _make(folder: Path) -> list[Path]:
+    """Makes the folder and those above it; returns those that were not there, outermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _open(path: Path, stack: ExitStack) -> TextIO:
+    stack.enter_context(naming(path))
+    return half_written(path).open("w", encoding="utf-8", newline="\n")

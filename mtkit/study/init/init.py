@@ -1,0 +1,204 @@
+"""`mtkit init`: from a corpus and the minutes somebody has to a config, and what to expect of it.
+
+The corpus is read three times: by the doctor; to count and to draw a sample; to write its parts.
+Nothing is written before all is known, and then all of it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mtkit.batching.corpus.read import read_pairs
+from mtkit.config.settings import Corpus as Source
+from mtkit.config.settings import TextCorpus
+from mtkit.errors import UserError
+from mtkit.report import data_lines, say, table
+from mtkit.study.init.choice import Plan, plan_of
+from mtkit.study.init.expectation import expectation
+from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measured
+from mtkit.study.init.files import refuse_to_overwrite, written_together
+from mtkit.study.init.measure import Trial, measure
+from mtkit.study.init.reasons import Chosen, chosen, settings_of
+from mtkit.study.init.scan import Sample, Scan, scan
+from mtkit.study.init.split import FEWEST_PAIRS, Part, Split, is_among, key_of
+from mtkit.study.init.written import yaml_of
+
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
+TRIALS = 3
+"""Number of models that are tried, at most, until the one chosen is the one tried."""
+FEWEST_HELD_OUT = 5
+"""Number of sentences below which nothing could be told by them."""
+MUCH_MORE = 5
+"""A corpus so many times as large as its sample has more subwords than could be made of that."""
+
+Languages = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody asks for."""
+
+    corpus: Source
+    minutes: float
+    output: Path
+    command: str
+    """As it was typed: it stands at the top of the config."""
+    run: str | None = None
+    valid: TextCorpus | None = None
+    test: TextCorpus | None = None
+    force: bool = False
+
+    @property
+    def given(self) -> dict[Part, TextCorpus]:
+        """What is held out already."""
+        parts: dict[Part, TextCorpus | None] = {"valid": self.valid, "test": self.test}
+        return {part: corpus for part, corpus in parts.items() if corpus is not None}
+
+
+def init(wish: Wish) -> None:
+    """Writes the config and the parts of the corpus; tells what to expect.
+
+    Raises UserError where the corpus cannot be used, or something would be overwritten; OSError
+    where the disk is full: nothing is written then.
+    """
+    languages, total = examined(wish)
+    files = _files(wish, languages)
+    made = [path for sides in files.values() for path in sides]
+    if not wish.force:
+        refuse_to_overwrite([wish.output, *made])
+    found = scan(read_pairs(wish.corpus), _split(wish, total))
+    corpus = _corpus(found, wish, languages)
+    plan, trial = _plan(corpus, found.sample, wish.minutes)
+    share = plan.pairs / corpus.pairs
+    with written_together([*made, wish.output]) as opened:
+        for part, pair in _split(wish, total).place(read_pairs(wish.corpus)):
+            if part == "train" and share < 1 and not is_among(share, key_of(pair.source)):
+                continue
+            for path, line in zip(files[part], (pair.source, pair.target), strict=True):
+                opened[path].write(f"{line}\n")
+        opened[wish.output].write(_config(wish, files, corpus, plan))
+    data_lines(_told(wish, corpus, plan, trial))
+
+
+def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
+    """Where both sides go of what is made: in a folder beside the config, and called like it."""
+    source, target = languages
+    names = (source, target) if source and target and source != target else ("source", "target")
+    folder = wish.output.with_name(f"{wish.output.stem}-data")
+    return {
+        part: (folder / f"{part}.{names[0]}", folder / f"{part}.{names[1]}")
+        for part in PARTS
+        if part not in wish.given
+    }
+
+
+def _split(wish: Wish, total: int) -> Split:
+    wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
+    taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
+    return Split(total, wanted, frozenset(taken))
+
+
+def _corpus(found: Scan, wish: Wish, languages: Languages) -> Corpus:
+    """Raises UserError where there are too few pairs, or too few different ones."""
+    counts = dict(found.counts)
+    for part, corpus in wish.given.items():
+        counts[part] = sum(1 for _ in read_pairs(corpus))
+    if counts.get("train", 0) < FEWEST_PAIRS:
+        raise UserError(
+            f"{_name(wish)}: {counts.get('train', 0):,} pairs are left to learn from, and "
+            f"{FEWEST_PAIRS} are needed at the least: add more"
+        )
+    for part in ("valid", "test"):
+        if counts.get(part, 0) < FEWEST_HELD_OUT:
+            raise UserError(
+                f"{_name(wish)}: too few different sources to hold any out for {part}: name a "
+                f"file of other pairs with --{part}"
+            )
+    return Corpus(
+        counts["train"], counts["valid"], counts["test"], languages, found.characters, found.shared
+    )
+
+
+def _plan(corpus: Corpus, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
+    """The best plan by the speed of its own model, and what that was like."""
+    plan = plan_of(corpus, UNKNOWN_LENGTHS, FIRST_GUESS, minutes)
+    for _ in range(TRIALS):
+        say(f"init: trying {plan.size}, {plan.vocabulary:,} subwords")
+        tried, trial = plan, measure(sample, settings_of(chosen(corpus, plan, minutes)))
+        if trial.vocabulary < plan.vocabulary and corpus.pairs < MUCH_MORE * len(sample):
+            corpus = replace(corpus, most_subwords=trial.vocabulary)
+        measured = Measured(plan.size, trial.vocabulary, trial.rates)
+        plan = plan_of(corpus, trial.lengths, measured, minutes)
+        if plan.is_like(tried):
+            break
+    return plan, trial
+
+
+def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Corpus, plan: Plan) -> str:
+    """The text of the config."""
+    counts = {"train": plan.pairs, "valid": corpus.valid, "test": corpus.test}
+    why = {
+        "train": "what it learns from",
+        "valid": "decides when the model is at its best",
+        "test": "says in the end how good it is: to judge by, not to choose by",
+    }
+    data = []
+    for part in PARTS:
+        where = _settings(wish.given[part]) if part in wish.given else _sides(files[part])
+        held_out = ", held out by a hash of the source" if part in files and part != "train" else ""
+        data.append(Chosen("data", {part: where}, f"{counts[part]:,} pairs{held_out}: {why[part]}"))
+    target = corpus.languages[1]
+    if target is not None:
+        reason = "the language that scores are counted in, by the words of its own tokenizer"
+        data.append(Chosen("data", {"target_language": target}, reason))
+    run = wish.run or f"runs/{wish.output.stem}"
+    return yaml_of(
+        f"Written by `{wish.command}`.", run, [*data, *chosen(corpus, plan, wish.minutes)]
+    )
+
+
+def _sides(paths: tuple[Path, Path]) -> dict[str, Any]:
+    return dict(zip(("source", "target"), map(str, paths), strict=True))
+
+
+def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]:
+    """What to expect of the config."""
+    forecast, minutes = plan.forecast, 1 / 60
+    yield f"{wish.output}: {plan.size}, {trial.parameters:,} parameters"
+    yield ""
+    parts = {
+        f"tokenizer and batches, {plan.pairs:,} pairs": forecast.preparing,
+        f"training, {plan.passes:.2g} passes in {plan.steps:,} updates": forecast.training,
+        f"validations, {plan.steps // plan.validate_every}": forecast.validations,
+        f"test, {corpus.test:,} sentences": forecast.test,
+        "everything else": forecast.start,
+        "in all": forecast.total,
+    }
+    yield from table(
+        [["forecast", "minutes"], *([name, f"{s * minutes:.1f}"] for name, s in parts.items())]
+    )
+    yield ""
+    yield from expectation(plan, corpus.pairs, wish.minutes)
+    yield f"next: mtkit run{'' if wish.output == Path('mtkit.yaml') else f' -c {wish.output}'}"
+
+
+def _name(wish: Wish) -> str:
+    """The corpus, as it is called in a message."""
+    settings = wish.corpus.model_dump()
+    return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
+
+
+def _settings(corpus: TextCorpus) -> dict[str, Any]:
+    return corpus.without_defaults()
+
+
+def examined(wish: Wish) -> tuple[Languages, int]:
+    total = sum(1 for _ in read_pairs(wish.corpus))
+    if total < FEWEST_PAIRS:
+        raise UserError(
+            f"{_name(wish)}: {total:,} pairs are too few to learn from: add more"
+        )
+    return (None, None), total

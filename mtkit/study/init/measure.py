@@ -1,0 +1,128 @@
+"""How fast this machine is: a run on a sample of the corpus, in a folder that is thrown away.
+
+Everything is what `mtkit run` does: its tokenizer, its batches, its updates, its validation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from mtkit.batching.build import build_batches, open_batches
+from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
+from mtkit.decoding.contract import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.translator import Translator
+from mtkit.report import quietly
+from mtkit.study.bench.train import window_rates
+from mtkit.study.bench.workload import Workload
+from mtkit.study.init.facts import Lengths, Rates
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
+from mtkit.training.state import TrainState
+
+TRAINING_SECONDS = 6.0
+SENTENCES = 200
+"""Number of sentences that are translated."""
+LONG_SHARE = 0.99
+"""The part of the pairs that is no longer than `Lengths.longest`."""
+NEVER_LONGER = 65_534
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a run on the sample was like."""
+
+    lengths: Lengths
+    rates: Rates
+    vocabulary: int
+    """Number of subwords, of either side: what was asked for, or as many as the text has."""
+    parameters: int
+
+
+def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> Trial:
+    """A run of these settings on the sample. UserError where no tokenizer can be trained on it."""
+    with _sampled_run(sample, settings) as first, quietly():
+        began = time.perf_counter()
+        config = _with_tokenizer(first)
+        build_batches(config)
+        pair = (time.perf_counter() - began) / len(sample)
+        run = Path(config.run)
+        tokenizer, data = Tokenizer.load(run / "tokenizer"), open_batches(run / "batches")
+        workload = Workload(config.run, config, data, tokenizer)
+        state = workload.fresh_state()
+        lengths = _lengths(data.train.lengths, state.max_tokens)
+        tokens = _tokens_per_second(workload, state)
+        sentence = _sentence_seconds(config, state, tokenizer, data.valid_source)
+        on_gpu = state.model.output_weight.device.type == "cuda"
+        parameters = sum(parameter.numel() for parameter in state.model.parameters())
+    rates = Rates(tokens, sentence, pair, on_gpu).rounded()
+    return Trial(lengths, rates, config.tokenizer.vocab_size, parameters)
+
+
+@contextmanager
+def _sampled_run(
+    sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+) -> Iterator[Config]:
+    """A config whose corpus is the sample, and whose run is gone in the end."""
+    with TemporaryDirectory(prefix="mtkit-init-") as name:
+        folder = Path(name)
+        data: dict[str, dict[str, str]] = {}
+        for part, pairs in ("train", sample), ("valid", sample[:SENTENCES]):
+            sides = {side: str(folder / f"{part}.{side}") for side in ("source", "target")}
+            for index, path in enumerate(sides.values()):
+                with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(f"{pair[index]}\n" for pair in pairs)
+            data[part] = sides
+        yield Config.model_validate({"run": str(folder / "run"), "data": data, **settings})
+
+
+def _with_tokenizer(config: Config) -> Config:
+    """Trains the tokenizer, with a smaller vocabulary where the text is too little for it."""
+    try:
+        train_tokenizer(config)
+        return config
+    except VocabularyTooLarge as error:
+        fitting = config.tokenizer.model_copy(update={"vocab_size": error.largest})
+    config = config.model_copy(update={"tokenizer": fitting})
+    train_tokenizer(config)
+    return config
+
+
+def _lengths(stored: np.ndarray[Any, Any], max_tokens: int) -> Lengths:
+    """Of pairs as they are stored, (n, 2), without the end of a sentence."""
+    plan = plan_epoch(stored, max_tokens=max_tokens, seed=0, epoch=0)
+    source, target = (stored.mean(axis=0, dtype=np.float64) + 1).tolist()
+    longest = int(np.quantile(stored.max(axis=1), LONG_SHARE)) + 1
+    return Lengths(source, target, max_tokens * len(plan) / len(stored), longest)
+
+
+def _tokens_per_second(workload: Workload, state: TrainState) -> float:
+    counted, seconds = [], TRAINING_SECONDS
+    with closing(workload.updates(state)) as updates:
+        while seconds > 0:
+            counted.append(next(updates))
+            seconds -= counted[-1].seconds
+    return median(window_rates(counted))
+
+
+def _sentence_seconds(
+    config: Config, state: TrainState, tokenizer: Tokenizer, lines: list[str]
+) -> float:
+    """To translate one of these lines as validation does, by a model that knows when to end."""
+    longest = round(np.mean([len(ids) + 1 for ids in tokenizer.encode_target(lines)]))
+    settings = config.decoding.model_copy(update={"beam": 1, "max_length": longest})
+    translator = Translator(PyTorchEngine(state.model.eval()), tokenizer, Request(settings))
+    translator.translate(lines[:1])
+    began = time.perf_counter()
+    translator.translate(lines)
+    return (time.perf_counter() - began) / len(lines)

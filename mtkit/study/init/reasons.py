@@ -1,0 +1,134 @@
+"""A plan as settings, each with the reason that stands beside it in the config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mtkit.study.init.choice import VALIDATIONS, Plan
+from mtkit.study.init.facts import Corpus
+
+MUON_PEAK, MUON_WIDTH = 6e-3, 128
+"""The learning rate that suits a model of that width, and updates of 4,096 tokens."""
+MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
+"""Number of updates, at most."""
+SOME_PASSES, MANY_PASSES = 12, 40
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings of one section that have one reason."""
+
+    section: str
+    settings: Mapping[str, Any]
+    reason: str
+
+
+def chosen(corpus: Corpus, plan: Plan, minutes: float) -> list[Chosen]:
+    """All settings but `run` and `data`, section by section."""
+    return [
+        *_tokenizer(corpus, plan),
+        *_batching(plan),
+        *_model(plan),
+        *_training(plan, minutes),
+        *_decoding(plan),
+    ]
+
+
+def settings_of(choices: Iterable[Chosen]) -> dict[str, dict[str, Any]]:
+    """The settings alone, by section."""
+    sections: dict[str, dict[str, Any]] = {}
+    for choice in choices:
+        sections.setdefault(choice.section, {}).update(choice.settings)
+    return sections
+
+
+def _tokenizer(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
+    many = max(corpus.characters) > plan.vocabulary / 4
+    because = f", and up to {max(corpus.characters):,} different characters" if many else ""
+    size = f"that suits {plan.pairs:,} pairs{because}: more subwords would each be seen too seldom"
+    sides = (
+        "both sides are written with the same letters: one vocabulary for both"
+        if plan.joint
+        else "the sides are written with different letters: a vocabulary for each"
+    )
+    yield Chosen("tokenizer", {"vocab_size": plan.vocabulary}, size)
+    yield Chosen("tokenizer", {"joint": plan.joint}, sides)
+
+
+def _batching(plan: Plan) -> Iterator[Chosen]:
+    tokens = plan.max_tokens * plan.accumulate
+    reason = f"{plan.steps:,} updates of {tokens:,} tokens are what the time is best divided into"
+    if plan.size.is_published:
+        reason = f"an update is of {tokens:,} tokens, as in Vaswani et al. 2017"
+    yield Chosen("batching", {"max_tokens": plan.max_tokens}, reason)
+    lines = f"subwords; {plan.longest} hold all but the longest hundredth of the pairs"
+    yield Chosen("batching", {"max_length": plan.longest}, lines)
+    equal = "what stands twice in the corpus would be learnt twice as much"
+    yield Chosen("batching", {"deduplicate": True}, equal)
+
+
+def _model(plan: Plan) -> Iterator[Chosen]:
+    size, passes = plan.size, f"{plan.passes:.2g} passes"
+    shape = {
+        "kind": "transformer",
+        "layers": size.layers,
+        "d_model": size.d_model,
+        "ffn": size.ffn,
+        "heads": size.heads,
+    }
+    reason = f"{plan.pairs:,} pairs and {passes} over them: a larger model would learn less in it"
+    if size.is_published:
+        reason = "the " + ("base" if size.d_model == 512 else "big") + " of Vaswani et al. 2017"
+    if not plan.joint:
+        shape["tie"] = "target"
+        reason += "; two vocabularies, so that only the target's is shared with the output"
+    yield Chosen("model", shape, reason)
+    dropout, why = _dropout(plan)
+    yield Chosen("model", dropout, why)
+
+
+def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
+    if plan.size.is_published:
+        big = plan.size.d_model > 512
+        return {"dropout": 0.3 if big else 0.1}, "as in Vaswani et al. 2017, table 3"
+    if plan.passes >= MANY_PASSES:
+        most = {"dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1}
+        return most, "pairs that are seen so often would be learnt by heart"
+    if plan.passes >= SOME_PASSES:
+        return {"dropout": 0.2}, "each pair is seen several times, and not to be learnt by heart"
+    return {"dropout": 0.1}, "each pair is seen a few times only: little need be done against that"
+
+
+def _training(plan: Plan, minutes: float) -> Iterator[Chosen]:
+    passes = f"{plan.passes:.2g} passes over {plan.pairs:,} pairs"
+    ends = f"in about {minutes:g} minutes" if not plan.is_full else "more would not help"
+    yield Chosen("training", {"steps": plan.steps}, f"{passes}: {ends}")
+    width, most = plan.size.d_model, MUON_WARMUP
+    if plan.size.is_published:
+        most, peak = PUBLISHED_WARMUP, width**-0.5 * PUBLISHED_WARMUP**-0.5
+        optimizer: dict[str, Any] = {"kind": "adam"}
+        why = "as in Vaswani et al. 2017; Muon has not been tried on models so large"
+    else:
+        peak = MUON_PEAK * (MUON_WIDTH / width) ** 0.5
+        optimizer = {"kind": "muon", "weight_decay": 0.1}
+        why = "half the updates that adam needs; weight decay is worth two points of BLEU more"
+    yield Chosen("training", {"optimizer": optimizer}, why)
+    schedule = {"kind": "cosine", "peak": float(f"{peak:.1e}")}
+    down = "the learning rate falls to nothing at the end, where a model becomes good"
+    yield Chosen(
+        "training", {"warmup": min(most, max(1, plan.steps // 8)), "schedule": schedule}, down
+    )
+    looks = {"validate_every": plan.validate_every, "save_every": plan.validate_every}
+    yield Chosen("training", looks, f"{VALIDATIONS} times, the first within a tenth of the run")
+    if plan.sentences < 1000:
+        few = {"validation_sentences": plan.sentences}
+        yield Chosen("training", few, "as many as take a twentieth of the time")
+    last = "the last weights are the best where the learning rate ends at nothing"
+    yield Chosen("training", {"average": 1}, last)
+
+
+def _decoding(plan: Plan) -> Iterator[Chosen]:
+    settings = {"beam": 5, "max_length": plan.longest}
+    yield Chosen("decoding", settings, "4 to 6 are best; 1 is five times as fast")

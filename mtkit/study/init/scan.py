@@ -1,0 +1,72 @@
+"""A corpus read once: how many pairs each part gets, a sample of the largest, its letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mtkit.batching.corpus.read import Pair
+from mtkit.study.init.split import Part, Split
+from mtkit.tokenizer.train import sample_pairs
+
+SAMPLE_PAIRS = 20_000
+COVERAGE = 0.9995
+"""The part of all characters that the tokenizer has to know, as it is by default."""
+
+Sample = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is known of a corpus that was split."""
+
+    counts: Counter[Part]
+    left_out: int
+    sample: Sample
+    """Of the pairs to learn from."""
+    characters: tuple[int, int]
+    """Number of different characters of each side, very rare ones left out."""
+    shared: float
+    """The part of the target's letters that the source has, too."""
+
+
+def scan(pairs: Iterable[Pair], split: Split) -> Scan:
+    """All pairs, as `split` places them."""
+    counts: Counter[Part] = Counter()
+
+    def learnt() -> Iterator[Pair]:
+        for part, pair in split.place(pairs):
+            if pair.source.strip() and pair.target.strip():
+                counts[part] += 1
+                if part == "train":
+                    yield pair
+
+    sample = sample_pairs(learnt(), SAMPLE_PAIRS, seed=1)
+    source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
+    letters = {character: count for character, count in target.items() if character.isalpha()}
+    shared = sum(count for character, count in letters.items() if character in source)
+    return Scan(
+        counts,
+        split.left_out,
+        sample,
+        (_needed(source), _needed(target)),
+        shared / max(1, sum(letters.values())),
+    )
+
+
+def _characters(lines: Iterable[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for line in lines:
+        found.update(line.casefold())
+    return found
+
+
+def _needed(characters: Counter[str]) -> int:
+    """Number of the most frequent characters that cover nearly all of the text."""
+    left = COVERAGE * characters.total()
+    for number, (_, count) in enumerate(characters.most_common(), 1):
+        left -= count
+        if left <= 0:
+            return number
+    return len(characters)

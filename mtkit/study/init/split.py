@@ -1,0 +1,95 @@
+"""Which pairs are held out for validation and for the test: a function of the source alone.
+
+A source is known by its letters and digits, whatever their case: what differs in punctuation only
+is on the same side as well. Its hash is a point between 0 and 1. Those below a bound are for the
+test, those above another for validation, and as a corpus grows the bounds move outwards only: what
+was trained on is never held out later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+from unicodedata import normalize
+
+from mtkit.batching.corpus.read import Pair
+
+FEWEST_PAIRS = 50
+"""Number of pairs of which some can be held out and some learnt from."""
+SHARE, SMALL_SHARE = 0.02, 0.05
+"""The part held out for each of the two; of a small corpus more, to have enough to tell by."""
+ENOUGH, MOST = 250, 2500
+"""Number of pairs that tell how good a model is, and of those that tell it exactly."""
+
+Part = Literal["train", "valid", "test"]
+
+
+class Placed(NamedTuple):
+    part: Part
+    pair: Pair
+
+
+def held_out_share(pairs: int) -> float:
+    """The part of a corpus that is held out, for the test and for validation each.
+
+    2 % of the pairs, and 250 at least, but 5 % where that is less; at most 2,500. Never grows with
+    the number of pairs.
+    """
+    return min(MOST / pairs, max(SHARE, min(ENOUGH / pairs, SMALL_SHARE)))
+
+
+def key_of(source: str) -> bytes:
+    """Equal for sources that differ in case, width, spaces and punctuation alone."""
+    text = normalize("NFKC", source).casefold()
+    letters = "".join(filter(str.isalnum, text))
+    return blake2b((letters or text.strip()).encode(errors="replace"), digest_size=16).digest()
+
+
+def point_of(key: bytes) -> float:
+    """Between 0 and 1, 1 left out."""
+    return int.from_bytes(key[:6]) / (1 << 48)
+
+
+@dataclass
+class Split:
+    """Places each pair of a corpus of about `pairs` pairs.
+
+    `wanted`: the parts that are to be held out. `taken`: keys of sources that are held out already,
+    and hence no part of training. Of equal sources that are held out the first is kept.
+    """
+
+    pairs: int
+    wanted: frozenset[Part] = frozenset({"valid", "test"})
+    taken: frozenset[bytes] = frozenset()
+    left_out: int = 0
+    """Number of pairs that are in no part: their source is held out, and they are not."""
+    _met: set[bytes] = field(default_factory=set)
+
+    def part_of(self, key: bytes) -> Part:
+        """Where sources of this key belong."""
+        share, point = held_out_share(self.pairs), point_of(key)
+        if "test" in self.wanted and point < share:
+            return "test"
+        if "valid" in self.wanted and point >= 1 - share:
+            return "valid"
+        return "train"
+
+    def place(self, pairs: Iterable[Pair]) -> Iterator[Placed]:
+        """Every pair but those left out, in order."""
+        for pair in pairs:
+            key = key_of(pair.source)
+            part = self.part_of(key)
+            is_blank = not (pair.source.strip() and pair.target.strip())
+            if key in self.taken or (part != "train" and (is_blank or key in self._met)):
+                self.left_out += 1
+                continue
+            if part != "train":
+                self._met.add(key)
+            yield Placed(part, pair)
+
+
+def is_among(share: float, key: bytes) -> bool:
+    """Whether pairs of this key are in a part of so large a share, however it is held out."""
+    return int.from_bytes(key[6:12]) < share * (1 << 48)

@@ -1,0 +1,212 @@
+"""`mtkit init`: what it chooses, holds out, forecasts and writes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.batching.corpus.read import Pair
+from mtkit.config.configfile import load_config
+from mtkit.config.settings import Config
+from mtkit.study.init.choice import Plan, most_passes, plan_of
+from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
+from mtkit.study.init.forecast import Work, forecast
+from mtkit.study.init.reasons import Chosen, chosen, settings_of
+from mtkit.study.init.sizes import SIZES
+from mtkit.study.init.split import Split, held_out_share, is_among, key_of
+from mtkit.study.init.written import yaml_of
+
+texts = st.text(st.sampled_from("abcABCéÀ .?!,-ａ中文"), max_size=8)
+
+
+def pairs_of(sources: list[str]) -> list[Pair]:
+    return [Pair(source, "a translation", 0, "file", n) for n, source in enumerate(sources, 1)]
+
+
+@given(st.lists(texts, max_size=300))
+def test_no_source_is_in_two_parts_and_every_pair_is_counted(sources: list[str]) -> None:
+    split = Split(pairs=100)
+    placed = list(split.place(pairs_of(sources)))
+    parts: dict[bytes, set[str]] = {}
+    for part, pair in placed:
+        parts.setdefault(key_of(pair.source), set()).add(part)
+    assert all(len(found) == 1 for found in parts.values())
+    assert len(placed) + split.left_out == len(sources)
+    held_out = [key_of(pair.source) for part, pair in placed if part != "train"]
+    assert len(held_out) == len(set(held_out))
+
+
+@given(st.lists(st.uuids().map(str), min_size=1, max_size=50), st.data())
+def test_what_is_held_out_already_is_no_part_of_training(
+    sources: list[str], data: st.DataObject
+) -> None:
+    taken = data.draw(st.sets(st.sampled_from(sources)))
+    split = Split(1000, frozenset(), frozenset(map(key_of, taken)))
+    placed = [(part, pair.source) for part, pair in split.place(pairs_of(sources))]
+    assert placed == [("train", source) for source in sources if source not in taken]
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.text(min_size=1))
+def test_a_corpus_that_grows_moves_nothing_from_training_to_what_is_held_out(
+    pairs: int, more: int, source: str
+) -> None:
+    before, after = (Split(count).part_of(key_of(source)) for count in (pairs, pairs + more))
+    assert after in ("train", before)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "held_out"),
+    [(1000, 50), (5000, 250), (12_500, 250), (50_000, 1000), (125_000, 2500), (10**8, 2500)],
+)
+def test_held_out_are_two_percent_within_bounds(pairs: int, held_out: int) -> None:
+    assert round(pairs * held_out_share(pairs)) == held_out
+
+
+def test_sources_that_differ_in_punctuation_or_case_belong_together() -> None:
+    assert key_of("Hello, you!") == key_of("hello you") == key_of("ＨＥＬＬＯ ＹＯＵ ")
+    assert key_of("!") != key_of("?")
+
+
+def test_a_share_of_the_pairs_is_spread_over_all_parts_alike() -> None:
+    keys = [key_of(str(number)) for number in range(20_000)]
+    held_out = [key for key in keys if Split(1000).part_of(key) != "train"]
+    for among in (keys, held_out):
+        share = sum(is_among(0.3, key) for key in among) / len(among)
+        assert share == pytest.approx(0.3, abs=0.05)
+
+
+corpora = st.builds(
+    Corpus,
+    pairs=st.integers(50, 10**9),
+    valid=st.integers(5, 2500),
+    test=st.integers(5, 2500),
+    languages=st.sampled_from([(None, None), ("en", "ko")]),
+    characters=st.tuples(st.integers(1, 8000), st.integers(1, 8000)),
+    shared=st.floats(0, 1),
+    most_subwords=st.none() | st.integers(270, 8000),
+)
+lengths_found = st.builds(
+    Lengths,
+    source=st.floats(2, 200),
+    target=st.floats(2, 200),
+    padded=st.floats(200, 300),
+    longest=st.integers(2, 65_000),
+)
+rates = st.builds(
+    Rates,
+    tokens=st.floats(10, 1e7),
+    sentence=st.floats(1e-6, 1),
+    pair=st.floats(1e-7, 1e-2),
+    on_gpu=st.booleans(),
+)
+measurements = st.builds(Measured, st.sampled_from(SIZES), st.sampled_from([2000, 32_000]), rates)
+minutes_there = st.floats(1, 10_000)
+
+
+def config_of(choices: list[Chosen]) -> Config:
+    files = {"source": "a", "target": "b"}
+    data = {"train": files, "valid": files}
+    return Config.model_validate({"run": "r", "data": data, **settings_of(choices)})
+
+
+@given(corpora, lengths_found, measurements, minutes_there)
+def test_what_is_chosen_is_a_config_for_any_corpus_time_and_speed(
+    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+) -> None:
+    plan = plan_of(corpus, lengths, measured, minutes)
+    config = config_of(chosen(corpus, plan, minutes))
+    training, batching = config.training, config.batching
+    assert training.steps == plan.steps
+    assert training.validate_every <= plan.steps / 10
+    assert training.warmup < plan.steps
+    assert isinstance(batching.max_tokens, int) and batching.max_tokens > batching.max_length
+    assert 1 <= plan.pairs <= corpus.pairs
+    assert plan == plan_of(corpus, lengths, measured, minutes)
+
+
+@given(corpora, lengths_found, measurements, minutes_there, st.floats(1, 100))
+def test_more_minutes_never_give_a_smaller_model(
+    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float, times: float
+) -> None:
+    less, more = (plan_of(corpus, lengths, measured, m) for m in (minutes, times * minutes))
+    assert SIZES.index(less.size) <= SIZES.index(more.size)
+    assert less.pairs <= more.pairs
+
+
+@given(corpora, lengths_found, measurements, minutes_there)
+def test_a_run_ends_in_time_or_is_the_shortest_there_is(
+    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+) -> None:
+    plan = plan_of(corpus, lengths, measured, minutes)
+    assert plan.forecast.total <= 60 * minutes * 1.01 or plan.steps == 100
+    assert plan.steps == 100 or plan.passes <= most_passes(plan.pairs) * 1.01
+
+
+@given(st.integers(1, 10**9), st.floats(0, 1e12), st.integers(1, 10**9), st.floats(0, 1e12), rates)
+def test_a_forecast_grows_with_pairs_and_with_tokens(
+    pairs: int, tokens: float, more_pairs: int, more_tokens: float, speed: Rates
+) -> None:
+    less = forecast(Work(pairs, tokens, 10, 100.0, 10, 10), speed)
+    more = forecast(Work(pairs + more_pairs, tokens + more_tokens, 10, 100.0, 10, 10), speed)
+    assert less.preparing < more.preparing and less.training <= more.training
+    assert less.total < more.total
+
+
+def example(**changes: Any) -> tuple[Corpus, Plan]:
+    facts: dict[str, Any] = {"pairs": 28_000, "valid": 500, "test": 500} | changes
+    corpus = Corpus(**facts)
+    measured = Measured(SIZES[1], 8000, Rates(10_000.0, 0.0016, 5e-5))
+    return corpus, plan_of(corpus, Lengths(14.0, 15.0, 17.0, 40), measured, 20.0)
+
+
+@given(corpora, lengths_found, measurements, minutes_there)
+def test_every_setting_has_a_comment_above_it(
+    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+) -> None:
+    choices = chosen(corpus, plan_of(corpus, lengths, measured, minutes), minutes)
+    lines = yaml_of("made", "runs/x", choices).splitlines()
+    section = ""
+    commented: dict[str, bool] = {}
+    for above, line in pairwise(lines):
+        if line and not line.startswith((" ", "#")):
+            section, is_explained = line.removesuffix(":"), False
+        elif line.startswith("  #"):
+            is_explained = True
+        elif line.startswith("  "):
+            commented[f"{section}.{line.split(':')[0].strip()}"] = is_explained
+        assert len(line) <= 100 or "{" in line, above
+    config = config_of(choices)
+    for section in ("tokenizer", "batching", "model", "training", "decoding"):
+        for name in set(getattr(config, section).without_defaults()) - {"kind"}:
+            assert commented[f"{section}.{name}"], name
+
+
+def test_the_text_reads_back_as_what_was_chosen(tmp_path: Path) -> None:
+    choices = chosen(*example(), 20.0)
+    files = {"source": "weird: name #1", "target": "b"}
+    data = [
+        Chosen("data", {"train": files}, "to learn from"),
+        Chosen("data", {"valid": files}, "v"),
+    ]
+    text = yaml_of("Written by `mtkit init`.", "runs/x", [*data, *choices])
+    (tmp_path / "mtkit.yaml").write_text(text, encoding="utf-8")
+    config = load_config(tmp_path / "mtkit.yaml")
+    assert config == Config.model_validate(yaml.safe_load(text))
+    assert config.data.model_dump()["train"]["source"] == "weird: name #1"
+
+
+def test_known_corpora_get_what_is_known_to_suit_them() -> None:
+    _, multi30k = example()
+    assert (multi30k.size, multi30k.vocabulary, multi30k.max_tokens) == (SIZES[1], 8000, 4096)
+    assert 18 < multi30k.passes < 30
+    corpus, few = example(pairs=1800, valid=90, test=90)
+    assert few.size == SIZES[0] and few.vocabulary <= 2000
+    corpus, korean = example(shared=0.01, characters=(60, 1200))
+    assert not korean.joint
+    assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
