@@ -198,7 +198,5 @@ def _settings(corpus: TextCorpus) -> dict[str, Any]:
 def examined(wish: Wish) -> tuple[Languages, int]:
     total = sum(1 for _ in read_pairs(wish.corpus))
     if total < FEWEST_PAIRS:
-        raise UserError(
-            f"{_name(wish)}: {total:,} pairs are too few to learn from: add more"
-        )
+        raise UserError(f"{_name(wish)}: {total:,} pairs are too few to learn from: add more")
     return (None, None), total
