@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
-from mtkit.batching.encode import Drops, Rule, encode_pairs
+from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.batching.encode import Drops, Encoded, Rule, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
+from mtkit.batching.rules.judge import Judge, held_out
+from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
+from mtkit.config.batching import BatchingSettings
 from mtkit.config.recipes import BatchesRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
-from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say
@@ -69,6 +72,8 @@ def build_batches(config: Config) -> Artifact:
         "valid": corpus_identity(config.data.valid),
         "tokenizer": tokenizer.identity,
     }
+    if "overlap" in config.batching.drop and config.data.test:
+        inputs["test"] = corpus_identity(config.data.test)
     if find_current(path, "batches", recipe, inputs):
         complete_settings(config)
         say("batches: up to date")
@@ -98,8 +103,9 @@ def open_batches(path: Path) -> Batches:
 
 
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
-    train, batching = read_pairs(config.data.train), config.batching
-    parts = {"train": _encode("train", train, folder, tokenizer, batching)}
+    batching = config.batching
+    encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _judge(config))
+    parts = {"train": _store("train", encode, folder, tokenizer)}
     # BLEU wants every line, as it came. They may be in memory: training holds them as well.
     valid = list(read_pairs(config.data.valid))
     texts = {VALID_SOURCE: (p.source for p in valid), VALID_TARGET: (p.target for p in valid)}
@@ -107,14 +113,25 @@ def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, 
         with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
     by_length = batching.model_copy(update={"max_ratio": None, "deduplicate": False})
-    parts["valid"] = _encode("valid", valid, folder, tokenizer, by_length)
+    parts["valid"] = _store("valid", encode_pairs(valid, tokenizer, by_length), folder, tokenizer)
     write_json(folder / "report.json", parts)
     for name, part in parts.items():
         report[name] = {**part, "dropped": {k: v["count"] for k, v in part["dropped"].items()}}
 
 
-def _encode(
-    name: str, pairs: Iterable[Pair], folder: Path, tokenizer: Tokenizer, settings: BatchingSettings
+def _judge(config: Config) -> Judge | None:
+    """Of the rules that drop training pairs, if any: they want to know what is usual."""
+    rules, data = config.batching.drop, config.data
+    if not rules:
+        return None
+    kept_apart: set[str] = set()
+    if "overlap" in rules:
+        kept_apart = held_out([data.valid, *([data.test] if data.test else [])])
+    return Judge(rules, usual_of(read_pairs(data.train)), kept_apart)
+
+
+def _store(
+    name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Writes the store `name`; returns and tells what was kept and what dropped."""
     drops, count, kept, tokens = Drops(), 0, 0, np.zeros(2, np.int64)
@@ -123,7 +140,7 @@ def _encode(
         progress(f"encoding {name}", unit="pairs") as shown,
         store_writer(folder, name, vocab) as append,
     ):
-        for chunk in encode_pairs(pairs, tokenizer, settings):
+        for chunk in encoded:
             corpora = np.array([pair.corpus for pair in chunk.pairs], np.uint16)
             append(chunk.tokens, chunk.lengths, corpora[chunk.rules == Rule.KEPT])
             drops.add(chunk.pairs, chunk.rules)

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.judge import Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config.settings import BatchingSettings
+from mtkit.config.batching import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
 CHUNK_PAIRS = 1024
@@ -33,12 +34,32 @@ SHOWN_CHARACTERS = 80
 """Number of characters that are shown of each side of an example."""
 
 
+Shown = dict[str, str]
+"""An example's `where`, `source` and `target`."""
+
+
 class Rule(IntEnum):
     KEPT = 0
     BLANK = 1
     DUPLICATE = 2
-    TOO_LONG = 3
-    RATIO = 4
+    # Those of `batching.drop`, in its order.
+    UNEVEN = 3
+    GLUED = 4
+    LETTERS = 5
+    DIGITS = 6
+    NUMBERS = 7
+    LINKS = 8
+    MARKUP = 9
+    MOJIBAKE = 10
+    SCRIPT = 11
+    LANGUAGE = 12
+    REPETITION = 13
+    COPIED = 14
+    BRACKETS = 15
+    ENDING = 16
+    OVERLAP = 17
+    TOO_LONG = 18
+    RATIO = 19
 
     @property
     def title(self) -> str:
@@ -62,9 +83,15 @@ class Encoded(NamedTuple):
 
 
 def encode_pairs(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, settings: BatchingSettings
+    pairs: Iterable[Pair],
+    tokenizer: Tokenizer,
+    settings: BatchingSettings,
+    judge: Judge | None = None,
 ) -> Iterator[Encoded]:
-    """Chunks of pairs with what became of them, in order; few are in memory at a time."""
+    """Chunks of pairs with what became of them, in order; few are in memory at a time.
+
+    `judge`: of the rules of `batching.drop`, where there are any.
+    """
     # A pair that was met is known by a 128-bit hash: about 100 bytes of memory each.
     met: set[bytes] | None = set() if settings.deduplicate else None
     workers = settings.workers or os.cpu_count() or 1
@@ -72,8 +99,10 @@ def encode_pairs(
     pool = ThreadPoolExecutor(workers)
     gc.disable()  # nothing here makes cycles, and looking for them takes a tenth of the time
     try:
-        for chunk in _chunks(pairs):
+        for chunk in chunks(pairs):
             by_text = np.array([_text_rule(pair, met) for pair in chunk], np.uint8)
+            if judge is not None:
+                _apply(judge, chunk, by_text)
             flight.append(pool.submit(_encode, chunk, by_text, tokenizer, settings))
             if len(flight) > 2 * workers:
                 yield flight.popleft().result()
@@ -84,7 +113,8 @@ def encode_pairs(
         pool.shutdown(cancel_futures=True)
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """The pairs, so many at a time as fill CHUNK_PAIRS or CHUNK_CHARACTERS."""
     chunk: list[Pair] = []
     held = 0
     for pair in pairs:
@@ -140,6 +170,14 @@ def _text_rule(pair: Pair, met: set[bytes] | None) -> Rule:
     return Rule.KEPT
 
 
+def _apply(judge: Judge, pairs: list[Pair], rules: Rules) -> None:
+    """Writes into `rules` which of those pairs that are kept so far fall to the judge's rules."""
+    left = np.flatnonzero(rules == Rule.KEPT)
+    for name, faults in judge.judge([pairs[row] for row in left]).items():
+        accused = left[faults]
+        rules[accused[rules[accused] == Rule.KEPT]] = Rule[name.upper()]
+
+
 class Drops:
     """How many pairs each rule dropped, and the first of them: where they are, how they begin."""
 
@@ -151,7 +189,7 @@ class Drops:
             found = self._by_rule.setdefault(Rule(rules[index]), {"count": 0, "examples": []})
             found["count"] += 1
             if found["count"] <= EXAMPLES_KEPT:
-                found["examples"].append(_shown(pairs[index]))
+                found["examples"].append(shown(pairs[index]))
 
     def record(self) -> dict[str, dict[str, Any]]:
         """For each rule that dropped any, its `count` and `examples`."""
@@ -169,7 +207,8 @@ class Drops:
                 yield f"    {shown['where']}  {shown['source']!r} | {shown['target']!r}"
 
 
-def _shown(pair: Pair) -> dict[str, str]:
+def shown(pair: Pair) -> Shown:
+    """An example: where it is, and how its sides begin."""
     return {
         "where": pair.where,
         "source": _beginning(pair.source),

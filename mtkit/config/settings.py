@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from mtkit.config.base import Paths, Probability, Settings
+from mtkit.config.batching import BatchingSettings
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings, TransformerSettings
 
@@ -86,21 +87,6 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
     character_coverage: float = Field(0.9995, ge=0.98, le=1)
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side it is trained on")
-
-
-class Filtering(Settings):
-    """Which pairs are kept: what the stored batches are known by."""
-
-    max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
-    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
-    deduplicate: bool = Field(False, description="keep the first of equal pairs")
-
-
-class BatchingSettings(Filtering):
-    max_tokens: PositiveInt | Literal["auto"] = Field(
-        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
-    )
-    workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")
 
 
 class Noam(Settings):

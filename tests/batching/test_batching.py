@@ -19,7 +19,8 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import Rule, length_rules
 from mtkit.batching.store import Store
-from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
+from mtkit.config.batching import BatchingSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.storage import half_written
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer

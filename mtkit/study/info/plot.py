@@ -15,7 +15,8 @@ from torch import Tensor
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
-from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.batching import BatchingSettings
+from mtkit.config.settings import Config
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids

@@ -1,0 +1,1 @@
+"""The corpus doctor: whole corpora looked at, and what was found told."""

@@ -1,0 +1,284 @@
+"""A corpus examined: what its sides are like, what is wrong in it, and which rules are worth it.
+
+It is read twice: once for what is usual in it, once for its faults; and up to some lines a third
+time, for their text. Memory holds 38 bytes for each pair.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.batching.check.drift import Traces, passages
+from mtkit.batching.check.findings import (
+    EXAMPLES,
+    LITTLE,
+    MEANINGS,
+    WORTH_DROPPING,
+    Finding,
+    finding,
+    of_files,
+    of_languages,
+    of_size,
+)
+from mtkit.batching.corpus.read import Pair, UnequalSidesError, read_pairs
+from mtkit.batching.encode import chunks
+from mtkit.batching.rules.characters import UNSPACED, census, classes_of
+from mtkit.batching.rules.judge import ALL_RULES, Judge
+from mtkit.batching.rules.usual import Sample, Side, Usual, hash_of, usual_in
+from mtkit.config.batching import DropRule
+from mtkit.config.settings import Corpus
+from mtkit.errors import UserError
+from mtkit.report import progress
+
+ASKED_PAIRS = 50_000
+"""Pairs whose languages are asked: of more, a share that their hashes choose."""
+LONG_WORDS, LONG_UNSPACED, LONG_CHARACTERS = 150, 250, 1000
+"""Words, letters of a script without spaces, or characters that are a long line."""
+WORTH_SHARE = 0.05
+"""A rule that drops more of a corpus than this is to be looked at before it is switched on."""
+_UNTIDY = re.compile(r"^\s|\s$|\s\s|\t")
+Hashes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """What one side is like."""
+
+    characters: int
+    words: int
+    """Or letters, of a script without spaces."""
+    median_characters: float
+    unique: int
+    """Texts that differ, blank ones aside."""
+    scripts: list[str]
+    language: str | None
+    """Code of the language of most lines; None where none was long enough to tell."""
+    language_share: float
+    """Of the lines that were asked, those in that language."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in a corpus."""
+
+    pairs: int
+    source: SideReport
+    target: SideReport
+    findings: list[Finding]
+    drop: list[DropRule]
+    """Rules for `batching.drop` that are worth switching on."""
+    deduplicate: bool
+    """Whether `batching.deduplicate` is."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a model should not be trained on it as it is."""
+        return any(row.status == "failed" for row in self.findings)
+
+    def __getitem__(self, name: str) -> Finding:
+        return next(row for row in self.findings if row.name == name)
+
+
+def examine(
+    corpora: Corpus | list[Corpus],
+    kept_apart: AbstractSet[str] = frozenset(),
+    languages: tuple[str | None, str | None] = (None, None),
+    least: int = LITTLE,
+) -> Examination:
+    """Looks at all pairs of the corpora.
+
+    `kept_apart`: normalised sources that are not to be among them (`judge.held_out`); `languages`:
+    codes that the sides are said to be in; `least`: pairs, below which there is a warning.
+    Raises UserError where nothing can be read, but not for files of unequal length.
+    """
+    pairs = _Pairs(corpora)
+    usual = usual_in(_sample(pairs))
+    if not pairs.count and pairs.unequal:
+        raise UserError(pairs.unequal)
+    seen = _look(pairs, usual, kept_apart)
+    places = _repeats(seen)
+    moved = passages(*seen.traces)
+    places["drift"] = [passage.first for passage in moved if passage.shift != 0]
+    for name, rows in places.items():
+        seen.examples[name] = pairs.at(rows[:EXAMPLES])
+    findings = [
+        *of_files(pairs.unequal, moved, seen.examples["drift"]),
+        *of_size(pairs.count, least),
+        *of_languages(usual, languages, seen.counts["same"], pairs.count),
+        *_of_pairs(seen, usual, pairs.count),
+    ]
+    worth = [row for row in findings if 0 < row.count <= WORTH_SHARE * row.judged]
+    return Examination(
+        pairs.count,
+        _report(seen, 0, usual.source),
+        _report(seen, 1, usual.target),
+        findings,
+        [rule for rule in WORTH_DROPPING if any(row.name == rule for row in worth)],
+        any(row.name == "repeated pairs" and row.count for row in findings),
+    )
+
+
+class _Pairs:
+    """The pairs of corpora, as often as they are asked for; files may be of unequal length."""
+
+    def __init__(self, corpora: Corpus | list[Corpus]) -> None:
+        self._corpora = corpora
+        self.count = 0
+        self.unequal = ""
+        """What is said of files of unequal length, if they are."""
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.count = 0
+        try:
+            for pair in read_pairs(self._corpora):
+                self.count += 1
+                yield pair
+        except UnequalSidesError as error:
+            self.unequal = str(error)
+
+    def at(self, rows: Sequence[int]) -> list[Pair]:
+        """The pairs in these rows, which ascend."""
+        if not rows:
+            return []
+        wanted = set(rows)
+        count = self.count
+        found = [pair for row, pair in enumerate(islice(self, rows[-1] + 1)) if row in wanted]
+        self.count = count
+        return found
+
+
+@dataclass
+class _Seen:
+    """What was counted while the pairs went by."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[Pair]] = field(default_factory=dict)
+    traces: tuple[Traces, Traces] = field(default_factory=lambda: (Traces(), Traces()))
+    hashes: tuple[list[Hashes], list[Hashes]] = field(default_factory=lambda: ([], []))
+    words: list[int] = field(default_factory=lambda: [0, 0])
+
+    def found(self, name: str, pairs: Sequence[Pair], faults: NDArray[np.bool_]) -> None:
+        """Counts the pairs that have a fault, and keeps the first of them."""
+        self.judged[name] += len(pairs)
+        self.counts[name] += int(faults.sum())
+        kept = self.examples.setdefault(name, [])
+        kept += [pairs[row] for row in np.flatnonzero(faults)[: EXAMPLES - len(kept)]]
+
+
+def _sample(pairs: _Pairs) -> list[tuple[str, str]]:
+    sample = Sample()
+    with progress("reading", unit="pairs") as shown:
+        for chunk in chunks(pairs):
+            for pair in chunk:
+                sample.add(pair)
+            shown.advance(len(chunk))
+    return sample.pairs()
+
+
+def _look(pairs: _Pairs, usual: Usual, kept_apart: AbstractSet[str]) -> _Seen:
+    seen, total = _Seen(), pairs.count
+    apart = {"language"} if kept_apart else {"language", "overlap"}
+    rules = [rule for rule in ALL_RULES if rule not in apart]
+    judge = Judge(rules, usual, kept_apart)
+    linguist = Judge(["language"], usual)
+    with progress("checking", total, "pairs") as shown:
+        for chunk in chunks(pairs):
+            asked = [pair for pair in chunk if hash_of(pair) % total < ASKED_PAIRS]
+            for part, by in ((chunk, judge), (asked, linguist)):
+                for rule, faults in by.judge(part).items():
+                    seen.found(rule, part, faults)
+            _note(seen, chunk, usual)
+            shown.advance(len(chunk))
+    return seen
+
+
+def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
+    """Notes what is no rule: what is blank, long, mended, and what tells of repetition."""
+    blank = _which(pairs, lambda s, t: not (s.strip() and t.strip()))
+    seen.found("blank", pairs, blank)
+    seen.found("no text", pairs, _which(pairs, lambda s, t: "\ufffd" in s + t or "\0" in s + t))
+    seen.found("spaces", pairs, _which(pairs, lambda s, t: _untidy(s) or _untidy(t)))
+    seen.found("unicode forms", pairs, _which(pairs, lambda s, t: not (_tidy(s) and _tidy(t))))
+    seen.counts["same"] += sum(pair.source == pair.target for pair in pairs)
+    long = np.zeros(len(pairs), np.bool_)
+    for place, side in enumerate((usual.source, usual.target)):
+        lines = [(pair.source, pair.target)[place] for pair in pairs]
+        seen.traces[place].add(lines)
+        hashes = np.fromiter(map(hash, lines), np.int64, len(lines))
+        seen.hashes[place].append(np.where(blank, 0, hashes))
+        words, bound = _words(lines, side)
+        seen.words[place] += int(words.sum())
+        long |= (words > bound) | (seen.traces[place].newest() > LONG_CHARACTERS)
+    seen.found("long", pairs, long)
+
+
+def _which(pairs: list[Pair], accuses: Callable[[str, str], bool]) -> NDArray[np.bool_]:
+    return np.array([accuses(pair.source, pair.target) for pair in pairs], np.bool_)
+
+
+def _untidy(text: str) -> bool:
+    return _UNTIDY.search(text) is not None
+
+
+def _tidy(text: str) -> bool:
+    return text.isascii() or unicodedata.is_normalized("NFKC", text)
+
+
+def _words(lines: list[str], side: Side) -> tuple[NDArray[np.int64], int]:
+    """(k,) words of each line, or letters where words do not stand apart; how many are long."""
+    if side.spaced:
+        return np.array([len(line.split()) for line in lines]), LONG_WORDS
+    return census(lines)[:, classes_of(UNSPACED)].sum(axis=1), LONG_UNSPACED
+
+
+def _repeats(seen: _Seen) -> dict[str, list[int]]:
+    """Rows of pairs, sources and targets that were there before; counts them, too."""
+    source, target = (np.concatenate(side) for side in seen.hashes)
+    there = np.flatnonzero((source != 0) & (target != 0))
+    both = source[there] * np.int64(1_000_003) ^ target[there]
+    new, places = _first(both), {}
+    places["repeated pairs"] = there[~new]
+    for name, side in (("repeated sources", source), ("repeated targets", target)):
+        rows = there[new]
+        places[name] = rows[~_first(side[rows])]
+    for name, rows in places.items():
+        seen.counts[name], seen.judged[name] = len(rows), len(source)
+    return {name: rows.tolist() for name, rows in places.items()}
+
+
+def _first(hashes: Hashes) -> NDArray[np.bool_]:
+    """(n,) whether a value is there for the first time."""
+    first = np.zeros(len(hashes), np.bool_)
+    first[np.unique(hashes, return_index=True)[1]] = True
+    return first
+
+
+def _of_pairs(seen: _Seen, usual: Usual, total: int) -> Iterator[Finding]:
+    for name in MEANINGS:
+        if name in seen.judged:
+            count, judged = seen.counts[name], seen.judged[name]
+            yield finding(name, count, judged, seen.examples.get(name, ()))
+
+
+def _report(seen: _Seen, place: int, side: Side) -> SideReport:
+    lengths, hashes = seen.traces[place].lengths(), np.concatenate(seen.hashes[place])
+    asked = side.languages.total()
+    return SideReport(
+        int(lengths.sum(dtype=np.int64)),
+        seen.words[place],
+        float(np.median(lengths)),
+        len(np.unique(hashes[hashes != 0])),
+        sorted(side.scripts),
+        side.language,
+        side.languages[side.language] / asked if side.language else 0.0,
+    )

@@ -1,0 +1,173 @@
+"""What `mtkit check` looks for: names of findings, what they mean, and what to do about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mtkit.batching.check.drift import LEAST_LINES, Passage
+from mtkit.batching.corpus.read import Pair
+from mtkit.batching.encode import Shown, shown
+from mtkit.batching.rules.judge import ALL_RULES
+from mtkit.batching.rules.languages import known_languages
+from mtkit.batching.rules.usual import Side, Usual
+from mtkit.config.batching import DropRule
+
+Status = Literal["passed", "warned", "failed"]
+EXAMPLES = 3
+TOO_MANY = 0.5
+"""A corpus of which a larger share has one fault is no corpus."""
+NO_TEXT = 0.1
+"""A file is no text where more of its lines hold what is none."""
+LITTLE, NOTHING = 2_000, 100
+"""Pairs, below which a corpus is little, or nothing to train on."""
+UNRELATED_LINES = 1_000
+"""Pairs enough to say that nothing of one side goes with anything of the other."""
+TELLING_LINES = 20
+"""Lines whose language was asked, before a side's is known."""
+NEAR_KIN = 0.25
+"""Of the votes for a side's language: one that has so many may be meant."""
+
+MEANINGS: dict[str, str] = {
+    "unequal files": "line n of one file must translate line n of the other",
+    "drift": "lines belong to other lines: one was lost or added before; mend the files there",
+    "no text": "not UTF-8 text; what is no UTF-8 becomes U+FFFD: convert the files",
+    "few pairs": "2,000 pairs are little, fewer than 100 nothing: bring more",
+    "one language twice": "both sides are in one language, or the same text: name the right files",
+    "declared language": "a side is not in the language that was named: are the sides swapped?",
+    "blank": "a side holds nothing: always dropped",
+    "long": "over 150 words or 1,000 characters: batching.max_length drops by subwords",
+    "uneven": "one side is far longer than is usual here: a part is missing, or another sentence",
+    "glued": "a word of over 50 characters: words glued together, or no words",
+    "letters": "hardly a letter or digit among signs: nothing to learn from",
+    "digits": "mostly digits: a table, a list of numbers",
+    "numbers": "the numbers of one side contradict the other's",
+    "links": "the sides have unlike links or addresses",
+    "markup": "tags, entities, paths of titles, or placeholders of one side: take them out",
+    "mojibake": "read in a wrong encoding, or characters lost: convert the file anew",
+    "script": "letters of a script that is not the side's",
+    "language": "surely another language than the side's",
+    "repetition": "one side says the same again and again: a machine's work, often",
+    "copied": "not translated: the letters of both sides are the same",
+    "brackets": "one side has other brackets, or is a quotation alone: often free, not wrong",
+    "ending": "a question that is none on the other side, or no full stop: often free, not wrong",
+    "overlap": "the source is in the validation or test set too: scores would be too good",
+    "repeated pairs": "the same pair again: it would weigh more",
+    "repeated sources": "sources with several translations: never split them between corpora",
+    "repeated targets": "targets of several sources",
+    "spaces": "spaces at ends, tabs, or several in a row: the tokenizer makes them one",
+    "unicode forms": "characters that NFKC changes: the tokenizer does, but with identity",
+}
+SETTINGS: dict[str, str] = {
+    "long": "batching.max_length",
+    "repeated pairs": "batching.deduplicate: true",
+    **{rule: f"batching.drop: [{rule}]" for rule in ALL_RULES},
+}
+HARMLESS = frozenset(["repeated sources", "repeated targets", "spaces", "unicode forms"])
+"""Told, and no reason to warn."""
+WORTH_DROPPING: list[DropRule] = [r for r in ALL_RULES if r not in ("brackets", "ending")]
+"""Rules that seldom accuse a good translation."""
+CORPUS_FAULTS = frozenset(["unequal files", "drift", "one language twice", "declared language"])
+"""One is one too many."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row of the report."""
+
+    name: str
+    status: Status
+    count: int
+    """Pairs, or places."""
+    judged: int
+    """Pairs that it was looked for in: fewer than all where a sample tells enough."""
+    meaning: str
+    """What it means, and what to do."""
+    setting: str | None
+    """The setting that drops such pairs."""
+    examples: list[Shown] = field(default_factory=list)
+    note: str = ""
+    """What was found, in words; or what could not be judged."""
+
+
+def finding(
+    name: str,
+    count: int,
+    judged: int,
+    examples: Sequence[Pair] = (),
+    note: str = "",
+    status: Status | None = None,
+) -> Finding:
+    """The finding, with the status that its count gives it where none is given."""
+    if status is None:
+        if not count or name in HARMLESS:
+            status = "passed"
+        else:
+            most = NO_TEXT if name == "no text" else TOO_MANY
+            failed = name in CORPUS_FAULTS or count > most * judged
+            status = "failed" if failed else "warned"
+    pairs = [shown(pair) for pair in examples[:EXAMPLES]]
+    return Finding(name, status, count, judged, MEANINGS[name], SETTINGS.get(name), pairs, note)
+
+
+def of_files(unequal: str, moved: list[Passage], examples: Sequence[Pair]) -> Iterator[Finding]:
+    """Whether the lines of the files belong together; `examples`: where passages begin."""
+    yield finding("unequal files", int(bool(unequal)), 1, note=unequal)
+    lines = sum(passage.count for passage in moved)
+    astray = [passage for passage in moved if passage.shift != 0]
+    if lines < LEAST_LINES:
+        yield finding("drift", 0, 0, note=f"fewer than {LEAST_LINES} pairs do not tell")
+    elif astray == moved and moved[0].shift is None and lines < UNRELATED_LINES:
+        yield finding("drift", 0, 0, note="the sides have too little in common to tell")
+    else:
+        count = sum(passage.count for passage in astray)
+        told = zip(astray, examples, strict=False)
+        note = "; ".join(_astray(passage, pair) for passage, pair in told)
+        yield finding("drift", count, lines, examples, note)
+
+
+def _astray(passage: Passage, first: Pair) -> str:
+    where = f"about {first.where}, for {passage.count:,} lines"
+    if passage.shift is None:
+        return f"{where}: no target near them belongs to these sources"
+    side = "earlier" if passage.shift < 0 else "later"
+    return f"{where}: their targets are {abs(passage.shift)} {side}"
+
+
+def of_size(pairs: int, least: int) -> Iterator[Finding]:
+    """`least`: pairs, below which there is a warning."""
+    status: Status = "failed" if pairs < NOTHING else "warned" if pairs < least else "passed"
+    yield finding("few pairs", pairs, pairs, status=status)
+
+
+def of_languages(
+    usual: Usual, named: tuple[str | None, str | None], same: int, pairs: int
+) -> Iterator[Finding]:
+    """`named`: the codes that the sides are said to be in; `same`: pairs of equal sides."""
+    source, target = usual.source.language, usual.target.language
+    known = [side.languages.total() >= TELLING_LINES for side in (usual.source, usual.target)]
+    twice = same > TOO_MANY * pairs or (all(known) and source == target)
+    note = f"both are {source}" if twice and source == target else ""
+    yield finding("one language twice", int(twice), 1, note=note)
+    wrong = [
+        f"{place} is {side.language}, not {code}"
+        for place, side, code in zip(
+            ("source", "target"), (usual.source, usual.target), named, strict=True
+        )
+        if code is not None and not _may_be(side, code)
+    ]
+    if any(named):
+        yield finding("declared language", len(wrong), 2, note="; ".join(wrong))
+
+
+def _may_be(side: Side, code: str) -> bool:
+    """Whether a side may be in the language; one that is not known may be anything."""
+    language = re.split("[-_]", code.lower())[0]
+    asked = side.languages.total()
+    return (
+        asked < TELLING_LINES
+        or language not in known_languages()
+        or side.languages[language] >= NEAR_KIN * asked
+    )

@@ -1,0 +1,51 @@
+"""Which language a line is in, as py3langid says, whose model of 97 languages comes with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+TELLING_BYTES = 24
+"""A line of fewer bytes says little of its language."""
+FAR_BELOW = 0.05
+"""A line is in another language than its side's where that is so much less probable than the best.
+
+Near kin (Danish and Norwegian) are never so far apart in one line, and need not be.
+"""
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def known_languages() -> list[str]:
+    """Codes that can be told apart, such as `en`."""
+    return sorted(_identifier().labels)
+
+
+def telling(text: str) -> bool:
+    """Whether the text is long enough for its language to be known."""
+    return len(_NOT_LETTERS.sub(" ", text).encode(errors="replace")) >= TELLING_BYTES
+
+
+def votes(lines: Iterable[str]) -> Counter[str]:
+    """How many of those lines that tell are in each language."""
+    return Counter(_identifier().rank(line)[0][0] for line in lines if telling(line))
+
+
+def foreign(text: str, language: str) -> bool:
+    """Whether the text is surely in another language."""
+    if not telling(text) or _identifier().classify(text)[0] == language:
+        return False
+    ranking = _identifier().rank(text)
+    return bool(dict(ranking)[language] < FAR_BELOW * ranking[0][1])

@@ -1,0 +1,74 @@
+"""Do the numbers of two sides contradict each other?
+
+A number may be written in words on one side, in other digits, with other separators, as a time of
+12 or 24 hours, as a year of two digits, as thousands or as ten thousands: none of that accuses.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_DIGITS = re.compile(r"\d")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?!\d)")
+_NUMBER = re.compile(r"\d+(?:[.,٫٬]\d+)*")
+_SEPARATOR = re.compile(r"[.,٫٬]")
+NUMERALS = re.compile("[〇零一二三四五六七八九十百千万億亿萬兩两]")
+"""Numbers in characters, which say the same in other letters."""
+TELLING_DIGITS = 3
+"""A number of so many digits, ends of zeros aside, is seldom written in words."""
+MOST_NUMBERS = 50
+"""More on one side are a table and not looked at one by one."""
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Whether either side has a number that the other contradicts, or cannot have in words."""
+    if not (_DIGITS.search(source) or _DIGITS.search(target)):
+        return False
+    ours, theirs = _numbers(source), _numbers(target)
+    if ours == theirs or _all_digits(source) == _all_digits(target):
+        return False
+    left, right = ours - theirs, theirs - ours
+    if max(len(left), len(right)) > MOST_NUMBERS:
+        return True
+    explained = {(a, b) for a in left for b in right if _same(a, b) or _same(b, a)}
+    left -= {a for a, _ in explained}
+    right -= {b for _, b in explained}
+    if left and right:
+        return True
+    spelled = NUMERALS.search(target if left else source) is not None
+    return not spelled and any(len(number.strip("0")) >= TELLING_DIGITS for number in left | right)
+
+
+def _numbers(text: str) -> set[str]:
+    """The numbers as ASCII digits without separators, leading zeros, and zeros alone."""
+    text = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), _ascii(text))
+    found: set[str] = set()
+    for number in _NUMBER.findall(text):
+        first, *more = _SEPARATOR.split(number)
+        if more and all(len(group) == 3 for group in more):  # thousands
+            found.add("".join((first, *more)).lstrip("0"))
+        elif len(more) == 1:  # a fraction
+            found |= {first.lstrip("0"), more[0].rstrip("0").lstrip("0")}
+        else:
+            found |= {group.lstrip("0") for group in (first, *more)}
+    return found - {""}
+
+
+def _ascii(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+
+
+def _all_digits(text: str) -> str:
+    return "".join(_DIGITS.findall(_ascii(text)))
+
+
+def _same(a: str, b: str) -> bool:
+    """Whether `a` may be another way to write `b`."""
+    if len(a) <= 2 and len(b) <= 2:
+        return int(b) - int(a) == 12 and int(b) <= 24  # 3 pm, 15 h
+    if len(b) == 4 and len(a) == 2 and b.endswith(a):  # '98, 1998
+        return True
+    return b.rstrip("0") == a.rstrip("0") and len(b) - len(a) >= 2  # 3 thousand, 3000

@@ -1,0 +1,139 @@
+"""What is usual in a corpus: by how much one side is longer, its scripts, languages, line ends.
+
+It is taken from a sample that does not depend on the order of the pairs, and what is a fault in one
+corpus (Latin letters, no full stop) is none in another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappush, heappushpop
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.characters import FIRST_SCRIPT, UNSPACED, census, scripts
+from mtkit.batching.rules.languages import votes
+from mtkit.batching.rules.texts import ending
+
+SAMPLE_PAIRS = 20_000
+VOTING_LINES = 1_000
+"""Lines of a side of which the language is asked."""
+AT_HOME = 0.1
+"""A script that has so much of a side's letters belongs there."""
+SELDOM = 0.03
+"""An ending that fewer translations of an ending have is not usual."""
+LEAST_SPREAD = 0.12
+"""Of log(target / source): less is taken for so much, lest any line stand out."""
+SLACK = 8.0
+"""Characters that short lines may be longer or shorter, before their ratio says anything."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side of a corpus is like."""
+
+    scripts: frozenset[str]
+    """Those at home there, by the names of `characters.scripts`."""
+    languages: Counter[str]
+    """Of the lines that were asked, how many are in each language."""
+
+    @property
+    def language(self) -> str | None:
+        """The language of most lines; None where none was long enough to tell."""
+        return max(self.languages, key=lambda code: (self.languages[code], code), default=None)
+
+    @property
+    def spaced(self) -> bool:
+        """Whether words stand apart."""
+        return not self.scripts & UNSPACED
+
+
+@dataclass(frozen=True)
+class Usual:
+    source: Side
+    target: Side
+    ratio: float
+    """Characters of the target for one of the source: the median."""
+    spread: float
+    """Standard deviation of the log of that ratio over lines, by the median of its deviations."""
+    endings: frozenset[tuple[str, str]]
+    """Endings of source and target that go together."""
+
+
+class Sample:
+    """The pairs whose hashes are smallest: the same whatever the order, and however often each."""
+
+    def __init__(self, size: int = SAMPLE_PAIRS) -> None:
+        self._size = size
+        self._heap: list[tuple[int, str, str]] = []
+        self._keys: set[int] = set()
+
+    def add(self, pair: Pair) -> None:
+        """Takes the pair, or leaves it; a blank side says nothing."""
+        key = -hash_of(pair)
+        full = len(self._heap) == self._size
+        if (full and key <= self._heap[0][0]) or key in self._keys:
+            return
+        if not (pair.source.strip() and pair.target.strip()):
+            return
+        self._keys.add(key)
+        item = (key, pair.source, pair.target)
+        if full:
+            self._keys.remove(heappushpop(self._heap, item)[0])
+        else:
+            heappush(self._heap, item)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        return [(source, target) for _, source, target in sorted(self._heap, reverse=True)]
+
+
+def hash_of(pair: Pair) -> int:
+    """64 bits, the same in every process."""
+    source, target = (text.encode(errors="replace") for text in (pair.source, pair.target))
+    return crc32(source) << 32 | crc32(target, len(source))
+
+
+def usual_of(pairs: Iterable[Pair]) -> Usual:
+    """What is usual among the pairs, read once."""
+    sample = Sample()
+    for pair in pairs:
+        sample.add(pair)
+    return usual_in(sample.pairs())
+
+
+def usual_in(sample: list[tuple[str, str]]) -> Usual:
+    sources, targets = [[pair[side] for pair in sample] for side in (0, 1)]
+    lengths = np.array([[len(s), len(t)] for s, t in sample] or [[1, 1]], np.float64)
+    ratio = float(np.median(lengths[:, 1] / lengths[:, 0]))
+    deviations = np.abs(log_ratios(lengths, ratio))
+    spread = max(LEAST_SPREAD, float(np.median(deviations)) * 1.4826)  # of a normal distribution
+    return Usual(_side(sources), _side(targets), ratio, spread, _endings(sample))
+
+
+def log_ratios(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """(n,) log of how much longer the target is than is usual, of (n, 2) lengths in characters.
+
+    SLACK is added to both sides, in characters of the side that needs more of them.
+    """
+    scale = np.array([max(ratio, 1.0), max(1 / ratio, 1.0)])
+    logs: NDArray[np.float64] = np.log(lengths * scale + SLACK)
+    return logs[:, 1] - logs[:, 0]
+
+
+def _side(lines: list[str]) -> Side:
+    counts = census(lines).sum(axis=0)[FIRST_SCRIPT:]
+    names = scripts()[FIRST_SCRIPT:]
+    least = max(1, AT_HOME * counts.sum())
+    at_home = [name for name, count in zip(names, counts, strict=False) if count >= least]
+    return Side(frozenset(at_home), votes(lines[:VOTING_LINES]))
+
+
+def _endings(sample: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    together = Counter((ending(source), ending(target)) for source, target in sample)
+    alone = Counter(ending(source) for source, _ in sample)
+    return frozenset(both for both, count in together.items() if count >= SELDOM * alone[both[0]])

@@ -1,0 +1,51 @@
+"""Which pairs are kept, and how they become batches."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+
+from mtkit.config.base import Settings
+
+DropRule = Literal[
+    "uneven",
+    "glued",
+    "letters",
+    "digits",
+    "numbers",
+    "links",
+    "markup",
+    "mojibake",
+    "script",
+    "language",
+    "repetition",
+    "copied",
+    "brackets",
+    "ending",
+    "overlap",
+]
+
+
+class Filtering(Settings):
+    """Which pairs are kept: what the stored batches are known by."""
+
+    max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
+    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
+    deduplicate: bool = Field(False, description="keep the first of equal pairs")
+    drop: list[DropRule] = Field(
+        [], description="rules of `mtkit check`: the training pairs that they accuse are dropped"
+    )
+
+    @field_validator("drop")
+    @classmethod
+    def _in_one_order(cls, rules: list[DropRule]) -> list[DropRule]:
+        """Neither their order nor a repeated one is another request."""
+        return [rule for rule in get_args(DropRule) if rule in rules]
+
+
+class BatchingSettings(Filtering):
+    max_tokens: PositiveInt | Literal["auto"] = Field(
+        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+    )
+    workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")
