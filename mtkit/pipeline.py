@@ -9,8 +9,9 @@ from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.config.configfile import config_of
 from mtkit.config.recipes import TestRecipe
-from mtkit.config.runs import at_work, complete_settings, find_current
+from mtkit.config.runs import at_work, complete_settings, default_place, find_current
 from mtkit.config.settings import Config, Corpus
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
@@ -18,6 +19,7 @@ from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import finish as end_training
 from mtkit.training.train import train
 
 SAMPLES = 3
@@ -31,7 +33,24 @@ def run(config: Config) -> None:
     look_at(config.data, "train", "valid", "test")
     train_tokenizer(config)
     build_batches(config)
-    model = train(config)
+    _score(config, train(config))
+
+
+def finish(run: Path | None = None) -> None:
+    """Ends the training of a run where it stands, then does what `run` does after training.
+
+    None is the last run. Raises what `training.train.finish` raises.
+    """
+    place = run or default_place()
+    config = config_of(place)
+    if not (Path(config.run).exists() and place.samefile(config.run)):  # moved, or from elsewhere
+        config = config.model_copy(update={"run": str(place)})
+    look_at(config.data, "test")
+    _score(config, end_training(config))
+
+
+def _score(config: Config, model: Artifact) -> None:
+    """Writes the scores on the test set, if there is one, to stdout; says how to translate."""
     if config.data.test is not None:
         test = _test(config, config.data.test, model)
         try:

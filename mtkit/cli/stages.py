@@ -40,7 +40,8 @@ STAGES = {
     "train": (
         "mtkit.training.train:train",
         "Stage 3: train, or resume training.\n\n"
-        "A run that was interrupted goes on by itself; the model comes into RUN/model/.",
+        "A run that was interrupted goes on by itself, or ends with the best so far by `mtkit "
+        "finish`; the model comes into RUN/model/.",
     ),
 }
 """The commands that do what a config says: the function that each calls, and its help."""
@@ -67,6 +68,19 @@ def stage_of(place: str) -> Callable[..., None]:
             raise UserError(f"{origin.where(error.key)}: {error}") from error
 
     return stage
+
+
+def finish(
+    run: Path | None = Argument(None, metavar="RUN", help="Folder of the run; default: the last."),
+) -> None:
+    """End training early: the best so far becomes the model.
+
+    All is done that comes after training, up to the scores on the test set, but no more updates.
+    `mtkit run` trains on later as if nothing had happened, and replaces the model when it ends.
+    """
+    from mtkit.pipeline import finish
+
+    finish(run)
 
 
 @dataclass(frozen=True)

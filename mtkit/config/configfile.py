@@ -37,6 +37,13 @@ def load_config(
     return read_config(path, overrides, run)[0]
 
 
+def config_of(run: Path) -> Config:
+    """The settings that the run in this folder is made with; UserError where there is none."""
+    if not (run / "config.yaml").is_file():
+        raise UserError(f"{run}: no run here")
+    return load_config(run / "config.yaml")
+
+
 def read_config(
     path: str | Path | None, overrides: Sequence[str], run: str | None
 ) -> tuple[Config, Origin]:

@@ -48,6 +48,8 @@ class ModelRecipe(Settings):
     model: ModelSettings
     training: Course
     decoding: DecodingSettings = DecodingSettings()
+    ended: PositiveInt | None = None
+    """The update after which the run was ended, where it was not by its settings."""
 
     @classmethod
     def of(cls, config: Config, ranks: int = 1) -> ModelRecipe:

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact
+from mtkit.artifacts import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.storage import half_written, read_json, write_json
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import warn
+from mtkit.report import say, warn
 
 if TYPE_CHECKING:  # to translate, no settings of training are read
     from mtkit.config.settings import Config
 
 LOCK, OWNER = ".lock", ".owner.json"
+CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 LATEST = Path("runs/latest")
 """A link that training makes: the last run of this directory."""
 
@@ -46,6 +47,38 @@ def find_model(path: str | Path | None) -> Artifact:
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
     raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
+
+
+def checkpoint_at(folder: Path, step: int) -> Path:
+    """Where the checkpoint of `step` lies in a folder of checkpoints."""
+    return folder / f"step-{step:08d}"
+
+
+def find_best(path: str | Path | None) -> Artifact:
+    """The model, as `find_model`, or a checkpoint that can be translated with, verified.
+
+    Of a run that has no model yet it is the best checkpoint so far, which is said; the newest where
+    nothing is validated. Raises UserError as `find_model`.
+    """
+    place = Path(path) if path else default_place()
+    if kind_at(place) == "checkpoint":
+        return open_artifact(place, "checkpoint", verify=True)
+    folder = place / CHECKPOINTS
+    has_model = any((at / MANIFEST).is_file() for at in (place / "model", place))
+    if has_model or not (folder / INDEX).is_file():
+        return find_model(place)
+    match read_json(folder / INDEX):
+        case {"best": int(step)}:
+            which = "its best checkpoint so far"
+        case {"best": None, "last": int(step)}:
+            which = "its newest checkpoint, for want of a validation"
+        case _:
+            raise UserError(
+                f"{folder / INDEX}: not as mtkit writes it: train on with `mtkit train`"
+            )
+    checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
+    say(f"{place}: not finished: taking {which}, of step {step:,}")
+    return checkpoint
 
 
 def find_current(

@@ -11,12 +11,14 @@ from pydantic import ValidationError
 from mtkit.artifacts import Artifact
 from mtkit.config.base import first_complaint
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.runs import find_model
+from mtkit.config.runs import find_best
 from mtkit.config.storage import read_json
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+AVERAGE = "average.safetensors"
+"""Of a checkpoint with `training.ema`: the weights that are validated."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,14 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
-        return self.artifact.path / WEIGHTS
+        name = AVERAGE if AVERAGE in self.artifact.manifest["files"] else WEIGHTS
+        return self.artifact.path / name
+
+    @property
+    def run(self) -> Path:
+        """The folder of its run, if it lies in one."""
+        above = self.artifact.path.parent
+        return above.parent if self.artifact.manifest["kind"] == "checkpoint" else above
 
 
 def open_model(
@@ -37,10 +46,11 @@ def open_model(
 ) -> OpenedModel:
     """What is not None in `changes` replaces the model's decoding settings.
 
-    Every file's hash is compared before anything reads it. Raises UserError where there is no
-    model, or a damaged one, or one with another's tokenizer.
+    Every file's hash is compared before anything reads it. Of a run that is not finished it is the
+    best checkpoint so far. Raises UserError where there is no model, or a damaged one, or one with
+    another's tokenizer.
     """
-    artifact = find_model(path)
+    artifact = find_best(path)
     config = _read_config(artifact.path / CONFIG, changes or {})
     tokenizer = Tokenizer.load(artifact.path)
     wanted, found = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))

@@ -13,7 +13,7 @@ from typing import Any
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import open_batches
-from mtkit.config.configfile import load_config
+from mtkit.config.configfile import config_of
 from mtkit.decoding.contract import EngineOptions, Request
 from mtkit.decoding.engines.cache import cached, convert_to, type_of
 from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
@@ -54,28 +54,28 @@ class Text:
 
 def text_of_test(opened: OpenedModel) -> Text | None:
     """The test set of the model's run, if it has translated one."""
-    run = opened.artifact.path.parent
     with suppress(UserError, OSError):
-        test = open_artifact(run / "test", "test", verify=True)
+        test = open_artifact(opened.run / "test", "test", verify=True)
         if test.manifest["inputs"].get("model") == opened.artifact.identity:
             source, reference = (lines_of(test.path / name) for name in (SOURCE, REFERENCE))
-            return Text(str(test.path), source, reference, _language(run))
+            return Text(str(test.path), source, reference, _language(opened.run))
     return None
 
 
 def text_of_validation(opened: OpenedModel) -> Text | None:
     """The beginning of what validated the model, if its run is still around it."""
-    run = opened.artifact.path.parent
     with suppress(UserError, OSError):
-        batches = open_batches(run / "batches")
+        batches = open_batches(opened.run / "batches")
         if opened.artifact.manifest["inputs"].get("batches") == batches.artifact.identity:
             source, reference = batches.valid_source[:MOST_LINES], batches.valid_target[:MOST_LINES]
-            return Text(f"{run / 'batches'} (validation)", source, reference, _language(run))
+            return Text(
+                f"{opened.run / 'batches'} (validation)", source, reference, _language(opened.run)
+            )
     return None
 
 
 def _language(run: Path) -> str | None:
-    return load_config(run / "config.yaml").data.target_language
+    return config_of(run).data.target_language
 
 
 def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:

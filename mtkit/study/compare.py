@@ -10,7 +10,7 @@ from typing import Any
 
 from mtkit.artifacts import kind_at, open_artifact
 from mtkit.config.complaints import flattened
-from mtkit.config.configfile import load_config
+from mtkit.config.configfile import config_of
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
@@ -57,9 +57,7 @@ def compare(
 
 
 def _open(path: Path) -> Run:
-    if not (path / "config.yaml").is_file():
-        raise UserError(f"{path}: no run here")
-    config, records = load_config(path / "config.yaml"), MetricsLog(path / "metrics.jsonl").read()
+    config, records = config_of(path), MetricsLog(path / "metrics.jsonl").read()
     if kind_at(path / "test") is None:
         return Run(str(path), config, records)
     test = open_artifact(path / "test", "test").path

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from mtkit.artifacts import clear_leftovers
-from mtkit.batching.build import Batches
+from mtkit.artifacts import clear_leftovers, open_artifact
+from mtkit.batching.build import Batches, open_batches
 from mtkit.config.configfile import save_config
+from mtkit.config.decoding import ModelConfig
 from mtkit.config.recipes import ModelRecipe
-from mtkit.config.runs import find_model, locked
+from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked
 from mtkit.config.settings import Config
+from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -61,6 +64,22 @@ class Job:
             self.checkpoints.prune(state, training.best_by, training.keep, training.average)
 
 
+def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
+    """What a run is made from, and the identity of each part.
+
+    Raises UserError where a part is missing, damaged, or does not belong to the others.
+    """
+    run, origin = Path(config.run), config.training.init_from
+    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
+    data = open_batches(run / "batches")
+    if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
+        raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
+    inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
+    if origin is not None:
+        inputs["init_from"] = find_model(origin).identity
+    return data, Tokenizer.load(tokenizer.path), inputs
+
+
 @contextmanager
 def opened_job(
     config: Config, data: Batches, tokenizer: Tokenizer, inputs: Mapping[str, str], ranks: Ranks
@@ -72,7 +91,8 @@ def opened_job(
     """
     run, training, is_first = Path(config.run), config.training, ranks.index == 0
     recipe = ModelRecipe.of(config, ranks.count).of_checkpoints()
-    checkpoints = Checkpoints(run / "checkpoints", recipe, inputs)
+    card = partial(write_card, config=config, tokenizer=tokenizer)
+    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, card)
     with locked(run) if is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
         if is_first:
@@ -81,6 +101,7 @@ def opened_job(
         resumed = checkpoints.load_last(state)
         if is_first:
             save_config(config)
+            link_latest(run)
         if ranks.count > 1:
             settle(state, ranks)
         if not state.max_tokens:
@@ -93,6 +114,14 @@ def opened_job(
             state.model.compile(dynamic=True)
         yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
         ranks.wait()
+
+
+def write_card(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
+    """All that decoding needs besides weights, into the folder of a model."""
+    vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
+    card = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+    write_json(folder / "config.json", card.model_dump())
+    tokenizer.copy_to(folder)
 
 
 def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:

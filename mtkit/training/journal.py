@@ -12,7 +12,7 @@ from mtkit.errors import UserError
 from mtkit.report import say, warn
 from mtkit.training.job import Job
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import StepReport, TrainState, Validation, Window, rank
+from mtkit.training.state import StepReport, TrainState, Window, rank
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -76,8 +76,9 @@ class Journal:
         self._measure_from_here()
         self._write("train", record)
 
-    def log_validation(self, validation: Validation) -> None:
-        """Writes the scores and says them, with a star for a new best."""
+    def log_validation(self) -> None:
+        """Writes the scores of the last one and says them, with a star for a new best."""
+        validation = self.state.validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
         self._write("valid", scores)
         best = rank(self.state.validations, self.job.config.training.best_by)[0] is validation

@@ -11,16 +11,14 @@ from pathlib import Path
 from types import FrameType
 
 from mtkit.artifacts import Artifact, open_artifact
-from mtkit.batching.build import open_batches
 from mtkit.config.recipes import ModelRecipe
-from mtkit.config.runs import find_current, find_model, link_latest
+from mtkit.config.runs import find_current, link_latest
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, warn
-from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.job import Job, opened_job
+from mtkit.training.job import Job, opened_job, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import connected_ranks
@@ -45,23 +43,16 @@ def train(config: Config) -> Artifact:
     Interrupted after Ctrl-C or SIGTERM and MtkitError where memory, or a rank, is lost.
     """
     run, training = Path(config.run), config.training
-    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
-    data = open_batches(run / "batches")
-    if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
-        raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
-    inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
-    if training.init_from is not None:
-        inputs["init_from"] = find_model(training.init_from).identity
+    data, tokenizer, inputs = sources_of(config)
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         recipe = ModelRecipe.of(config, ranks.count)
         if find_current(run / "model", "model", recipe, inputs):
             say(f"train: {run / 'model'} is up to date")
+            if ranks.index == 0:
+                link_latest(run)
         else:
-            loaded = Tokenizer.load(tokenizer.path)
-            with opened_job(config, data, loaded, inputs, ranks) as (job, state):
+            with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 _run_to_end(job, state)
-        if ranks.index == 0:
-            link_latest(run)
     return open_artifact(run / "model", "model")
 
 
@@ -83,7 +74,35 @@ def _run_to_end(job: Job, state: TrainState) -> None:
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
     if job.is_first:
-        write_model(job, state)
+        write_model(job, state, ModelRecipe.of(job.config, job.ranks.count))
+
+
+def finish(config: Config) -> Artifact:
+    """Ends a run where it stands: its model is made of what there is, without another update.
+
+    Validation and averaging are those of a run that ends by itself. The checkpoints stay as they
+    are: `train` goes on from them as if nothing had happened, and replaces the model when it ends.
+    Raises UserError as `train`, and where no update is made yet.
+    """
+    path = Path(config.run) / "model"
+    data, tokenizer, inputs = sources_of(config)
+    with connected_ranks(
+        pick_device(config.training.device), config.training.rank_timeout
+    ) as ranks:
+        recipe = ModelRecipe.of(config, ranks.count)
+        if find_current(path, "model", recipe, inputs):
+            say(f"train: {path} is up to date")
+        else:
+            with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
+                if not state.step:
+                    raise UserError(
+                        f"{config.run}: no update is made yet: train with `mtkit train`"
+                    )
+                say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
+                if state.step not in [validation.step for validation in state.validations]:
+                    _validate(job, state)
+                write_model(job, state, recipe.model_copy(update={"ended": state.step}))
+    return open_artifact(path, "model")
 
 
 def _go_on(job: Job, state: TrainState) -> None:
@@ -106,16 +125,19 @@ def _go_on(job: Job, state: TrainState) -> None:
             if state.step % training.log_every == 0 or is_due:
                 journal.log_step()
             if is_due:
-                _validate(job, state, journal)
+                _validate(job, state)
+                journal.log_validation()
             if state.step % training.save_every == 0 or is_due or signal_number:
                 job.save(state)
             if signal_number:
                 raise Interrupted(
                     128 + signal_number,
-                    "training interrupted, checkpoint saved: run the same command again to go on",
+                    "training interrupted, checkpoint saved: run the same command again to go on, "
+                    "or `mtkit finish` to end with the best so far",
                 )
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
-            _validate(job, state, journal)
+            _validate(job, state)
+            journal.log_validation()
             job.save(state)
 
 
@@ -170,11 +192,10 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
         ) from error
 
 
-def _validate(job: Job, state: TrainState, journal: Journal) -> None:
+def _validate(job: Job, state: TrainState) -> None:
     """On the first rank; all of them stop early, or lower the rate, by what it found."""
     scores = job.ranks.of_first(lambda: vars(validate(job, state, state.weights(), state.step)))
     state.validations.append(Validation(**scores))
-    journal.log_validation(state.validations[-1])
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:

@@ -11,19 +11,15 @@ from torch import Tensor
 
 from mtkit.artifacts import create
 from mtkit.batching.plan import plan_epoch
-from mtkit.config.decoding import ModelConfig
 from mtkit.config.recipes import ModelRecipe
-from mtkit.config.settings import Config
-from mtkit.config.storage import write_json
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
 from mtkit.models.weights import assign_weights, copied_weights, save_weights
 from mtkit.report import say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
-from mtkit.training.job import Job
+from mtkit.training.job import Job, write_card
 from mtkit.training.objective.loss import projected_loss
 from mtkit.training.state import TrainState, Validation, rank
 
@@ -77,10 +73,9 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
     return bleu, corpus_chrf(hypotheses, references)
 
 
-def write_model(job: Job, state: TrainState) -> None:
+def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
     kept = _best_weights(job, state)
-    recipe = ModelRecipe.of(job.config, job.ranks.count)
     report = {
         "weights": kept.name,
         "validation": asdict(kept.validation),
@@ -93,18 +88,8 @@ def write_model(job: Job, state: TrainState) -> None:
     }
     path, settings = Path(job.config.run) / "model", recipe.without_defaults()
     with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
-        write_files(folder, kept.weights, job.config, job.tokenizer)
-
-
-def write_files(
-    folder: Path, weights: dict[str, Tensor], config: Config, tokenizer: Tokenizer
-) -> None:
-    """All that decoding needs, into the folder of a model."""
-    vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
-    card = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
-    save_weights(weights, folder / "model.safetensors")
-    write_json(folder / "config.json", card.model_dump())
-    tokenizer.copy_to(folder)
+        write_card(folder, job.config, job.tokenizer)
+        save_weights(kept.weights, folder / "model.safetensors")
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,16 @@ from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import weights_of
+from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.job import fresh_state
+from mtkit.training.job import fresh_state, write_card
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import largest_batch
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
-from mtkit.training.weights import write_files
 
 Size = Literal["tiny", "base"]
 PAIRS = 29_000
@@ -192,7 +191,8 @@ def draw_model(folder: Path, size: Size) -> None:
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
     with create(folder, "model", {"size": size}, {}) as partial:
-        write_files(partial, weights_of(model), config, draw_tokenizer(vocab))
+        write_card(partial, config, draw_tokenizer(vocab))
+        save_weights(weights_of(model), partial / "model.safetensors")
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:

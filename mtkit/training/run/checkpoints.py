@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
+from mtkit.config.runs import INDEX, checkpoint_at
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError, is_out_of_memory
@@ -24,7 +25,6 @@ from mtkit.models.weights import load_weights, read_weights, save_weights, weigh
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
-INDEX = "checkpoints.json"
 PROGRESS = TypeAdapter(Progress)
 MALFORMED = (
     ArithmeticError,
@@ -46,9 +46,11 @@ class Checkpoints:
     folder: Path
     recipe: Settings
     inputs: Mapping[str, str]
+    write_card: Callable[[Path], None] = lambda folder: None
+    """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
 
     def path(self, step: int) -> Path:
-        return self.folder / f"step-{step:08d}"
+        return checkpoint_at(self.folder, step)
 
     def steps(self) -> list[int]:
         """Steps of the complete checkpoints, oldest first."""
@@ -60,6 +62,7 @@ class Checkpoints:
         report = {"seconds": state.seconds}
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
+            self.write_card(folder)
             save_weights(weights_of(state.model), folder / "model.safetensors")
             if state.average is not None:
                 save_weights(state.average, folder / "average.safetensors")
@@ -70,12 +73,13 @@ class Checkpoints:
     def prune(self, state: TrainState, metric: Metric, newest: int, best: int) -> None:
         """Keeps the newest and the best, and names the last and the best in a small JSON.
 
+        Before the first validation none is the best.
         A checkpoint of a later step than that of `state` was passed over as damaged: it counts for
         nothing, and is replaced in time.
         """
         steps = [step for step in self.steps() if step <= state.step]
         ranked = [v.step for v in rank(state.validations, metric) if v.step in steps]
-        names = {"last": steps[-1], "best": ranked[0] if ranked else steps[-1]}
+        names = {"last": steps[-1], "best": ranked[0] if ranked else None}
         write_json(self.folder / INDEX, names)
         for step in set(steps[:-newest]) - set(ranked[:best]):
             remove(self.path(step))

@@ -1,0 +1,164 @@
+"""A run that is not finished: it can be used, and ended early, and loses nothing by either."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from commands import call
+from mtkit.artifacts import open_artifact
+from mtkit.config.settings import Config
+from mtkit.decoding.model import open_model
+from mtkit.decoding.translator import load
+from mtkit.errors import Interrupted, UserError
+from mtkit.training.journal import Journal
+from mtkit.training.train import finish, train
+
+LINES = ["ant bee", "cat", "dog eel fox"]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def interrupted(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Config, int], None]:
+    """Trains a run up to a step, where it gets Ctrl-C."""
+    add = Journal.add
+
+    def train_until(config: Config, step: int) -> None:
+        def add_and_interrupt(self: Journal, report: object) -> None:
+            add(self, report)  # type: ignore[arg-type]
+            if self.state.step == step:
+                signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "add", add_and_interrupt)
+            with pytest.raises(Interrupted, match="or `mtkit finish` to end with the best so far"):
+                train(config)
+
+    return train_until
+
+
+@pytest.mark.parametrize(("kind", "ema"), [("transformer", None), ("seq2seq", 0.9)])
+def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
+    kind: str,
+    ema: float | None,
+    fresh: Callable[..., Config],
+    interrupted: Callable[[Config, int], None],
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    config = fresh(kind, training={"validate_every": 2, "best_by": "loss", "ema": ema})
+    interrupted(config, 7)
+    index = Path("run/checkpoints/checkpoints.json")
+    assert json.loads(index.read_text()) == {"best": 6, "last": 7}
+    capsys.readouterr()
+    best = Path("run/checkpoints/step-00000006")
+    opened = open_model("run")
+    assert capsys.readouterr().err == (
+        "run: not finished: taking its best checkpoint so far, of step 6\n"
+    )
+    assert opened.artifact.path == best
+    assert opened.run == Path("run")
+    assert opened.weights == best / ("average.safetensors" if ema else "model.safetensors")
+    translations = load("run").translate(LINES)
+    # It is all that is needed, wherever it is copied to.
+    shutil.copytree(best, tmp_path / "elsewhere" / "copy")
+    shutil.rmtree("run/tokenizer")
+    assert load(tmp_path / "elsewhere" / "copy", engine="torch").translate(LINES) == translations
+    index.write_text('{"best": null, "last": 7}')
+    assert load("run").translate(LINES)
+    assert "its newest checkpoint, for want of a validation, of step 7" in capsys.readouterr().err
+
+
+def test_every_command_that_takes_a_model_takes_an_unfinished_run(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    interrupted(fresh("transformer"), 7)
+    Path("in.txt").write_text("ant bee\ncat\n")
+    assert os.path.samefile("runs/latest", "run")
+    said = "not finished: taking its best checkpoint so far, of step 6"
+    for command in (
+        "translate in.txt",
+        "attend ant",
+        "export --to huggingface -o exported",
+        "export --to ctranslate2 --check",
+    ):
+        capsys.readouterr()
+        assert call(*command.split()) == 0, command
+        assert capsys.readouterr().err.count(said) == 1, command
+    assert call("info") == 0
+
+
+def test_the_last_run_is_linked_from_the_start_of_its_training(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+) -> None:
+    interrupted(fresh("transformer", "one"), 1)
+    assert os.path.samefile("runs/latest", "one")
+
+
+def test_ending_early_makes_the_model_of_a_run_that_would_have_ended_there(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+) -> None:
+    config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
+    interrupted(config, 7)
+    early = finish(config)
+    assert (early.report["steps"], early.manifest["settings"]["ended"]) == (7, 7)
+    train(
+        fresh("transformer", "seven", training={"validate_every": 2, "best_by": "loss", "steps": 7})
+    )
+    seven = open_artifact(Path("seven/model"), "model")
+    assert {**early.report, "training_seconds": 0} == {**seven.report, "training_seconds": 0}
+    weights = [safetensors.torch.load_file(it.path / "model.safetensors") for it in (early, seven)]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_a_run_that_was_ended_early_trains_on_as_if_it_had_not_been(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    whole, ended = fresh("transformer", "whole"), fresh("transformer", "ended")
+    train(whole)
+    interrupted(ended, 7)
+    before = {path: path.read_bytes() for path in Path("ended/checkpoints").rglob("*.*")}
+    finish(ended)
+    assert {path: path.read_bytes() for path in Path("ended/checkpoints").rglob("*.*")} == before
+    capsys.readouterr()
+    train(ended)
+    assert "resuming after step 7" in capsys.readouterr().err
+    models = [open_artifact(Path(name, "model"), "model") for name in ("whole", "ended")]
+    assert models[0].identity == models[1].identity
+    finish(ended)
+    assert "ended/model is up to date" in capsys.readouterr().err
+    assert open_artifact(Path("ended/model"), "model").identity == models[1].identity
+
+
+def test_what_has_made_no_update_cannot_be_ended(fresh: Callable[..., Config]) -> None:
+    with pytest.raises(UserError, match="run: no update is made yet: train with `mtkit train`"):
+        finish(fresh("transformer"))
+
+
+@pytest.mark.slow
+def test_finish_ends_the_last_run_with_its_scores_wherever_it_lies(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    config = fresh("transformer").model_copy(update={"run": "run"})
+    interrupted(config, 7)
+    capsys.readouterr()
+    assert call("finish") == 0
+    captured = capsys.readouterr()
+    assert "train: ending after step 7 of 12\n" in captured.err
+    assert [line.split()[0] for line in captured.out.splitlines()] == ["BLEU", "TER", "chrF2"]
+    assert Path("run/config.yaml").read_text().startswith("run: run\n")
+    Path("run").rename("moved")
+    assert call("finish", "moved") == 0
+    assert open_artifact(Path("moved/test"), "test")
+    assert call("finish", "nowhere") == 2
+    assert capsys.readouterr().err.endswith("nowhere: no run here\n")
