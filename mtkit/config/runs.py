@@ -54,6 +54,12 @@ def checkpoint_at(folder: Path, step: int) -> Path:
     return folder / f"step-{step:08d}"
 
 
+def checkpoint_steps(folder: Path) -> list[int]:
+    """Steps of the complete checkpoints in a folder of them, oldest first."""
+    found = (path.parent.name[5:] for path in folder.glob(f"step-*/{MANIFEST}"))
+    return sorted(int(step) for step in found if step.isdecimal())
+
+
 def find_best(path: str | Path | None) -> Artifact:
     """The model, as `find_model`, or a checkpoint that can be translated with, verified.
 

@@ -60,8 +60,8 @@ class Job:
         if self.is_first:
             if again or state.step not in self.checkpoints.steps():
                 self.checkpoints.save(state)
-            training = self.config.training
-            self.checkpoints.prune(state, training.best_by, training.keep, training.average)
+            of = self.config.training
+            self.checkpoints.prune(state, of.best_by, of.keep, of.average, self.total_steps)
 
 
 def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:

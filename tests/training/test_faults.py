@@ -360,7 +360,7 @@ def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
     assert state.step == 2
     state.step = 3
     checkpoints.save(state)
-    checkpoints.prune(state, "loss", newest=1, best=1)
+    checkpoints.prune(state, "loss", newest=1, best=1, steps=6)
     assert checkpoints.steps() == [3, 4, 6]
     assert checkpoints.load_last(state)
     assert state.step == 3

@@ -59,7 +59,7 @@ def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     config = fresh(kind, training={"validate_every": 2, "best_by": "loss", "ema": ema})
     interrupted(config, 7)
     index = Path("run/checkpoints/checkpoints.json")
-    assert json.loads(index.read_text()) == {"best": 6, "last": 7}
+    assert json.loads(index.read_text()) == {"best": 6, "last": 7, "steps": 12}
     capsys.readouterr()
     best = Path("run/checkpoints/step-00000006")
     opened = open_model("run")
@@ -95,7 +95,40 @@ def test_every_command_that_takes_a_model_takes_an_unfinished_run(
         capsys.readouterr()
         assert call(*command.split()) == 0, command
         assert capsys.readouterr().err.count(said) == 1, command
-    assert call("info") == 0
+
+
+def test_info_says_of_how_many_steps_when_it_ends_and_what_its_checkpoints_are_worth(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
+    interrupted(config, 7)
+    metrics = Path("run/metrics.jsonl")
+    records = [json.loads(line) | {"seconds": 120.0} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+    def told() -> list[str]:
+        capsys.readouterr()
+        assert call("info") == 0
+        return capsys.readouterr().out.splitlines()
+
+    lines = told()
+    assert "  step   7 of 12" in lines
+    assert "  ends   0:01:40 left, by the speed so far" in lines
+    table = [line.split() for line in lines[lines.index("checkpoints  runs/latest/checkpoints") :]]
+    losses = {str(r["step"]): f"{r['loss']:.3f}" for r in records if r["kind"] == "valid"}
+    rows = {row[-5]: (row[:-5], row[-4]) for row in table[2:] if row}
+    assert rows["6"] == (["best"], losses["6"])
+    assert rows["7"] == (["last"], "-")
+    assert rows["5"] == ([], "-")
+    finish(config)
+    assert "  ends   ended early, by `mtkit finish`" in told()
+    train(fresh("transformer", "whole"))
+    Path("runs/latest").unlink()
+    Path("runs/latest").symlink_to("../whole")
+    lines = told()
+    assert {"  step   12 of 12", "  ends   finished"} <= set(lines)
+    (Path("whole/checkpoints/checkpoints.json")).write_text("{")
+    assert "  step   12" in told()
 
 
 def test_the_last_run_is_linked_from_the_start_of_its_training(

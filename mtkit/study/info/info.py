@@ -5,7 +5,7 @@ Sizes, settings, scores, and what it was made from; a drawing of it is made else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,10 +15,11 @@ from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.config.complaints import flattened
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.recipes import resolved
-from mtkit.config.runs import default_place
+from mtkit.config.runs import CHECKPOINTS, default_place
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data, data_lines, printable, table
+from mtkit.study.info.progress import checkpoint_table, progress_of
 from mtkit.study.plots.picture import check_picture
 from mtkit.training.run.metrics import MetricsLog
 
@@ -105,10 +106,11 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     for part in parts:
         yield from _facts(part, {}, verified=verify)
     if records:
-        valid = [record for record in records if record.get("kind") == "valid"]
-        last = {**valid[-1], "kind": None} if valid else {}
-        progress = {"last step": records[-1]["step"], "last validation": last}
+        model = next((part for part in parts if part.manifest["kind"] == "model"), None)
+        progress = progress_of(folder, records, model)
         yield from _block(f"training  {folder / 'metrics.jsonl'}", progress)
+    if checkpoints := list(checkpoint_table(folder, records)):
+        yield from _titled(f"checkpoints  {folder / CHECKPOINTS}", checkpoints)
 
 
 def _artifact_at(folder: Path, *, verify: bool = False) -> Artifact | None:
@@ -138,7 +140,11 @@ def _facts(artifact: Artifact, settings: Mapping[str, Any], *, verified: bool) -
 def _block(title: str, facts: Mapping[str, Any]) -> Iterator[str]:
     """Nested data by dotted names, what is None left out, below a title."""
     rows = [(name, _shown(value)) for name, value in flattened(facts).items() if value is not None]
-    yield from (title, *(f"  {line}" for line in table(rows, left=2)), "")
+    yield from _titled(title, table(rows, left=2))
+
+
+def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from (title, *(f"  {line}" for line in lines), "")
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
-from mtkit.config.runs import INDEX, checkpoint_at
+from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError, is_out_of_memory
@@ -54,8 +54,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps of the complete checkpoints, oldest first."""
-        found = (path.parent.name[5:] for path in self.folder.glob("step-*/manifest.json"))
-        return sorted(int(step) for step in found if step.isdecimal())
+        return checkpoint_steps(self.folder)
 
     def save(self, state: TrainState) -> None:
         """Writes the state as it is, complete or not at all."""
@@ -70,18 +69,19 @@ class Checkpoints:
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
             write_json(folder / "state.json", numbers)
 
-    def prune(self, state: TrainState, metric: Metric, newest: int, best: int) -> None:
+    def prune(self, state: TrainState, metric: Metric, newest: int, best: int, steps: int) -> None:
         """Keeps the newest and the best, and names the last and the best in a small JSON.
 
-        Before the first validation none is the best.
+        There it also says how many `steps` the run is to have. Before the first validation none is
+        the best.
         A checkpoint of a later step than that of `state` was passed over as damaged: it counts for
         nothing, and is replaced in time.
         """
-        steps = [step for step in self.steps() if step <= state.step]
-        ranked = [v.step for v in rank(state.validations, metric) if v.step in steps]
-        names = {"last": steps[-1], "best": ranked[0] if ranked else None}
+        there = [step for step in self.steps() if step <= state.step]
+        ranked = [v.step for v in rank(state.validations, metric) if v.step in there]
+        names = {"last": there[-1], "best": ranked[0] if ranked else None, "steps": steps}
         write_json(self.folder / INDEX, names)
-        for step in set(steps[:-newest]) - set(ranked[:best]):
+        for step in set(there[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
 
     def load_last(self, state: TrainState) -> bool:
