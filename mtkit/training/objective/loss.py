@@ -74,9 +74,9 @@ def softmax_(
 ) -> tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]:
     """Turns logits into probabilities; returns log Σ exp(logits) and the gold logits."""
     gold_logit, top = logits.gather(-1, gold), logits.amax(dim=-1, keepdim=True)
-    total = logits.sub_(top).exp_().sum(dim=-1, keepdim=True)  # no exponent is above 0
-    logits.div_(total)
-    return top + total.log(), gold_logit
+    probs = torch.softmax(logits, dim=-1, out=logits)
+    highest = probs.amax(dim=-1, keepdim=True)
+    return top - highest.log(), gold_logit  # log p = z - log Σ holds for the highest of them
 
 
 def subtract_gold_(
