@@ -19,6 +19,8 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
+from mtkit.pace import Pace
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -173,11 +175,25 @@ class Progress:
     description: str
     total: int | None
     unit: str
+    pause_every: int | None = None
     count: int = 0
+
+    def __post_init__(self) -> None:
+        self.pace = None if self.total is None else Pace(self.total, self.pause_every)
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.count += amount
+        if self.pace is not None:
+            self.pace.note(self.count, time.monotonic())
         self.show(note)
+
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Around work of another kind, one of the pauses that `progress` was told of."""
+        began = time.monotonic()
+        yield
+        if self.pace is not None:
+            self.pace.paused(time.monotonic() - began)
 
     def show(self, note: str) -> None:
         """Shows the count and a note."""
@@ -190,25 +206,27 @@ class Progress:
         number = f"{self.count:,}" if self.total is None else f"{self.count:,}/{self.total:,}"
         return f"{number} {self.unit}".rstrip()
 
+    @property
+    def left(self) -> str:
+        """The time that the rest takes, as far as it is known."""
+        seconds = None if self.pace is None else self.pace.left()
+        return "" if seconds is None else f"{_clock(seconds)} left"
+
 
 @dataclass
 class _Lines(Progress):
     """Said as lines, with seconds between them."""
 
     def __post_init__(self) -> None:
-        self.began = self.spoke = time.monotonic()
-        self.first: int | None = None
+        super().__post_init__()
+        self.spoke = time.monotonic()
 
     def show(self, note: str) -> None:
         now = time.monotonic()
-        if self.first is None:  # what is there at once was done by an earlier, interrupted run
-            self.first, self.began = self.count, now
         if now - self.spoke < SECONDS_BETWEEN_LINES:
             return
         self.spoke = now
-        parts = [f"{self.description}: {self.counted}", note]
-        if self.total is not None and (done := self.count - self.first) > 0:
-            parts.append(f"{_clock((self.total - self.count) * (now - self.began) / done)} left")
+        parts = [f"{self.description}: {self.counted}", note, self.left]
         say("  ".join(part for part in parts if part))
 
 
@@ -219,16 +237,15 @@ class _Bar(Progress):
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn
 
         global _bar
-        time_left = [TimeRemainingColumn(), TextColumn("left")]
+        super().__post_init__()
         self.note = ""
         self.bar = rich.progress.Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
-            *(time_left if self.total is not None else []),
             console=Console(stderr=True),
             transient=True,
             redirect_stdout=False,
@@ -240,7 +257,7 @@ class _Bar(Progress):
 
     def show(self, note: str) -> None:
         self.note = note or self.note
-        text = f"{self.counted}  {self.note}".rstrip()
+        text = "  ".join(part for part in (self.counted, self.note, self.left) if part)
         self.bar.update(self.task, completed=self.count, text=text)
 
     def close(self) -> None:
@@ -250,12 +267,17 @@ class _Bar(Progress):
 
 
 @contextmanager
-def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Shows how far a long task is; work that took some seconds leaves one line behind."""
+def progress(
+    description: str, total: int | None = None, unit: str = "", pause_every: int | None = None
+) -> Iterator[Progress]:
+    """Shows how far a long task is; work that took some seconds leaves one line behind.
+
+    After every `pause_every` units and at the end there is other work to do, inside `pausing`.
+    """
     started = time.monotonic()
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     kind = Progress if _quiet or _bar is not None else _Bar if live else _Lines
-    shown = kind(description, total, unit)
+    shown = kind(description, total, unit, pause_every)
     try:
         yield shown
     finally:

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "tokenizer.symbols"),
+    ("errors", "pace", "tokenizer.symbols"),
     ("config.storage", "report", "terms"),
     ("artifacts",),
     ("config",),

@@ -110,7 +110,7 @@ def _go_on(job: Job, state: TrainState) -> None:
     training = job.config.training
     with (
         StopSignal() as stop,
-        progress("train", job.total_steps, "steps") as shown,
+        progress("train", job.total_steps, "steps", training.validate_every) as shown,
         closing(Journal(job, state)) as journal,
         closing(_updates(job, state)) as updates,
     ):
@@ -125,7 +125,8 @@ def _go_on(job: Job, state: TrainState) -> None:
             if state.step % training.log_every == 0 or is_due:
                 journal.log_step()
             if is_due:
-                _validate(job, state)
+                with shown.pausing():
+                    _validate(job, state)
                 journal.log_validation()
             if state.step % training.save_every == 0 or is_due or signal_number:
                 job.save(state)
