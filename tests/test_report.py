@@ -58,7 +58,7 @@ def test_columns_line_up_to_the_left_and_to_the_right() -> None:
 def test_progress_without_a_terminal_is_lines_seconds_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter(range(0, 1000, 4))
+    clock = iter(range(0, 1000, 2))
     monkeypatch.setattr("mtkit.report.time.monotonic", lambda: float(next(clock)))
     with report.progress("encode", 30, "lines") as shown:
         for _ in range(30):

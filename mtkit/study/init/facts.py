@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from mtkit.config.batching import DropRule
 from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size
 
 SHOWN_DIGITS = 2
@@ -24,6 +26,10 @@ class Corpus:
     """Number of different characters of each side, very rare ones left out."""
     shared: float = 1.0
     """The part of the target's letters that the source has, too."""
+    deduplicate: bool = False
+    """Whether pairs stand there twice."""
+    drop: Mapping[DropRule, int] = field(default_factory=dict)
+    """Rules that find fault with pairs, and with how many."""
     most_subwords: int | None = None
     """Number of subwords that can be made of the text, where it is known."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.corpus.read import read_pairs
 from mtkit.config.settings import Corpus as Source
 from mtkit.config.settings import TextCorpus
@@ -64,17 +65,17 @@ def init(wish: Wish) -> None:
     Raises UserError where the corpus cannot be used, or something would be overwritten; OSError
     where the disk is full: nothing is written then.
     """
-    languages, total = examined(wish)
-    files = _files(wish, languages)
+    checked = _examined(wish)
+    files = _files(wish, (checked.source.language, checked.target.language))
     made = [path for sides in files.values() for path in sides]
     if not wish.force:
         refuse_to_overwrite([wish.output, *made])
-    found = scan(read_pairs(wish.corpus), _split(wish, total))
-    corpus = _corpus(found, wish, languages)
+    found = scan(read_pairs(wish.corpus), _split(wish, checked.pairs))
+    corpus = _corpus(found, wish, checked)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
     with written_together([*made, wish.output]) as opened:
-        for part, pair in _split(wish, total).place(read_pairs(wish.corpus)):
+        for part, pair in _split(wish, checked.pairs).place(read_pairs(wish.corpus)):
             if part == "train" and share < 1 and not is_among(share, key_of(pair.source)):
                 continue
             for path, line in zip(files[part], (pair.source, pair.target), strict=True):
@@ -101,7 +102,7 @@ def _split(wish: Wish, total: int) -> Split:
     return Split(total, wanted, frozenset(taken))
 
 
-def _corpus(found: Scan, wish: Wish, languages: Languages) -> Corpus:
+def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
     """Raises UserError where there are too few pairs, or too few different ones."""
     counts = dict(found.counts)
     for part, corpus in wish.given.items():
@@ -118,7 +119,14 @@ def _corpus(found: Scan, wish: Wish, languages: Languages) -> Corpus:
                 f"file of other pairs with --{part}"
             )
     return Corpus(
-        counts["train"], counts["valid"], counts["test"], languages, found.characters, found.shared
+        counts["train"],
+        counts["valid"],
+        counts["test"],
+        (checked.source.language, checked.target.language),
+        found.characters,
+        found.shared,
+        checked.deduplicate,
+        {rule: checked[rule].count for rule in checked.drop},
     )
 
 
@@ -195,8 +203,11 @@ def _settings(corpus: TextCorpus) -> dict[str, Any]:
     return corpus.without_defaults()
 
 
-def examined(wish: Wish) -> tuple[Languages, int]:
-    total = sum(1 for _ in read_pairs(wish.corpus))
-    if total < FEWEST_PAIRS:
-        raise UserError(f"{_name(wish)}: {total:,} pairs are too few to learn from: add more")
-    return (None, None), total
+def _examined(wish: Wish) -> Examination:
+    """What the doctor says. UserError for what no model can be trained on."""
+    found = examine(wish.corpus)
+    failed = [row for row in found.findings if row.status == "failed"]
+    if failed:
+        faults = "; ".join(f"{row.name}: {row.note or row.meaning}" for row in failed[:2])
+        raise UserError(f"{_name(wish)}: {faults} (`mtkit check` tells more)")
+    return found

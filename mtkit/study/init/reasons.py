@@ -29,7 +29,7 @@ def chosen(corpus: Corpus, plan: Plan, minutes: float) -> list[Chosen]:
     """All settings but `run` and `data`, section by section."""
     return [
         *_tokenizer(corpus, plan),
-        *_batching(plan),
+        *_batching(corpus, plan),
         *_model(plan),
         *_training(plan, minutes),
         *_decoding(plan),
@@ -57,7 +57,7 @@ def _tokenizer(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("tokenizer", {"joint": plan.joint}, sides)
 
 
-def _batching(plan: Plan) -> Iterator[Chosen]:
+def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     tokens = plan.max_tokens * plan.accumulate
     reason = f"{plan.steps:,} updates of {tokens:,} tokens are what the time is best divided into"
     if plan.size.is_published:
@@ -65,8 +65,13 @@ def _batching(plan: Plan) -> Iterator[Chosen]:
     yield Chosen("batching", {"max_tokens": plan.max_tokens}, reason)
     lines = f"subwords; {plan.longest} hold all but the longest hundredth of the pairs"
     yield Chosen("batching", {"max_length": plan.longest}, lines)
-    equal = "what stands twice in the corpus would be learnt twice as much"
-    yield Chosen("batching", {"deduplicate": True}, equal)
+    if corpus.deduplicate:
+        equal = "pairs stand there twice, and would be learnt twice as much"
+        yield Chosen("batching", {"deduplicate": True}, equal)
+    if corpus.drop:
+        found = ", ".join(f"{count:,} {rule}" for rule, count in corpus.drop.items())
+        faults = f"pairs that `mtkit check` finds fault with: {found}"
+        yield Chosen("batching", {"drop": list(corpus.drop)}, faults)
 
 
 def _model(plan: Plan) -> Iterator[Chosen]:

@@ -1,7 +1,7 @@
 """Which pairs are held out for validation and for the test: a function of the source alone.
 
-A source is known by its letters and digits, whatever their case: what differs in punctuation only
-is on the same side as well. Its hash is a point between 0 and 1. Those below a bound are for the
+A source is known by its words, whatever their case: what differs in punctuation alone is on the
+same side as well. Its hash is a point between 0 and 1. Those below a bound are for the
 test, those above another for validation, and as a corpus grows the bounds move outwards only: what
 was trained on is never held out later.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple
-from unicodedata import normalize
 
 from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.texts import normalised
 
 FEWEST_PAIRS = 50
 """Number of pairs of which some can be held out and some learnt from."""
@@ -42,9 +42,7 @@ def held_out_share(pairs: int) -> float:
 
 def key_of(source: str) -> bytes:
     """Equal for sources that differ in case, width, spaces and punctuation alone."""
-    text = normalize("NFKC", source).casefold()
-    letters = "".join(filter(str.isalnum, text))
-    return blake2b((letters or text.strip()).encode(errors="replace"), digest_size=16).digest()
+    return blake2b(normalised(source).encode(errors="replace"), digest_size=16).digest()
 
 
 def point_of(key: bytes) -> float:
