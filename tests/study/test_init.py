@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import errno
+import os
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,22 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import Stdin, call
+from mtkit.batching.corpus.files import read_lines
 from mtkit.batching.corpus.read import Pair
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.study.init.choice import Plan, most_passes, plan_of
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
+from mtkit.study.init.init import PARTS
+from mtkit.study.init.measure import Trial
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
 from mtkit.study.init.sizes import SIZES
 from mtkit.study.init.split import Split, held_out_share, is_among, key_of
 from mtkit.study.init.written import yaml_of
 
+LANGUAGES = ("en", "ko")
 texts = st.text(st.sampled_from("abcABCéÀ .?!,-ａ中文"), max_size=8)
 
 
@@ -210,3 +217,134 @@ def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     corpus, korean = example(shared=0.01, characters=(60, 1200))
     assert not korean.joint
     assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
+
+
+TRIAL = Trial(Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 1e-4), 600, 10**6)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """400 pairs of the demo in the current folder, and a machine of known speed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mtkit.study.init.init.measure", lambda sample, settings: TRIAL)
+    for language in ("en", "ko"):
+        lines = list(islice(read_lines(f"demo:train.{language}"), 400))
+        write(tmp_path / f"a.{language}", lines)
+    return tmp_path
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_corpus_and_speed_give_the_same_files(corpus: Path) -> None:
+    assert call("init", "a.en", "a.ko", "--minutes", "3") == 0
+    first = everything(corpus)
+    assert call("init", "a.en", "a.ko", "--minutes", "3", "--force") == 0
+    text = (corpus / "mtkit.yaml").read_bytes()
+    assert {**first, corpus / "mtkit.yaml": text.replace(b" --force", b"")} == {
+        **everything(corpus),
+        corpus / "mtkit.yaml": text.replace(b" --force", b""),
+    }
+    config = load_config("mtkit.yaml")
+    assert config.data.target_language == "ko"
+    assert not config.tokenizer.joint
+    parts = {part: set(lines_of(corpus / f"mtkit-data/{part}.en")) for part in PARTS}
+    assert not parts["train"] & parts["test"]
+    assert not parts["train"] & parts["valid"]
+
+
+def test_nothing_is_written_over_unasked(corpus: Path) -> None:
+    assert call("init", "a.en", "a.ko") == 0
+    before = everything(corpus)
+    assert call("init", "a.en", "a.ko", "--minutes", "90") == 2
+    assert everything(corpus) == before
+
+
+def test_pairs_held_out_already_are_used_and_not_learnt_from(corpus: Path) -> None:
+    sources, targets = (lines_of(corpus / f"a.{language}") for language in LANGUAGES)
+    write(corpus / "v.en", sources[:30])
+    write(corpus / "v.ko", targets[:30])
+    assert call("init", "a.en", "a.ko", "--valid", "v.en", "v.ko", "-o", "x.yaml") == 0
+    config = load_config("x.yaml")
+    assert config.data.valid.model_dump()["source"] == "v.en"
+    assert not (corpus / "x-data/valid.en").exists()
+    learnt = lines_of(corpus / "x-data/train.en")
+    assert learnt and not set(learnt) & set(sources[:30])
+
+
+def test_a_disk_that_fills_up_leaves_all_as_it_was(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for before in ({}, {"--force": None}):
+        there = everything(corpus)
+        with monkeypatch.context() as patch:
+            patch.setattr("mtkit.study.init.files.sync", full)
+            assert call("init", "a.en", "a.ko", *before) == 1
+        assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
+        assert everything(corpus) == there
+        assert before or not (corpus / "mtkit-data").exists()
+        assert call("init", "a.en", "a.ko", "--force") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda en, ko: (en[:-1], ko), "399"),
+        (lambda en, ko: (en, en), "one language twice"),
+        (lambda en, ko: (en[:5], ko[:5]), "few pairs"),
+        (lambda en, ko: (en[:1] * 400, ko[:1] * 400), "399 of 400"),
+        (lambda en, ko: ([], []), "empty"),
+        (lambda en, ko: ([""] * 400, ko), "blank"),
+    ],
+    ids=["unequal", "twice", "five", "one", "empty", "blank"],
+)
+def test_a_corpus_that_is_none_is_refused_in_a_line_and_nothing_written(
+    corpus: Path, capsys: pytest.CaptureFixture[str], change: Any, said: str
+) -> None:
+    texts = [lines_of(corpus / f"a.{language}") for language in LANGUAGES]
+    for language, lines in zip(LANGUAGES, change(*texts), strict=True):
+        write(corpus / f"a.{language}", lines)
+    before = everything(corpus)
+    assert call("init", "a.en", "a.ko") == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert everything(corpus) == before
+
+
+def test_a_file_that_is_no_text_is_refused(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpus / "a.en").write_bytes(b"".join(bytes([255, n % 250, 200, 10]) for n in range(400)))
+    assert call("init", "a.en", "a.ko") == 2
+    assert "no text" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_two_files_become_a_translator_by_two_commands(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stdin: Stdin,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mtkit.study.init.measure.TRAINING_SECONDS", 0.5)
+    for language in LANGUAGES:
+        write(tmp_path / f"a.{language}", list(islice(read_lines(f"demo:train.{language}"), 400)))
+    assert call("init", "a.en", "a.ko", "--minutes", "0.5") == 0
+    assert "minutes" in capsys.readouterr().out
+    assert call("run") == 0
+    assert "BLEU" in capsys.readouterr().out
+    stdin("I read a book.\n")
+    assert call("translate", "-m", "runs/mtkit") == 0
+    assert capsys.readouterr().out.count("\n") == 1

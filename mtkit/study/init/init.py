@@ -208,6 +208,9 @@ def _examined(wish: Wish) -> Examination:
     found = examine(wish.corpus)
     failed = [row for row in found.findings if row.status == "failed"]
     if failed:
-        faults = "; ".join(f"{row.name}: {row.note or row.meaning}" for row in failed[:2])
+        faults = "; ".join(
+            f"{row.name}: {row.note or f'{row.count:,} of {row.judged:,}: {row.meaning}'}"
+            for row in failed[:2]
+        )
         raise UserError(f"{_name(wish)}: {faults} (`mtkit check` tells more)")
     return found

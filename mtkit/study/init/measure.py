@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
@@ -98,7 +99,7 @@ def _with_tokenizer(config: Config) -> Config:
     return config
 
 
-def _lengths(stored: np.ndarray[Any, Any], max_tokens: int) -> Lengths:
+def _lengths(stored: NDArray[np.integer[Any]], max_tokens: int) -> Lengths:
     """Of pairs as they are stored, (n, 2), without the end of a sentence."""
     plan = plan_epoch(stored, max_tokens=max_tokens, seed=0, epoch=0)
     source, target = (stored.mean(axis=0, dtype=np.float64) + 1).tolist()

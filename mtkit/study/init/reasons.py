@@ -14,6 +14,8 @@ MUON_PEAK, MUON_WIDTH = 6e-3, 128
 MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
 """Number of updates, at most."""
 SOME_PASSES, MANY_PASSES = 12, 40
+FEW_PAIRS = 15_000
+"""Number of pairs that are learnt by heart in fewer passes than more of them would be."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,10 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
     if plan.size.is_published:
         big = plan.size.d_model > 512
         return {"dropout": 0.3 if big else 0.1}, "as in Vaswani et al. 2017, table 3"
-    if plan.passes >= MANY_PASSES:
+    is_little = plan.pairs < FEW_PAIRS and plan.passes >= SOME_PASSES
+    if plan.passes >= MANY_PASSES or is_little:
         most = {"dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1}
-        return most, "pairs that are seen so often would be learnt by heart"
+        return most, f"{plan.pairs:,} pairs that are seen so often would be learnt by heart"
     if plan.passes >= SOME_PASSES:
         return {"dropout": 0.2}, "each pair is seen several times, and not to be learnt by heart"
     return {"dropout": 0.1}, "each pair is seen a few times only: little need be done against that"
