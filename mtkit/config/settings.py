@@ -14,12 +14,14 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     Tag,
+    field_validator,
     model_validator,
 )
 
 from mtkit.config.base import Paths, Probability, Settings
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.decoding import DecodingSettings
+from mtkit.config.languages import check_language
 from mtkit.config.model import ModelSettings, TransformerSettings
 
 
@@ -77,6 +79,13 @@ class DataSettings(Settings):
     target_language: str | None = Field(
         None, description="code such as ko: chooses the tokenization that scores are counted on"
     )
+
+    @field_validator("target_language")
+    @classmethod
+    def _is_a_language(cls, code: str | None) -> str | None:
+        if code is not None:
+            check_language(code)
+        return code
 
 
 class TokenizerSettings(Settings):

@@ -23,7 +23,7 @@ from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
-from mtkit.scoring.metrics import corpus_bleu
+from mtkit.scoring.metrics import corpus_bleu, signatures
 
 MOST_LINES = 1000
 """Lines of validation text, as many as training decodes."""
@@ -105,7 +105,8 @@ def _measured(opened: OpenedModel) -> Artifact:
     def measure(folder: Path) -> dict[str, Any]:
         folders = {"int8": folder, "float32": float32.path}
         found = {of: _translator(opened, folders[of], of).translate(text.source) for of in folders}
-        return {"valid_bleu": {of: round(text.bleu(lines), 4) for of, lines in found.items()}}
+        bleu = {of: round(text.bleu(lines), 4) for of, lines in found.items()}
+        return {"valid_bleu": bleu, "signature": signatures(text.language)["bleu"]}
 
     int8 = cached(opened, "int8", measure)
     bleu = int8.report["valid_bleu"]

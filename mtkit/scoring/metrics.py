@@ -217,6 +217,13 @@ def corpus_bleu(hypotheses: Lines, references: Lines, language: Language = None)
     return METRICS["bleu"].compute(hypotheses, [references], language).value
 
 
+def signatures(language: Language) -> dict[str, str]:
+    """Those of the scores that `corpus_bleu` and `corpus_chrf` have."""
+    return {
+        name: METRICS[name].compute([""], [[""]], language).signature for name in ("bleu", "chrf")
+    }
+
+
 def corpus_chrf(hypotheses: Lines, references: Lines) -> float:
     """chrF2, 0 to 100."""
     return METRICS["chrf"].compute(hypotheses, [references], None).value

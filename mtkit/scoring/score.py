@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mtkit.config.languages import check_language
 from mtkit.errors import UserError
 from mtkit.report import data, printable, table, warn
 from mtkit.scoring import metrics
@@ -90,6 +91,11 @@ def score(
     warning. `language`, that of the text, chooses BLEU's tokenization, and adds the metrics that
     need it. Raises UserError for files that cannot be scored, and options that do not go together.
     """
+    if language is not None:
+        try:
+            check_language(language)
+        except ValueError as error:
+            raise UserError(f"--language: {error}") from None
     extras = extras or Extras()
     extras.check(source, len(references))
     right, translated, sources = read_texts(references, hypotheses, source)

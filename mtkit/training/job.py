@@ -24,11 +24,13 @@ from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_weights
 from mtkit.report import say
+from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.memory import largest_batch
+from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
@@ -77,7 +79,28 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if origin is not None:
         inputs["init_from"] = find_model(origin).identity
+    _check_comparable(config)
     return data, Tokenizer.load(tokenizer.path), inputs
+
+
+def _check_comparable(config: Config) -> None:
+    """UserError where BLEU would be counted otherwise than in the validations so far."""
+    language = config.data.target_language
+    for record in MetricsLog(Path(config.run) / "metrics.jsonl").read():
+        match record:
+            case {"signatures": {"bleu": str(before)}}:
+                was, now = map(_counting, (before, signatures(language)["bleu"]))
+                if was != now:
+                    raise UserError(
+                        f"data.target_language: {language}: BLEU of this run's validations was "
+                        f"counted with {was}, and would be with {now}, which cannot be compared: "
+                        "go back to the former language, or train anew in another folder (--run)"
+                    )
+
+
+def _counting(signature: str) -> str:
+    """A signature but for the version of sacreBLEU."""
+    return "|".join(part for part in signature.split("|") if not part.startswith("version:"))
 
 
 @contextmanager

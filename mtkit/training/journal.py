@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import UserError
 from mtkit.report import say, warn
+from mtkit.scoring.metrics import signatures
 from mtkit.training.job import Job
 from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import StepReport, TrainState, Window, rank
@@ -80,7 +83,8 @@ class Journal:
         """Writes the scores of the last one and says them, with a star for a new best."""
         validation = self.state.validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
-        self._write("valid", scores)
+        of_scores = signatures(self.job.config.data.target_language)
+        self._write("valid", scores, {k: v for k, v in of_scores.items() if k in scores})
         best = rank(self.state.validations, self.job.config.training.best_by)[0] is validation
         text = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
@@ -90,12 +94,15 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def _write(self, kind: str, values: dict[str, Any]) -> None:
+    def _write(
+        self, kind: str, values: dict[str, Any], signed: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         if not self.job.is_first:
             return
         state = self.state
         where = {"kind": kind, "step": state.step, "epoch": state.position.epoch}
-        self._metrics.write(where | values | {"seconds": round(state.seconds, 2)})
+        told = {"signatures": dict(signed)} if signed else {}
+        self._metrics.write(where | values | told | {"seconds": round(state.seconds, 2)})
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, state.step)

@@ -17,7 +17,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
 from mtkit.models.weights import assign_weights, copied_weights, save_weights
 from mtkit.report import say
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
 from mtkit.training.job import Job, write_card
 from mtkit.training.objective.loss import projected_loss
@@ -79,6 +79,7 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     report = {
         "weights": kept.name,
         "validation": asdict(kept.validation),
+        "signatures": signatures(job.config.data.target_language),
         "averaged_steps": kept.steps,
         "steps": state.step,
         "epochs": state.position.epoch,

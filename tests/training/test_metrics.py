@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
+from mtkit.artifacts import open_artifact
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
 from mtkit.training.run.metrics import MetricsLog, points_of
+from mtkit.training.train import train
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
@@ -60,3 +67,30 @@ def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
     log.write({"kind": "train", "step": "two", "loss": 2.0})
     assert points_of(log.read(), "train", "loss") == [(1, 1.5)]
     assert MetricsLog(tmp_path / "none.jsonl").read() == []
+
+
+def test_every_bleu_that_is_stored_says_how_it_was_counted(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", data={"target_language": "zh"}))
+    theirs = {"bleu": BLEU(tokenize="zh"), "chrf": CHRF()}
+    for metric in theirs.values():
+        metric.corpus_score(["a"], [["a"]])
+    signed = {name: str(metric.get_signature()) for name, metric in theirs.items()}
+    records = MetricsLog(Path("run/metrics.jsonl")).read()
+    valid = [record for record in records if record["kind"] == "valid"]
+    assert len(valid) == 2
+    assert all(record["signatures"] == signed for record in valid)
+    assert open_artifact(Path("run/model"), "model").report["signatures"] == signed
+
+
+@pytest.mark.parametrize("steps", [12, 16])
+def test_bleu_of_a_run_is_counted_in_one_way(
+    steps: int, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(fresh("transformer", data={"target_language": "de"}))
+    before = Path("run/config.yaml").read_bytes()
+    longer = {"steps": steps}
+    with pytest.raises(UserError, match=r"data.target_language: zh: .*tok:13a.*tok:zh.*compared"):
+        train(fresh("transformer", data={"target_language": "zh"}, training=longer))
+    assert Path("run/config.yaml").read_bytes() == before
+    train(fresh("transformer", data={"target_language": "fr"}, training=longer))  # counted alike
+    assert open_artifact(Path("run/model"), "model").report["steps"] == steps
