@@ -92,10 +92,7 @@ def score(
     need it. Raises UserError for files that cannot be scored, and options that do not go together.
     """
     if language is not None:
-        try:
-            check_language(language)
-        except ValueError as error:
-            raise UserError(f"--language: {error}") from None
+        _check_language(language)
     extras = extras or Extras()
     extras.check(source, len(references))
     right, translated, sources = read_texts(references, hypotheses, source)
@@ -123,6 +120,13 @@ def score(
     worst = (_worst(system) for system in systems if system.worst)
     blocks = [score_table(systems), *_by_length(systems, buckets), *worst]
     data("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
+
+
+def _check_language(language: str) -> None:
+    try:
+        check_language(language)
+    except ValueError as error:
+        raise UserError(f"--language: {error}") from None
 
 
 def score_systems(
