@@ -83,7 +83,7 @@ def subtract_gold_(
     probs: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
 ) -> None:
     """Turns probabilities into the gradient of cross-entropy, but for its term - ε / V."""
-    probs.scatter_add_(-1, gold, probs.new_full((1, 1, 1), smoothing - 1).expand(gold.shape))
+    probs.scatter_(-1, gold, smoothing - 1, reduce="add")
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ class _ProjectedLoss(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         passes, wanted = len(hidden), any(ctx.needs_input_grad[:2])
         with torch.autocast(hidden.device.type, enabled=False):
-            terms, sums, *gradients = fused(hidden, hidden, weight, target, wanted=wanted)
-            exact = hidden.to(sums.dtype)
-            mean = weight.to(sums.dtype).mean(dim=0)  # h · mean = the mean logit
-            smoothed, nll = fused.smoothed(sums, exact.sum(dim=(0, 1)) @ mean)
+            terms, *gradients = fused(hidden, hidden, weight, target, wanted=wanted)
+            exact = hidden.to(terms.dtype)
+            mean = weight.to(terms.dtype).mean(dim=0)  # h · mean = the mean logit
+            smoothed, nll = fused.smoothed(terms.sum(dim=(1, 2)), exact.sum(dim=(0, 1)) @ mean)
             smoothed_rows, nll_rows = fused.smoothed(terms, exact @ mean)  # (P, R)
         if wanted:
             ctx.fused = fused
@@ -178,7 +178,7 @@ class _ProjectedLoss(torch.autograd.Function):
         if of_rows is not None:
             factors = (of_rows if of_sum is None else of_rows + of_sum).unsqueeze(-1)  # (R, 1)
             with torch.autocast(hidden.device.type, enabled=False):
-                _, _, grad_hidden, grad_weight = ctx.fused(
+                _, grad_hidden, grad_weight = ctx.fused(
                     hidden, hidden * factors, weight, target, wanted=True
                 )
             grad_hidden, of_sum = grad_hidden * factors, None
@@ -211,8 +211,8 @@ class _Fused:
         target: Int[Tensor, " R"],
         *,
         wanted: bool,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Terms of rows (3, P, R), their sums (3,), and gradients like `hidden` and `weight`.
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Terms of rows (3, P, R), and gradients like `hidden` and `weight`.
 
         The gradient of `weight` is made from `factors`: `hidden`, perhaps weighed row by row.
         Where no gradients are `wanted`, what is returned for them means nothing.
@@ -223,11 +223,11 @@ class _Fused:
         gold = target.unsqueeze(1).expand(passes, count, 1)
         size = CHUNK_TOKENS // passes
         piece = PIECE_TOKENS // passes if hidden.device.type == "cpu" else size
-        terms = [hidden.new_empty((3, passes, 0, 1), dtype=exact)]
-        sums = hidden.new_zeros(3, dtype=exact)
+        terms = [hidden.new_empty((passes, 0, 3), dtype=exact)]
         buffer = table.new_empty(passes * min(size, count), len(weight))
         grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-        grad_weight = torch.zeros(weight.shape if wanted else 0, dtype=exact, device=hidden.device)
+        total = factors.to(exact).sum(dim=(0, 1))
+        grad_weight = (total * (-self.smoothing / len(weight))).repeat(len(weight) * wanted, 1)
         for start in range(0, count, size):
             chunk = slice(start, min(start + size, count))
             rows = states[:, chunk].reshape(-1, width)  # (P·C, D), C tokens of the chunk
@@ -235,9 +235,7 @@ class _Fused:
             parts = logits.view(passes, -1, len(weight)).split(piece, dim=1)
             for part, part_gold in zip(parts, gold[:, chunk].split(piece, dim=1), strict=True):
                 values = part.to(exact)  # the logits themselves, where products are in float32
-                found = self.row_loss(values, part_gold, self.smoothing)
-                sums += torch.stack([term.sum() for term in found])
-                terms.append(torch.stack(found))
+                terms.append(torch.cat(self.row_loss(values, part_gold, self.smoothing), dim=-1))
                 if wanted:
                     part.copy_(values)
             if wanted:  # logits have become d loss / dz
@@ -245,6 +243,4 @@ class _Fused:
                 grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
         if wanted:
             grad_hidden.sub_(self.smoothing * weight.to(exact).mean(dim=0))
-            total = factors.to(exact).sum(dim=(0, 1))
-            grad_weight -= total * (self.smoothing / len(weight))
-        return torch.cat(terms, dim=2).squeeze(-1), sums, grad_hidden, grad_weight
+        return torch.cat(terms, dim=1).movedim(-1, 0), grad_hidden, grad_weight
