@@ -36,7 +36,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 300, 45
 MOST_PARAMETERS = 8
 
 QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
-QUICK += ["cli/main", "cli/bench", "cli/options", "cli/stages", "cli/studies"]
+QUICK += ["cli/main", "cli/bench", "cli/corpora", "cli/options", "cli/stages", "cli/studies"]
 QUICK += ["study/info/info", "study/plots/picture", "training/run/metrics"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 

@@ -159,7 +159,7 @@ def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rule
 
 def _text_rule(pair: Pair, met: set[bytes] | None) -> Rule:
     """What the text itself says; `met`: hashes of the pairs before, where none may come again."""
-    if not (pair.source.strip() and pair.target.strip()):
+    if pair.blank:
         return Rule.BLANK
     if met is None:
         return Rule.KEPT

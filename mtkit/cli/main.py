@@ -19,6 +19,7 @@ import typer
 from mtkit import report
 from mtkit.artifacts import VERSION
 from mtkit.cli.bench import bench
+from mtkit.cli.corpora import check
 from mtkit.cli.init import init
 from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 for name, (place, text) in STAGES.items():
     app.command(name, cls=LongCommand, help=text)(stage_of(place))
-for command in (init, finish, translate, score, attend, export, info, compare):
+for command in (check, init, finish, translate, score, attend, export, info, compare):
     app.command(cls=Command if command in (score, info, compare) else LongCommand)(command)
 app.add_typer(bench, name="bench")
 

@@ -29,6 +29,8 @@ CHANGE_COST = 25.0
 """Nats: a change of shift that is none is taken for one in e^-25 of all places."""
 LEAST_LINES = 200
 """Fewer lines do not tell what goes together."""
+CHANCE = 3.0
+"""Nats, times the square root of lines: what chance may seem to explain of each."""
 UNRELATED = -0.2
 """Nats a line, below which lines belong to none near them, however free the translation."""
 PRIOR = 50.0
@@ -121,7 +123,7 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
     evidence = _Evidence(source, target)
     known = {shift: evidence.information(shift) for shift in range(-SHIFTS, SHIFTS + 1)}
     best = max(known, key=lambda shift: (known[shift], -abs(shift)))
-    if known[best] <= lines**-0.5:  # what chance may explain
+    if known[best] <= CHANCE * lines**-0.5:
         return [Passage(0, lines, None)]
     evidence.learn(*evidence.pairs(best, 0, lines))
     for _ in range(2):  # what goes together is known better once it is known where

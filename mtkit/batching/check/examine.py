@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from mtkit.batching.check.drift import Traces, passages
 from mtkit.batching.check.findings import (
+    ENOUGH,
     EXAMPLES,
-    LITTLE,
     MEANINGS,
     WORTH_DROPPING,
     Finding,
+    Languages,
     finding,
     of_files,
     of_languages,
@@ -39,7 +40,7 @@ from mtkit.config.settings import Corpus
 from mtkit.errors import UserError
 from mtkit.report import progress
 
-ASKED_PAIRS = 50_000
+ASKED_PAIRS = 20_000
 """Pairs whose languages are asked: of more, a share that their hashes choose."""
 LONG_WORDS, LONG_UNSPACED, LONG_CHARACTERS = 150, 250, 1000
 """Words, letters of a script without spaces, or characters that are a long line."""
@@ -91,13 +92,13 @@ class Examination:
 def examine(
     corpora: Corpus | list[Corpus],
     kept_apart: AbstractSet[str] = frozenset(),
-    languages: tuple[str | None, str | None] = (None, None),
-    least: int = LITTLE,
+    languages: Languages = (None, None),
+    enough: tuple[int, int] = ENOUGH,
 ) -> Examination:
     """Looks at all pairs of the corpora.
 
     `kept_apart`: normalised sources that are not to be among them (`judge.held_out`); `languages`:
-    codes that the sides are said to be in; `least`: pairs, below which there is a warning.
+    codes that the sides are said to be in; `enough`: pairs, below which it fails, or warns.
     Raises UserError where nothing can be read, but not for files of unequal length.
     """
     pairs = _Pairs(corpora)
@@ -112,7 +113,7 @@ def examine(
         seen.examples[name] = pairs.at(rows[:EXAMPLES])
     findings = [
         *of_files(pairs.unequal, moved, seen.examples["drift"]),
-        *of_size(pairs.count, least),
+        *of_size(pairs.count, enough),
         *of_languages(usual, languages, seen.counts["same"], pairs.count),
         *_of_pairs(seen, usual, pairs.count),
     ]
@@ -193,8 +194,9 @@ def _look(pairs: _Pairs, usual: Usual, kept_apart: AbstractSet[str]) -> _Seen:
     linguist = Judge(["language"], usual)
     with progress("checking", total, "pairs") as shown:
         for chunk in chunks(pairs):
-            asked = [pair for pair in chunk if hash_of(pair) % total < ASKED_PAIRS]
-            for part, by in ((chunk, judge), (asked, linguist)):
+            there = [pair for pair in chunk if not pair.blank]
+            asked = [pair for pair in there if hash_of(pair) % total < ASKED_PAIRS]
+            for part, by in ((there, judge), (asked, linguist)):
                 for rule, faults in by.judge(part).items():
                     seen.found(rule, part, faults)
             _note(seen, chunk, usual)
@@ -204,7 +206,7 @@ def _look(pairs: _Pairs, usual: Usual, kept_apart: AbstractSet[str]) -> _Seen:
 
 def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
     """Notes what is no rule: what is blank, long, mended, and what tells of repetition."""
-    blank = _which(pairs, lambda s, t: not (s.strip() and t.strip()))
+    blank = np.array([pair.blank for pair in pairs], np.bool_)
     seen.found("blank", pairs, blank)
     seen.found("no text", pairs, _which(pairs, lambda s, t: "\ufffd" in s + t or "\0" in s + t))
     seen.found("spaces", pairs, _which(pairs, lambda s, t: _untidy(s) or _untidy(t)))

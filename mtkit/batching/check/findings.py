@@ -15,15 +15,17 @@ from mtkit.batching.rules.languages import known_languages
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import DropRule
 
+Languages = tuple[str | None, str | None]
+"""Codes for source and target, where they are known."""
 Status = Literal["passed", "warned", "failed"]
 EXAMPLES = 3
 TOO_MANY = 0.5
 """A corpus of which a larger share has one fault is no corpus."""
 NO_TEXT = 0.1
 """A file is no text where more of its lines hold what is none."""
-LITTLE, NOTHING = 2_000, 100
-"""Pairs, below which a corpus is little, or nothing to train on."""
-UNRELATED_LINES = 1_000
+ENOUGH = 100, 2_000
+"""Pairs, below which a corpus is nothing to train on, or little."""
+UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
 TELLING_LINES = 20
 """Lines whose language was asked, before a side's is known."""
@@ -34,7 +36,7 @@ MEANINGS: dict[str, str] = {
     "unequal files": "line n of one file must translate line n of the other",
     "drift": "lines belong to other lines: one was lost or added before; mend the files there",
     "no text": "not UTF-8 text; what is no UTF-8 becomes U+FFFD: convert the files",
-    "few pairs": "2,000 pairs are little, fewer than 100 nothing: bring more",
+    "few pairs": "under 2,000 training pairs are little, under 100 nothing: bring more",
     "one language twice": "both sides are in one language, or the same text: name the right files",
     "declared language": "a side is not in the language that was named: are the sides swapped?",
     "blank": "a side holds nothing: always dropped",
@@ -57,8 +59,8 @@ MEANINGS: dict[str, str] = {
     "repeated pairs": "the same pair again: it would weigh more",
     "repeated sources": "sources with several translations: never split them between corpora",
     "repeated targets": "targets of several sources",
-    "spaces": "spaces at ends, tabs, or several in a row: the tokenizer makes them one",
-    "unicode forms": "characters that NFKC changes: the tokenizer does, but with identity",
+    "spaces": "spaces at ends, tabs, or several in a row: the tokenizer mends them",
+    "unicode forms": "characters that NFKC changes, and the tokenizer with it",
 }
 SETTINGS: dict[str, str] = {
     "long": "batching.max_length",
@@ -136,15 +138,14 @@ def _astray(passage: Passage, first: Pair) -> str:
     return f"{where}: their targets are {abs(passage.shift)} {side}"
 
 
-def of_size(pairs: int, least: int) -> Iterator[Finding]:
-    """`least`: pairs, below which there is a warning."""
-    status: Status = "failed" if pairs < NOTHING else "warned" if pairs < least else "passed"
-    yield finding("few pairs", pairs, pairs, status=status)
+def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
+    """`enough`: pairs, below which it fails, and below which there is a warning."""
+    status: Status = "failed" if pairs < enough[0] else "warned" if pairs < enough[1] else "passed"
+    few = pairs if status != "passed" else 0
+    yield finding("few pairs", few, pairs, status=status)
 
 
-def of_languages(
-    usual: Usual, named: tuple[str | None, str | None], same: int, pairs: int
-) -> Iterator[Finding]:
+def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
     """`named`: the codes that the sides are said to be in; `same`: pairs of equal sides."""
     source, target = usual.source.language, usual.target.language
     known = [side.languages.total() >= TELLING_LINES for side in (usual.source, usual.target)]

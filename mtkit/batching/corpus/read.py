@@ -43,6 +43,11 @@ class Pair(NamedTuple):
     def where(self) -> str:
         return f"{PurePath(self.file).name}:{self.line}"
 
+    @property
+    def blank(self) -> bool:
+        """Whether a side holds nothing."""
+        return not (self.source.strip() and self.target.strip())
+
 
 class UnequalSidesError(UserError):
     """Two files have unlike numbers of lines; raised after the pairs that there are."""

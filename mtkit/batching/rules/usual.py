@@ -79,7 +79,7 @@ class Sample:
         full = len(self._heap) == self._size
         if (full and key <= self._heap[0][0]) or key in self._keys:
             return
-        if not (pair.source.strip() and pair.target.strip()):
+        if pair.blank:
             return
         self._keys.add(key)
         item = (key, pair.source, pair.target)

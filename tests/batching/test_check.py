@@ -1,0 +1,277 @@
+"""`mtkit check`: faults of whole corpora are found, and the report agrees with what is dropped."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mtkit.demo import __file__ as demo
+
+from commands import call
+from mtkit.batching import encode
+from mtkit.batching.build import build_batches
+from mtkit.batching.check.drift import Passage, Traces, passages
+from mtkit.batching.check.examine import Examination, examine
+from mtkit.batching.rules.judge import ALL_RULES, held_out
+from mtkit.config.batching import BatchingSettings
+from mtkit.config.settings import Config, TableCorpus, TextCorpus
+from mtkit.errors import UserError
+from mtkit.tokenizer.train import train_tokenizer
+
+FOLDER = Path(str(demo)).parent
+Lines = list[tuple[str, str]]
+
+
+def demo_lines(count: int) -> Lines:
+    sides = ((FOLDER / f"train.{code}").read_text(encoding="utf-8") for code in ("en", "ko"))
+    return list(zip(*(side.split("\n")[:count] for side in sides), strict=True))
+
+
+LINES = demo_lines(2500)
+
+
+def corpus(folder: Path, lines: Lines, name: str = "train") -> TextCorpus:
+    for place, code in enumerate(("en", "ko")):
+        text = "".join(f"{line[place]}\n" for line in lines)
+        (folder / f"{name}.{code}").write_text(text, encoding="utf-8", newline="")
+    return TextCorpus(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.ko"))
+
+
+def failures(found: Examination) -> set[str]:
+    return {row.name for row in found.findings if row.status == "failed"}
+
+
+FAULTS: Lines = [
+    ("", "빈 줄"),
+    ("The same words, not translated.", "The same words, not translated."),
+    ("Sora bought 25 apples in 1987.", "소라는 1978년에 사과 25개를 샀습니다."),
+    ("Bread &amp; butter are on the table.", "빵과 버터가 식탁 위에 있습니다."),
+    ("Is Minsu at the library today?", "민수는 오늘 도서관에 있습니다 MÃ¤nner MÃ¼ller."),
+    ("Minsu goes to school.", "Минсу идёт в школу сегодня утром."),
+    ("See https://example.com/a for more.", "자세한 것은 여기에 있습니다."),
+    ("Sora reads a book and Minsu writes a letter at the library every day.", "소라."),
+    LINES[7],
+    LINES[7],
+]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Lines:
+    lines = [*LINES[:600], *FAULTS]
+    random.Random(1).shuffle(lines)
+    return lines
+
+
+def test_a_clean_corpus_passes(tmp_path: Path) -> None:
+    found = examine(corpus(tmp_path, LINES))
+    assert {row.name: row.count for row in found.findings if row.status != "passed"} == {}
+    assert (found.source.language, found.target.language) == ("en", "ko")
+    assert (found.source.scripts, found.target.scripts) == (["LATIN"], ["HANGUL"])
+    assert (found.drop, found.deduplicate, found.failed) == ([], False, False)
+    assert found.source.unique == len({source for source, _ in LINES})
+    assert found.source.characters == sum(len(source) for source, _ in LINES)
+
+
+def test_no_count_depends_on_the_order_of_pairs_or_on_chunks(
+    tmp_path: Path, mixed: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = examine(corpus(tmp_path, mixed))
+    monkeypatch.setattr(encode, "CHUNK_PAIRS", 7)
+    again = examine(corpus(tmp_path, sorted(mixed)))
+    assert [(row.name, row.count) for row in first.findings] == [
+        (row.name, row.count) for row in again.findings
+    ]
+    assert (first.source, first.target) == (again.source, again.target)
+
+
+@pytest.fixture(scope="module")
+def tokenized(tmp_path_factory: pytest.TempPathFactory, mixed: Lines) -> Config:
+    folder = tmp_path_factory.mktemp("batches")
+    train, valid = corpus(folder, mixed), corpus(folder, LINES[:3], "valid")
+    config = Config.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"train": train.model_dump(), "valid": valid.model_dump()},
+            "tokenizer": {"vocab_size": 800},
+            "training": {"steps": 1},
+        }
+    )
+    train_tokenizer(config)
+    return config
+
+
+@pytest.mark.parametrize("setting", [*({"drop": [rule]} for rule in ALL_RULES), {"deduplicate": 1}])
+def test_what_check_counts_is_what_batch_drops(
+    tokenized: Config, mixed: Lines, setting: dict[str, Any]
+) -> None:
+    batching = BatchingSettings.model_validate(setting)
+    report = build_batches(tokenized.model_copy(update={"batching": batching})).report["train"]
+    found = examine(tokenized.data.train, held_out([tokenized.data.valid]))
+    rule = batching.drop[0] if batching.drop else "duplicate"
+    counted = found["repeated pairs" if batching.deduplicate else rule].count
+    assert report["dropped"].get(rule, 0) == counted
+    assert report["dropped"].get("blank", 0) == found["blank"].count == 1
+    assert report["kept"] == len(mixed) - counted - 1
+    assert counted > 0 or rule in ("glued", "letters", "digits", "repetition", "brackets")
+
+
+def test_examples_lead_to_file_and_line(tmp_path: Path) -> None:
+    found = examine(corpus(tmp_path, [*LINES[:300], FAULTS[3], *LINES[300:400]]))
+    (example,) = found["markup"].examples
+    assert (example["where"], example["source"]) == ("train.en:301", FAULTS[3][0])
+    assert found["markup"].setting == "batching.drop: [markup]"
+    assert found.drop == ["markup"]
+
+
+def traces(lines: list[str]) -> Traces:
+    made = Traces()
+    made.add(lines)
+    return made
+
+
+@pytest.mark.parametrize("at", [0, 700, 2400])
+@pytest.mark.parametrize("lost", [1, 4])
+def test_where_lines_were_lost_drift_begins(at: int, lost: int) -> None:
+    sources, targets = (list(side) for side in zip(*LINES, strict=True))
+    del targets[at : at + lost]
+    *before, last = passages(traces(sources[: len(targets)]), traces(targets))
+    assert last.shift == -lost
+    assert abs(last.first - at) <= 3
+    assert all(passage.shift == 0 for passage in before)
+
+
+def test_drift_that_is_mended_later_is_found() -> None:
+    sources, targets = (list(side) for side in zip(*LINES, strict=True))
+    targets[500:900] = ["아무 말", *targets[500:899]]
+    found = passages(traces(sources), traces(targets))
+    assert [passage.shift for passage in found] == [0, 1, 0]
+    assert abs(found[1].first - 500) <= 3
+    assert abs(found[2].first - 899) <= 3
+
+
+def test_lines_in_order_have_one_passage_and_shuffled_ones_none() -> None:
+    sources, targets = (list(side) for side in zip(*LINES, strict=True))
+    assert passages(traces(sources), traces(targets)) == [Passage(0, len(LINES), 0)]
+    order = sorted(range(len(LINES)), key=lambda row: LINES[row])
+    ordered = [[side[row] for row in order] for side in (sources, targets)]
+    assert passages(*map(traces, ordered)) == [Passage(0, len(LINES), 0)]
+    random.Random(3).shuffle(targets)
+    assert passages(traces(sources), traces(targets)) == [Passage(0, len(LINES), None)]
+
+
+def test_unequal_files_fail_with_the_line_where_they_part(tmp_path: Path) -> None:
+    train = corpus(tmp_path, LINES)
+    (tmp_path / "train.ko").write_text(
+        "".join(f"{target}\n" for _, target in LINES[:1200] + LINES[1201:]), encoding="utf-8"
+    )
+    found = examine(train)
+    assert failures(found) == {"unequal files", "drift"}
+    assert "2,500 lines" in found["unequal files"].note
+    line = int(found["drift"].examples[0]["where"].split(":")[1])
+    assert abs(line - 1201) <= 3
+
+
+def test_one_language_twice_fails(tmp_path: Path) -> None:
+    train = corpus(tmp_path, [(source, source) for source, _ in LINES])
+    assert {"one language twice", "copied"} <= failures(examine(train))
+    shifted = [(LINES[row][0], LINES[row + 1][0]) for row in range(len(LINES) - 1)]
+    assert "one language twice" in failures(examine(corpus(tmp_path, shifted)))
+
+
+def test_one_word_corpora_and_five_lines_are_told_to_be_too_few(tmp_path: Path) -> None:
+    words = [(f"word{number}", f"낱말{number}") for number in range(150)]
+    assert failures(examine(corpus(tmp_path, words))) == set()
+    assert examine(corpus(tmp_path, words))["few pairs"].status == "warned"
+    assert failures(examine(corpus(tmp_path, LINES[:5]))) == {"few pairs"}
+    same = [(word, word) for word, _ in words]
+    assert "one language twice" in failures(examine(corpus(tmp_path, same)))
+
+
+def test_a_language_that_is_not_the_one_named_fails(tmp_path: Path) -> None:
+    train = corpus(tmp_path, LINES)
+    assert failures(examine(train, languages=("en", "ko"))) == set()
+    assert failures(examine(train, languages=("ko", "en"))) == {"declared language"}
+    assert failures(examine(train, languages=("en-GB", None))) == set()
+
+
+def test_a_file_that_is_no_text_fails(tmp_path: Path) -> None:
+    noise = random.Random(5).randbytes(200_000)
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(noise)
+    found = examine(TextCorpus(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
+    assert "no text" in failures(found)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.write_bytes(b""), "empty"),
+        (lambda path: path.mkdir(), "a folder, not a file"),
+        (lambda path: None, "no such file"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, make: Any, message: str) -> None:
+    for name in ("a", "b"):
+        make(tmp_path / name)
+    with pytest.raises(UserError, match=message):
+        examine(TextCorpus(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
+
+
+def test_blank_files_fail(tmp_path: Path) -> None:
+    assert "blank" in failures(examine(corpus(tmp_path, [("", " ")] * 200)))
+
+
+def test_the_command_tells_of_all_corpora_of_a_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, valid = corpus(tmp_path, LINES), corpus(tmp_path, LINES[:150], "valid")
+    config = tmp_path / "mtkit.yaml"
+    config.write_text(
+        f"run: {tmp_path}/run\n"
+        f"data:\n  train: {json.dumps(train.model_dump())}\n"
+        f"  valid: {json.dumps(valid.model_dump())}\n"
+        "training: {steps: 1}\n"
+    )
+    assert call("check", "-c", str(config), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {name: one["pairs"] for name, one in found.items()} == {"train": 2500, "valid": 150}
+    rows = {row["name"]: row for row in found["train"]["findings"]}
+    assert (rows["overlap"]["count"], rows["overlap"]["status"]) == (150, "warned")
+    assert "overlap" in found["train"]["drop"] or rows["overlap"]["count"] > 125
+
+
+def test_the_report_fits_a_terminal_and_failure_is_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = corpus(tmp_path, [*LINES[:1000], *FAULTS])
+    assert call("check", str(train.source), str(train.target), "--languages", "en", "ko") == 0
+    told = capsys.readouterr()
+    assert max(map(len, told.out.splitlines())) <= 80
+    assert "train.en:1004" in told.out
+    assert "drop: [uneven" in told.out
+    assert call("check", str(train.target), str(train.source), "--languages", "en", "ko") == 2
+    assert "declared language" in capsys.readouterr().err
+
+
+def test_a_table_is_checked_by_its_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "".join(f"{n}\t{s}\t{t}\n" for n, (s, t) in enumerate(LINES[:150]))
+    (tmp_path / "a.tsv").write_text(text, encoding="utf-8")
+    assert call("check", str(tmp_path / "a.tsv"), "--columns", "1", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["train"]["pairs"] == 150
+    table = TableCorpus(table=str(tmp_path / "a.tsv"), source_column=1, target_column=2)
+    assert examine(table).target.language == "ko"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["a", "b", "-c", "c.yaml"], ["a", "b", "--set", "x=1"], ["a"]]
+)
+def test_what_to_check_is_said_once(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("check", *arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
