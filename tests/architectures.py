@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,8 @@ from mtkit.config.model import (
     TransformerSettings,
 )
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.ensemble import Ensemble
+from mtkit.models.halves import TranslationModel
 from mtkit.tokenizer.symbols import EOS, PAD
 
 VOCAB = 30
@@ -68,10 +72,23 @@ ARCHITECTURES: dict[str, ModelSettings] = {
 }
 
 
+ENSEMBLES = [
+    "transformer + seq2seq-general-feeding",
+    "lstm-transformer + transformer + seq2seq-dot",
+]
+"""Names of members."""
+
+
 def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
     """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
     torch.manual_seed(seed)
     return EncoderDecoder(ARCHITECTURES[name], vocab, vocab).double().eval()
+
+
+def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:
+    """The named architecture, or an ensemble, as `make`."""
+    members = [make(of, seed=seed + i, vocab=vocab) for i, of in enumerate(name.split(" + "))]
+    return Ensemble(members).eval() if len(members) > 1 else members[0]
 
 
 def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:

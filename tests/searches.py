@@ -6,18 +6,19 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from architectures import make
+from architectures import assemble
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.sampling import Sampler
 from mtkit.decoding.search import Hypotheses, search
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.halves import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 VOCABULARY = 7
@@ -29,7 +30,7 @@ LogProbs = Callable[[tuple[int, ...]], list[float]]
 
 
 def beam_search(
-    model: EncoderDecoder,
+    model: TranslationModel[Any, Any],
     source: Tensor,
     settings: DecodingSettings,
     prefixes: Sequence[Sequence[int]] = (),
@@ -40,7 +41,7 @@ def beam_search(
 
 
 def sample(
-    model: EncoderDecoder,
+    model: TranslationModel[Any, Any],
     source: Tensor,
     settings: DecodingSettings,
     sampler: Sampler,
@@ -49,9 +50,9 @@ def sample(
     return search(model, source, sampler, constraints_of(settings, prefixes), settings.max_length)
 
 
-def random_model(name: str, seed: int = 0) -> EncoderDecoder:
+def random_model(name: str, seed: int = 0) -> TranslationModel[Any, Any]:
     """Peaked distributions, so that hypotheses end at different lengths."""
-    model = make(name, seed=seed, vocab=VOCABULARY)
+    model = assemble(name, seed=seed, vocab=VOCABULARY)
     for parameter in model.parameters():
         if parameter.dim() > 1:
             nn.init.normal_(parameter, std=0.5)
@@ -59,7 +60,7 @@ def random_model(name: str, seed: int = 0) -> EncoderDecoder:
 
 
 def teacher_forcing(
-    model: EncoderDecoder,
+    model: TranslationModel[Any, Any],
     source: Tensor,
     settings: DecodingSettings = ANY,
     prefix: Sequence[int] = (),

@@ -63,7 +63,9 @@ def ceiling(
 
 @bench.command(cls=LongCommand)
 def translate(
-    model: str | None = Option(None, "-m", "--model", help="Run or model; default: one of --size."),
+    models: list[str] | None = Option(
+        None, "-m", "--model", help="Run or model, several for an ensemble; default: one of --size."
+    ),
     input: Path | None = Option(
         None, metavar="FILE", help="Text; default: what the run was tested on."
     ),
@@ -81,7 +83,7 @@ def translate(
     """
     from mtkit.study.bench.translate import bench_translate, open_task
 
-    with open_task(model, input, size) as task:
+    with open_task(models or [], input, size) as task:
         bench_translate(
             task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
         )

@@ -86,6 +86,14 @@ Overrides = Annotated[
 Model = Annotated[
     str | None, Option("-m", "--model", help="Run or model; default: $MTKIT_MODEL or the last run.")
 ]
+Models = Annotated[
+    list[str] | None,
+    Option(
+        "-m",
+        "--model",
+        help="Run or model, several for an ensemble; default: $MTKIT_MODEL or the last run.",
+    ),
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from mtkit import report
-from mtkit.cli.options import ComputeType, Device, Engine, Model, Overrides, flag, of_fields, refuse
+from mtkit.cli.options import (
+    ComputeType,
+    Device,
+    Engine,
+    Models,
+    Overrides,
+    flag,
+    of_fields,
+    refuse,
+)
 from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
@@ -88,7 +97,7 @@ class TranslateOptions:
     """What `mtkit translate` can be told."""
 
     text: Path | None = Argument(None, metavar="INPUT", help="Text; default: stdin.")
-    model: Model = None
+    models: Models = None
     output: Path | None = Option(None, "-o", "--output", help="File to write; default: stdout.")
     beam: int | None = Option(None, help="Hypotheses kept at each step.")
     n_best: int | None = Option(None, min=1, help="Lines for each: index, score, text.")
@@ -136,7 +145,7 @@ def translate(options: TranslateOptions) -> None:
     sampling = _sampling(options)
     from mtkit.config.decoding import DecodingSettings
     from mtkit.decoding.contract import EngineOptions, Request
-    from mtkit.decoding.model import open_model
+    from mtkit.decoding.model import open_models
     from mtkit.decoding.translate import Files, Format, translate
     from mtkit.decoding.translator import Translator
 
@@ -145,11 +154,11 @@ def translate(options: TranslateOptions) -> None:
     machine = EngineOptions(
         options.engine, options.compute_type, options.device, options.workers, options.threads
     )
-    opened = open_model(options.model, options.among(DecodingSettings))
-    settings, count = opened.config.decoding, options.n_best or 1
+    models = open_models(options.models or [None], options.among(DecodingSettings))
+    settings, count = models[0].config.decoding, options.n_best or 1
     request = Request(settings, count, sampling, attention=options.alignments)
     with report.writing_stdout() if options.output is None else nullcontext():
-        translate(Translator.of(opened, request, machine), files, shape)
+        translate(Translator.of(models, request, machine), files, shape)
 
 
 def _sampling(options: TranslateOptions) -> SamplingSettings | None:

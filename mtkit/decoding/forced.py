@@ -9,20 +9,25 @@ models, errs in over 70 % (`tests/benchmarks/alignment_error.py`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import Decoded, Memory
+from mtkit.models.halves import Decoded, Memory, TranslationModel
 from mtkit.terms import SourceIds, TargetIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 def force(
-    model: EncoderDecoder, source: SourceIds, target: TargetIds, *, encoder: bool = False
+    model: TranslationModel[Any, Any],
+    source: SourceIds,
+    target: TargetIds,
+    *,
+    encoder: bool = False,
 ) -> tuple[Memory, Decoded]:
     """The model as it reads `source` and predicts `target`, with the decoder's attention weights.
 
@@ -41,7 +46,7 @@ def shifted(target: TargetIds) -> TargetIds:
 
 @torch.no_grad()
 def attention_to_source(
-    model: EncoderDecoder, source: SourceIds, target: TargetIds
+    model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
     """How much of its attention each target symbol gives to each source symbol as it is predicted.
 
@@ -50,11 +55,11 @@ def attention_to_source(
     """
     _, decoded = force(model, source, target)
     if decoded.attention is None:
-        raise UserError("the model has no attention (model.attention: none): nothing to align by")
+        raise UserError("a model has no attention (model.attention: none): nothing to align by")
     return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 
-def check_attention(model: EncoderDecoder) -> None:
+def check_attention(model: TranslationModel[Any, Any]) -> None:
     """Raises UserError for a model without attention, at once."""
-    end = torch.full((1, 1), EOS, device=model.output_weight.device)
+    end = torch.full((1, 1), EOS, device=next(model.parameters()).device)
     attention_to_source(model, end, end)

@@ -1,8 +1,8 @@
-"""A model folder as it is used: found, checked, and opened with its own tokenizer."""
+"""Model folders as they are used: found, checked, and opened with their own tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from mtkit.tokenizer.codec import Tokenizer
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 AVERAGE = "average.safetensors"
 """Of a checkpoint with `training.ema`: the weights that are validated."""
+
+Place = str | Path
+"""A run or a model folder."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class OpenedModel:
 
 
 def open_model(
-    path: str | Path | None = None, changes: Mapping[str, int | float | None] | None = None
+    path: Place | None = None, changes: Mapping[str, int | float | None] | None = None
 ) -> OpenedModel:
     """What is not None in `changes` replaces the model's decoding settings.
 
@@ -60,6 +63,43 @@ def open_model(
             f"the model wants {wanted}"
         )
     return OpenedModel(artifact, config, tokenizer)
+
+
+def open_models(
+    paths: Sequence[Place | None], changes: Mapping[str, int | float | None] | None = None
+) -> list[OpenedModel]:
+    """One model, or those of an ensemble, which are to be searched by the settings of the first.
+
+    Nothing is refused of a model that is named twice: it has two voices. Raises UserError as
+    `open_model`, and for models whose subwords or whose lengths are not the same.
+    """
+    models = [open_model(path, changes) for path in paths]
+    if not models:
+        raise UserError("no model is named")
+    first, *others = models
+    for other in others:
+        names = f"{first.artifact.path} and {other.artifact.path}"
+        sides = ("source", "target"), first.tokenizer.vocabularies, other.tokenizer.vocabularies
+        for side, ours, theirs in zip(*sides, strict=True):
+            if ours != theirs:
+                raise UserError(
+                    f"{names}: no ensemble: {side} {_difference(ours, theirs)}: "
+                    "train both with the same tokenizer"
+                )
+        lengths = [it.config.decoding.max_length for it in (first, other)]
+        if lengths[0] != lengths[1]:
+            raise UserError(
+                f"{names}: max_length: {lengths[0]} and {lengths[1]}: "
+                "set one for both with --max-length"
+            )
+    return models
+
+
+def _difference(ours: list[str], theirs: list[str]) -> str:
+    if len(ours) != len(theirs):
+        return f"vocabularies of {len(ours):,} and {len(theirs):,} subwords"
+    place = next(i for i, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+    return f"subword {place:,} is {ours[place]!r} in one and {theirs[place]!r} in the other"
 
 
 def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> ModelConfig:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import State, select
+from mtkit.models.halves import State, TranslationModel, select
 from mtkit.terms import SourceIds
 from mtkit.tokenizer.symbols import BOS, PAD
 
@@ -107,7 +107,7 @@ class Stepper(ABC):
 
 @torch.inference_mode()
 def search(
-    model: EncoderDecoder,
+    model: TranslationModel[Any, Any],
     source: SourceIds,
     stepper: Stepper,
     constraints: Sequence[Constraint],

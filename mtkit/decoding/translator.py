@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice, repeat
-from pathlib import Path
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.contract import Engine, EngineOptions, Pending, Request
 from mtkit.decoding.engines.load import load_engine
 from mtkit.decoding.lines import in_windows
-from mtkit.decoding.model import OpenedModel, open_model
+from mtkit.decoding.model import OpenedModel, Place, open_models
 from mtkit.decoding.parts import Translation, Window
 from mtkit.errors import UserError
 from mtkit.report import progress
@@ -33,18 +32,21 @@ class Translator:
     tokenizer: Tokenizer
     request: Request
     identity: str = ""
-    """The identity of the model, where it has one."""
+    """The identity of the model, where it has one; of several those of all, in order."""
 
     @classmethod
-    def of(cls, opened: OpenedModel, request: Request, options: EngineOptions) -> Translator:
+    def of(
+        cls, models: Sequence[OpenedModel], request: Request, options: EngineOptions
+    ) -> Translator:
         """With an engine for the request; UserError as `load_engine`."""
-        engine = load_engine(opened, options, request)
-        return cls(engine, opened.tokenizer, request, opened.artifact.identity)
+        engine = load_engine(models, options, request)
+        identities = " ".join(it.artifact.identity for it in models)
+        return cls(engine, models[0].tokenizer, request, identities)
 
     @classmethod
     def load(
         cls,
-        path: str | Path | None = None,
+        path: Place | Sequence[Place] | None = None,
         device: str = "auto",
         *,
         engine: str = "auto",
@@ -55,13 +57,14 @@ class Translator:
     ) -> Translator:
         """The model of a run or a model folder; `changes` replace its own decoding settings.
 
-        Without a path: $MTKIT_MODEL, else the last run of this directory. The other options are
-        those of `EngineOptions`. Raises UserError where there is no model, or a damaged one, for
-        settings that cannot be, and for an engine that cannot honour them.
+        Without a path: $MTKIT_MODEL, else the last run of this directory. With several, an ensemble
+        that decodes by the settings of the first. The other options are those of `EngineOptions`.
+        Raises UserError where there is no model, or a damaged one, for models that are no ensemble,
+        for settings that cannot be, and for an engine that cannot honour them.
         """
-        opened = open_model(path, changes)
+        models = open_models([path] if path is None or isinstance(path, Place) else path, changes)
         options = EngineOptions(engine, compute_type, device, workers, threads)
-        return cls.of(opened, Request(opened.config.decoding), options)
+        return cls.of(models, Request(models[0].config.decoding), options)
 
     @property
     def settings(self) -> DecodingSettings:

@@ -141,7 +141,7 @@ def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> 
         raise UserError(
             "--check: no test or validation text beside the model: name some with --text"
         )
-    engine = PyTorchEngine.load(opened, EngineOptions(device="cpu"))
+    engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
     ours = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
     compare(text, ours, _translator(opened, exported.path, type_of(exported)))
 

@@ -22,7 +22,7 @@ from mtkit.config.model import (
     ModelSettings,
     TransformerLayers,
 )
-from mtkit.models.halves import Decoded, Decoder, Encoder, Memory, State
+from mtkit.models.halves import Decoded, Decoder, Encoder, Memory, State, TranslationModel
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
@@ -30,12 +30,8 @@ from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 from mtkit.tokenizer.symbols import PAD
 
 
-class EncoderDecoder(nn.Module):
-    """What training, search and everything else use, whatever the architecture.
-
-    `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`
-    serves teacher forcing (all of the target), prefixes and single steps alike.
-    """
+class EncoderDecoder(TranslationModel[Memory, State]):
+    """A model of any architecture, as it is trained and stored."""
 
     def __init__(self, settings: ModelSettings, source_vocab: int, target_vocab: int) -> None:
         """Freshly initialised; seed torch before for reproducible weights."""
@@ -70,7 +66,6 @@ class EncoderDecoder(nn.Module):
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> Memory:
-        """Reads the sentences; `attention`: with the weights by which it did."""
         x = self._embed(self.source_embedding, source)  # (B, S, D)
         encoded = self.encoder(x, source_mask, attention=attention)
         normed = replace(encoded, states=self.encoder_norm(encoded.states))
@@ -78,16 +73,11 @@ class EncoderDecoder(nn.Module):
         return replace(memory, attention=encoded.attention)
 
     def start(self, memory: Memory, beam: int = 1) -> State:
-        """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""
         return cast(State, self.decoder.start(memory, beam))
 
     def decode(
         self, memory: Memory, state: State, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
-        """Reads T ≥ 1 further target symbols (the first of all is BOS).
-
-        `attention`: with the weights by which it did.
-        """
         x = self._embed(self.target_embedding, target)  # (N, T, D)
         decoded = self.decoder.decode(memory, state, x, attention=attention)
         return replace(decoded, hidden=self.decoder_norm(decoded.hidden))
@@ -102,7 +92,6 @@ class EncoderDecoder(nn.Module):
         return self.target_embedding.weight if self.output is None else self.output.weight
 
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
-        """Logits over the target vocabulary; training fuses this with the loss instead."""
         return F.linear(hidden, self.output_weight, self.output_bias)
 
     def output_factors(
@@ -114,11 +103,6 @@ class EncoderDecoder(nn.Module):
         one = hidden.new_ones(*hidden.shape[:-1], 1)
         weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
         return torch.cat([hidden, one], dim=-1), weight
-
-    def forward(self, source: SourceIds, source_mask: SourceMask, target: TargetIds) -> Hidden:
-        """Teacher forcing."""
-        memory = self.encode(source, source_mask)
-        return self.decode(memory, self.start(memory), target).hidden
 
 
 def _embedding(vocab: int, d_model: int) -> nn.Embedding:

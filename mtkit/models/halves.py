@@ -1,4 +1,4 @@
-"""The contracts of the two halves, and what passes between them and whoever calls a model.
+"""The contracts of a model and of its two halves, and what passes between them and who calls it.
 
 Any encoder goes with any decoder. A half reads embedded words, (B, S, D) or (N, T, D), and says by
 itself what it makes of their order. State is data that is passed in and handed back, never kept on
@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.terms import Hidden, SourceHidden, SourceMask
+from mtkit.terms import Hidden, Logits, SourceHidden, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True)
@@ -110,3 +110,39 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
         self, memory: OwnMemory, state: OwnState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
         """Reads T ≥ 1 further words; `attention`: with the weights by which it did."""
+
+
+class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
+    """What training, search and everything else use, whatever the architecture.
+
+    `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`
+    serves teacher forcing (all of the target), prefixes and single steps alike.
+    """
+
+    @abstractmethod
+    def encode(
+        self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
+    ) -> OwnMemory:
+        """Reads the sentences; `attention`: with the weights by which it did."""
+
+    @abstractmethod
+    def start(self, memory: OwnMemory, beam: int = 1) -> OwnState:
+        """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""
+
+    @abstractmethod
+    def decode(
+        self, memory: OwnMemory, state: OwnState, target: TargetIds, *, attention: bool = False
+    ) -> Decoded:
+        """Reads T ≥ 1 further target symbols (the first of all is BOS).
+
+        `attention`: with the weights by which it did.
+        """
+
+    @abstractmethod
+    def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
+        """Logits over the target vocabulary; training fuses this with the loss instead."""
+
+    def forward(self, source: SourceIds, source_mask: SourceMask, target: TargetIds) -> Hidden:
+        """Teacher forcing."""
+        memory = self.encode(source, source_mask)
+        return self.decode(memory, self.start(memory), target).hidden

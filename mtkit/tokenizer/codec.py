@@ -80,6 +80,12 @@ class Tokenizer:
             offsets.append(max(begin, end - 1))
         return offsets
 
+    @property
+    def vocabularies(self) -> tuple[list[str], list[str]]:
+        """Every subword of the source side and of the target side, by its id."""
+        sources, targets = range(self.source_vocab), range(self.target_vocab)
+        return self.source_pieces(list(sources)), self.target_pieces(list(targets))
+
     def source_pieces(self, ids: list[int]) -> list[str]:
         """The subwords themselves, on the source side."""
         return [self._source.id_to_piece(i) for i in ids]

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from architectures import ARCHITECTURES
+from architectures import ARCHITECTURES, ENSEMBLES
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import FOLD, best_sums
 from mtkit.decoding.search import NEVER
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,
@@ -28,11 +29,11 @@ from searches import (
 
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
 
-every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 both = pytest.mark.parametrize("name", ["transformer-neighbourhood", "seq2seq-general-feeding"])
 
 
-@every_architecture
+@every_model
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
 def test_a_beam_as_wide_as_the_search_space_finds_all_of_it_in_order(
     name: str, alpha: float
@@ -55,7 +56,7 @@ def test_no_narrower_beam_beats_the_full_one(name: str, seed: int) -> None:
         assert (narrow <= full + 1e-5).all()
 
 
-@every_architecture
+@every_model
 def test_beam_1_is_greedy(name: str) -> None:
     model = random_model(name)
     found = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=8))
@@ -100,7 +101,7 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
     assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
-@every_architecture
+@every_model
 def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -> None:
     model = random_model(name)
     settings = DecodingSettings(beam=6, max_length=7, length_penalty=0.8)
@@ -115,7 +116,7 @@ def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -
             assert ends == (len(tokens) < 7)
 
 
-@every_architecture
+@every_model
 def test_neither_batch_mates_nor_padding_nor_their_leaving_change_a_sentence(name: str) -> None:
     model = random_model(name, seed=1).float()
     settings = DecodingSettings(beam=3, max_length=12)
@@ -158,6 +159,7 @@ def test_lengths_are_between_the_minimum_and_the_maximum(
 @both
 def test_padding_and_bos_and_eos_are_never_among_the_tokens(name: str) -> None:
     model = random_model(name)
+    assert isinstance(model, EncoderDecoder)
     with torch.no_grad():
         model.output_weight[[PAD, BOS]] *= 50
     found = beam_search(model, SOURCE, DecodingSettings(beam=4, max_length=6))

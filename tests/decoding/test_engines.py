@@ -69,7 +69,7 @@ def plain(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def found_by(folder: Path, engine: str, request: Request, sources: Any) -> list[list[Hypothesis]]:
     options = EngineOptions(engine, device="cpu")
-    return load_engine(open_model(folder), options, request).submit(sources, request).wait()
+    return load_engine([open_model(folder)], options, request).submit(sources, request).wait()
 
 
 def sources(count: int, *, longest: int = 20) -> dict[Key, Sentence]:
@@ -161,7 +161,7 @@ def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path)
     opened = open_model(plain, {"max_length": 1500})
     request = Request(DecodingSettings(beam=2, max_length=20))
     ours, theirs = (
-        load_engine(opened, EngineOptions(engine, device="cpu"), request)
+        load_engine([opened], EngineOptions(engine, device="cpu"), request)
         .submit(long, request)
         .wait()
         for engine in ("torch", "ctranslate2")
@@ -238,7 +238,7 @@ def test_a_model_that_needs_a_newer_library_says_which(
 def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
     options = EngineOptions("ctranslate2", device="cpu", workers=1)
     request = Request(DecodingSettings(beam=5, max_length=200, batch_tokens=1))
-    engine = load_engine(open_model(plain), options, request)
+    engine = load_engine([open_model(plain)], options, request)
     pending = [engine.submit(sources(300), request) for _ in range(2)]
     for half in pending:
         half.cancel()
@@ -263,12 +263,12 @@ def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(plain
     opened = open_model(plain)
     request = Request(opened.config.decoding, sampling=SamplingSettings())
     auto, torch = (
-        Translator.of(opened, request, EngineOptions(engine)) for engine in ("auto", "torch")
+        Translator.of([opened], request, EngineOptions(engine)) for engine in ("auto", "torch")
     )
     assert auto.engine.name == torch.engine.name == "torch float32"
     assert auto.translate(["A dog runs.", "Why?"]) == torch.translate(["A dog runs.", "Why?"])
     with pytest.raises(UserError, match=r"--sample: .*lines around it"):
-        Translator.of(opened, request, EngineOptions("ctranslate2"))
+        Translator.of([opened], request, EngineOptions("ctranslate2"))
 
 
 # The cache

@@ -7,14 +7,14 @@ import random
 import pytest
 import torch
 
-from architectures import ARCHITECTURES, VOCAB, make
+from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.models.device import DTYPES
 from mtkit.tokenizer.symbols import EOS
 
-every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 SETTINGS = DecodingSettings(beam=3, max_length=7)
 DRAWN = random.Random(1)
 SENTENCES: dict[Key, Sentence] = {
@@ -25,7 +25,7 @@ SENTENCES: dict[Key, Sentence] = {
 
 def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
     """In float32, as it is used."""
-    return PyTorchEngine(make(name).float(), workers)
+    return PyTorchEngine(assemble(name).float(), workers)
 
 
 def in_windows(engine: PyTorchEngine, size: int, request: Request) -> list[list[Hypothesis]]:
@@ -46,7 +46,7 @@ def assert_same(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -
         )
 
 
-@every_architecture
+@every_model
 def test_neither_windows_nor_batches_nor_workers_change_a_translation(name: str) -> None:
     wanted = in_windows(engine_of(name, 1), 1, Request(SETTINGS, 3))
     for window, batch_tokens, workers in ((10, 1024, 1), (10, 25, 3), (4, 1024, 2)):
@@ -82,7 +82,7 @@ def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
 @pytest.mark.parametrize("compute_type", ["bfloat16", "float16"])
 def test_other_types_find_translations_of_nearly_the_same_score(compute_type: str) -> None:
     wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
-    engine = PyTorchEngine(make("transformer").to(DTYPES[compute_type]))
+    engine = PyTorchEngine(assemble("transformer").to(DTYPES[compute_type]))
     assert engine.name == f"torch {compute_type}"
     for (found,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), wanted, strict=True):
         assert found.score == pytest.approx(best.score, abs=0.05)

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from architectures import make, sources
+from architectures import ENSEMBLES, assemble, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.contract import Key
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import Hypotheses
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.halves import TranslationModel
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from searches import beam_search, sample
 
@@ -22,7 +22,9 @@ SOURCE = sources([6, 3, 4])
 KEYS: list[Key] = [(7, 0), (8, 0), (8, 1)]
 LONGEST = DecodingSettings(max_length=9)
 
-both = pytest.mark.parametrize("name", ["transformer", "seq2seq-general-feeding"])
+every_kind = pytest.mark.parametrize(
+    "name", ["transformer", "seq2seq-general-feeding", ENSEMBLES[0]]
+)
 
 
 def sampler(
@@ -33,19 +35,19 @@ def sampler(
     return Sampler(asked, noise, settings.length_penalty)
 
 
-def draw(model: EncoderDecoder, count: int = 3, **sampling: Any) -> Hypotheses:
+def draw(model: TranslationModel[Any, Any], count: int = 3, **sampling: Any) -> Hypotheses:
     return sample(model, SOURCE, LONGEST, sampler(KEYS, count, **sampling))
 
 
-def first_log_probs(model: EncoderDecoder, source: Tensor) -> Tensor:
+def first_log_probs(model: TranslationModel[Any, Any], source: Tensor) -> Tensor:
     with torch.inference_mode():
         hidden = model(source, source != PAD, torch.full((len(source), 1), BOS))
         return model.project(hidden)[:, 0].log_softmax(-1)
 
 
-@both
+@every_kind
 def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number(name: str) -> None:
-    model = make(name)
+    model = assemble(name)
     together = draw(model)
     for sentence, source in enumerate(SOURCE):
         unpadded = source[source != PAD].unsqueeze(0)
@@ -63,21 +65,21 @@ def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number
 
 def test_equal_sentences_of_other_lines_are_sampled_apart() -> None:
     source = SOURCE[:1].expand(2, -1)
-    drawn = sample(make("transformer"), source, LONGEST, sampler([(1, 0), (2, 0)], 1))
+    drawn = sample(assemble("transformer"), source, LONGEST, sampler([(1, 0), (2, 0)], 1))
     assert not drawn.tokens[0].equal(drawn.tokens[1])
 
 
 def test_what_may_not_follow_is_not_drawn_even_by_the_least_number() -> None:
     least = Sampler(SamplingSettings(), torch.zeros(3, 1, 9), 1.0)
-    drawn = sample(make("transformer"), SOURCE, LONGEST, least)
+    drawn = sample(assemble("transformer"), SOURCE, LONGEST, least)
     assert (drawn.lengths > 0).any()
     assert not (drawn.tokens[drawn.lengths > 0] == BOS).any()
     assert (drawn.tokens[:, :, 0][drawn.lengths > 0] != PAD).all()
 
 
-@both
+@every_kind
 def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: str) -> None:
-    model = make(name)
+    model = assemble(name)
     found = draw(model, temperature=0.7, top_k=8)
     for sentence, source in enumerate(SOURCE):
         for index in range(3):
@@ -96,9 +98,9 @@ def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: s
             )
 
 
-@both
+@every_kind
 def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> None:
-    model = make(name)
+    model = assemble(name)
     greedy = beam_search(model, SOURCE, LONGEST.model_copy(update={"beam": 1}))
     for sampled in (draw(model, top_k=1), draw(model, temperature=1e-6), draw(model, top_p=1e-6)):
         for index in range(3):
@@ -109,7 +111,7 @@ def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> N
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
-    model = make("transformer")
+    model = assemble("transformer")
     one = DecodingSettings(max_length=1)
     asked = sampler([(1, 0)], 4000, one, temperature=temperature)
     drawn = sample(model, SOURCE[:1], one, asked)
@@ -124,7 +126,7 @@ def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
 
 @pytest.mark.parametrize("top_p", [0.2, 0.6, 0.95])
 def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
-    model = make("transformer")
+    model = assemble("transformer")
     one = DecodingSettings(max_length=1)
     drawn = sample(model, SOURCE[:1], one, sampler([(1, 0)], 3000, one, top_p=top_p))
     symbols = set(drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS).tolist())
@@ -141,10 +143,10 @@ def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
     assert {s for s in wanted if probabilities[s] > 0.005} <= symbols
 
 
-@both
+@every_kind
 def test_lengths_are_between_the_minimum_and_the_maximum(name: str) -> None:
     settings = DecodingSettings(min_length=2, max_length=4)
-    drawn = sample(make(name), SOURCE, settings, sampler(KEYS, 20, settings))
+    drawn = sample(assemble(name), SOURCE, settings, sampler(KEYS, 20, settings))
     assert (drawn.lengths >= 2).all()
     assert (drawn.lengths <= 4).all()
     assert (drawn.finished == (drawn.lengths < 4)).all()

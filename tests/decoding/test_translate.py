@@ -80,6 +80,7 @@ def tokenizer() -> Tokenizer:
 
 def model_of(translator: Translator) -> EncoderDecoder:
     assert isinstance(translator.engine, PyTorchEngine)
+    assert isinstance(translator.engine.model, EncoderDecoder)
     return translator.engine.model
 
 

@@ -10,7 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from architectures import ARCHITECTURES, VOCAB, make, seq2seq, sources, targets, transformer
+from architectures import (
+    ARCHITECTURES,
+    ENSEMBLES,
+    VOCAB,
+    assemble,
+    make,
+    seq2seq,
+    sources,
+    targets,
+    transformer,
+)
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import select
@@ -20,8 +30,9 @@ from mtkit.tokenizer.symbols import PAD
 from mtkit.training.objective.loss import projected_loss
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 with_attention = pytest.mark.parametrize(
-    "name", [name for name in ARCHITECTURES if name != "seq2seq-none"]
+    "name", [name for name in [*ARCHITECTURES, *ENSEMBLES] if name != "seq2seq-none"]
 )
 
 
@@ -33,9 +44,9 @@ def tensors(tree: Any) -> list[Tensor]:
     return [t for item in tree for t in tensors(item)]
 
 
-@every_architecture
+@every_model
 def test_step_by_step_equals_teacher_forcing(name: str) -> None:
-    model, source, target = make(name), sources([7, 4, 2]), targets(3, 6)
+    model, source, target = assemble(name), sources([7, 4, 2]), targets(3, 6)
     memory = model.encode(source, source != PAD)
     whole = model.decode(memory, model.start(memory), target)
     state, steps = model.start(memory), []
@@ -48,10 +59,10 @@ def test_step_by_step_equals_teacher_forcing(name: str) -> None:
         torch.testing.assert_close(stepped, at_once)
 
 
-@every_architecture
+@every_model
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_chunked_equals_whole(name: str, cut: int) -> None:
-    model, source, target = make(name), sources([7, 4]), targets(2, 6)
+    model, source, target = assemble(name), sources([7, 4]), targets(2, 6)
     memory = model.encode(source, source != PAD)
     whole = model.decode(memory, model.start(memory), target).hidden
     first = model.decode(memory, model.start(memory), target[:, :cut])
@@ -59,9 +70,9 @@ def test_chunked_equals_whole(name: str, cut: int) -> None:
     torch.testing.assert_close(torch.cat([first.hidden, second.hidden], dim=1), whole)
 
 
-@every_architecture
+@every_model
 def test_padding_and_batch_mates_change_nothing(name: str) -> None:
-    model, source, target = make(name), sources([9, 5, 1]), targets(3, 6)
+    model, source, target = assemble(name), sources([9, 5, 1]), targets(3, 6)
     together = model(source, source != PAD, target)
     for row, length in enumerate([9, 5, 1]):
         alone = model(source[row : row + 1, :length], source[row : row + 1, :length] != PAD,
@@ -69,37 +80,37 @@ def test_padding_and_batch_mates_change_nothing(name: str) -> None:
         torch.testing.assert_close(together[row : row + 1], alone)
 
 
-@every_architecture
+@every_model
 def test_later_target_symbols_do_not_change_earlier_states(name: str) -> None:
-    model, source, target = make(name), sources([6, 3]), targets(2, 6)
+    model, source, target = assemble(name), sources([6, 3]), targets(2, 6)
     other = target.clone()
     other[:, 4:] = 4 + (other[:, 4:] - 3) % (VOCAB - 4)
     before = model(source, source != PAD, target)[:, :4]
     torch.testing.assert_close(model(source, source != PAD, other)[:, :4], before)
 
 
-@every_architecture
+@every_model
 def test_every_memory_tensor_leads_with_sentences_and_every_state_tensor_with_hypotheses(
     name: str,
 ) -> None:
-    model, source = make(name), sources([6, 3, 4])
+    model, source = assemble(name), sources([6, 3, 4])
     memory = model.encode(source, source != PAD)
     assert {tensor.shape[0] for tensor in tensors(memory)} == {3}
     assert {tensor.shape[0] for tensor in tensors(model.start(memory, beam=5))} == {15}
 
 
-@every_architecture
+@every_model
 def test_hypotheses_of_a_beam_equal_sentences_of_their_own(name: str) -> None:
-    model, source, target = make(name), sources([6, 3]), targets(6, 4)
+    model, source, target = assemble(name), sources([6, 3]), targets(6, 4)
     memory = model.encode(source, source != PAD)
     beams = model.decode(memory, model.start(memory, beam=3), target).hidden
     copies = source.repeat_interleave(3, dim=0)
     torch.testing.assert_close(beams, model(copies, copies != PAD, target))
 
 
-@every_architecture
+@every_model
 def test_select_commutes_with_decode(name: str) -> None:
-    model, source, target = make(name), sources([6, 3, 5]), targets(6, 3)
+    model, source, target = assemble(name), sources([6, 3, 5]), targets(6, 3)
     memory = model.encode(source, source != PAD)
     state = model.decode(memory, model.start(memory, beam=2), target).state
     following = targets(6, 1, seed=9)
@@ -116,9 +127,9 @@ def test_select_refuses_what_is_no_tree_of_tensors() -> None:
         select({"a": torch.zeros(2)}, torch.tensor([0]))
 
 
-@every_architecture
+@every_model
 def test_two_decodings_interleave_on_one_model(name: str) -> None:
-    model, target = make(name), targets(1, 4)
+    model, target = assemble(name), targets(1, 4)
     alone = [model(source, source != PAD, target) for source in (sources([5]), sources([7]))]
     memories = [model.encode(s, s != PAD) for s in (sources([5]), sources([7]))]
     states, steps = [model.start(memory) for memory in memories], [[], []]  # type: ignore[var-annotated]
@@ -145,7 +156,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
 
 @with_attention
 def test_attention_weights_sum_to_one_and_give_padding_nothing(name: str) -> None:
-    model, source, target = make(name), sources([7, 4]), targets(6, 5)
+    model, source, target = assemble(name), sources([7, 4]), targets(6, 5)
     memory = model.encode(source, source != PAD)
     weights = model.decode(memory, model.start(memory, beam=3), target, attention=True).attention
     assert weights is not None

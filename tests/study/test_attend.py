@@ -363,7 +363,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def translated(run: str, lines: list[str]) -> list[str]:
     """By the engine whose attention is shown; others may round."""
     opened = open_model(run)
-    engine = PyTorchEngine.load(opened, EngineOptions(device="cpu"))
+    engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding)).translate(lines)
 
 

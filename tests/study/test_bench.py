@@ -184,6 +184,22 @@ def test_translating_is_reported_for_a_beam_and_greedily(
         assert row["peak_mib"] > 50
 
 
+@pytest.mark.slow
+def test_an_ensemble_is_measured_with_the_engine_that_can(
+    drawn: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "text").write_text("w9 w17\n", encoding="utf-8")
+    options = ["-m", str(drawn), "-m", str(drawn), "--input", str(tmp_path / "text")]
+    options += ["--device", "cpu", "--beam", "1", "--seconds", "0.1"]
+    assert call("bench", "translate", *options) == 0
+    captured = capsys.readouterr()
+    assert f"{drawn} + {drawn}: 1 sentences" in captured.out
+    assert [line.split()[0] for line in captured.out.splitlines()[-2:]] == ["torch", "torch"]
+    assert (
+        captured.err.count("left out: an ensemble of 2 models: CTranslate2 searches with one") == 2
+    )
+
+
 def test_the_report_on_translating_is_a_table() -> None:
     rate = Rate(100.0, 2500.0, 1, [0.5, 0.25, 0.125], 300)
     rows = [{"engine": "torch float32", "beam": 5} | report_of(rate)]

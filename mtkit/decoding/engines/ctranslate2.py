@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -90,8 +90,7 @@ class CTranslate2Engine(Engine):
             max_queued_batches=-1,
         )
         self._callers = ThreadPoolExecutor(2 * workers)  # so that there is always a next batch
-        self._source = tokenizer.source_pieces(list(range(tokenizer.source_vocab)))
-        self._target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
+        self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
@@ -148,12 +147,14 @@ class CTranslate2Engine(Engine):
         return ranked + [NO_HYPOTHESIS] * missing
 
 
-def obstacle(config: ModelConfig, request: Request, options: EngineOptions) -> str | None:
+def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOptions) -> str | None:
     """What CTranslate2 cannot do of all that is asked of it, or None."""
+    if len(models) > 1:
+        return f"an ensemble of {len(models)} models: CTranslate2 searches with one"
     if options.device == "mps":
         return "device: CTranslate2 knows cpu and cuda"
     return (
-        obstacle_in_model(config.model)
+        obstacle_in_model(models[0].model)
         or obstacle_in_request(request)
         or obstacle_on(pick_device(options.device), options.compute_type)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mtkit.decoding.contract import Engine, EngineOptions, Request
@@ -10,11 +11,11 @@ from mtkit.errors import UserError
 from mtkit.report import warn
 
 
-def load_engine(opened: OpenedModel, options: EngineOptions, request: Request) -> Engine:
+def load_engine(models: Sequence[OpenedModel], options: EngineOptions, request: Request) -> Engine:
     """The engine that was asked for; auto: CTranslate2 wherever it can do what is asked.
 
-    Raises UserError for an engine or an option of it that there is not, and for one that was asked
-    for by name but cannot do what is requested of this model.
+    Several models are an ensemble. Raises UserError for an engine or an option of it that there is
+    not, and for one that was asked for by name but cannot do what is requested of these models.
     """
     if options.engine not in ("auto", "torch", "ctranslate2"):
         raise UserError(f"engine: {options.engine}: there are auto, torch and ctranslate2")
@@ -22,21 +23,21 @@ def load_engine(opened: OpenedModel, options: EngineOptions, request: Request) -
     if options.engine != "torch":
         from mtkit.decoding.engines.ctranslate2 import obstacle, outdated
 
-        cannot, is_old = obstacle(opened.config, request, options), outdated()
+        cannot, is_old = obstacle([it.config for it in models], request, options), outdated()
         if options.engine == "ctranslate2":
             if reason := is_old or cannot:
                 raise UserError(f"{reason}: use --engine torch")
-            return _ctranslate2(opened, options)
+            return _ctranslate2(models[0], options)
         if is_old and not cannot:
             warn(f"{is_old}: the slower engine torch has to do")
         elif not cannot:
             try:
-                return _ctranslate2(opened, options)
+                return _ctranslate2(models[0], options)
             except OSError as error:
                 warn(f"{error.filename}: {error.strerror}: the slower engine torch has to do")
     from mtkit.decoding.engines.pytorch import PyTorchEngine
 
-    return PyTorchEngine.load(opened, options, cannot)
+    return PyTorchEngine.load(models, options, cannot)
 
 
 def _ctranslate2(opened: OpenedModel, options: EngineOptions) -> Engine:

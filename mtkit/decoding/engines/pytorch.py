@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,7 +33,8 @@ from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import DTYPES, keep_freed_memory, pick_device
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.ensemble import Ensemble
+from mtkit.models.halves import TranslationModel
 from mtkit.models.weights import load_model
 from mtkit.tokenizer.symbols import PAD
 
@@ -45,16 +46,16 @@ class PyTorchEngine(Engine):
     of a step are too small to be divided among threads.
     """
 
-    def __init__(self, model: EncoderDecoder, workers: int | None = None) -> None:
+    def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
         """`workers`: batches side by side; None: on a CPU as many as torch uses threads."""
         self.model, self.workers = model, workers
-        self.name = str(model.output_weight.dtype).replace(".", " ")
+        self.name = str(next(model.parameters()).dtype).replace(".", " ")
 
     @classmethod
     def load(
-        cls, opened: OpenedModel, options: EngineOptions, why: str | None = None
+        cls, models: Sequence[OpenedModel], options: EngineOptions, why: str | None = None
     ) -> PyTorchEngine:
-        """Sets torch's threads, if told how many of each worker.
+        """Several models are an ensemble. Sets torch's threads, if told how many of each worker.
 
         Types other than float32, which auto is, are faster where the processor multiplies them, and
         lose some digits: there, batch-mates can decide between hypotheses that are almost equal.
@@ -71,9 +72,13 @@ class PyTorchEngine(Engine):
             workers = workers or 1
             torch.set_num_threads(options.threads * workers)
         keep_freed_memory()
-        model = load_model(opened.config, opened.weights)
-        model = model.to(pick_device(options.device), DTYPES[compute_type])
-        return cls(model.eval(), workers)
+        loaded = [load_model(it.config, it.weights) for it in models]
+        model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
+        return cls(model.to(pick_device(options.device), DTYPES[compute_type]).eval(), workers)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         if request.attention:
@@ -81,7 +86,7 @@ class PyTorchEngine(Engine):
         return Pending(partial(self._search, sentences, request), cancel=lambda: None)
 
     def _search(self, sentences: Mapping[Key, Sentence], request: Request) -> Found:
-        is_on_cpu = self.model.output_weight.device.type == "cpu"
+        is_on_cpu = self._device.type == "cpu"
         workers = self.workers or (torch.get_num_threads() if is_on_cpu else 1)
         share = -(-sum(len(sentence.source) for sentence in sentences.values()) // workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
@@ -96,7 +101,7 @@ class PyTorchEngine(Engine):
 
     def _search_batch(self, request: Request, sentences: dict[Key, Sentence]) -> Found:
         settings, count = request.settings, request.count
-        device = self.model.output_weight.device
+        device = self._device
         ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
         source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
         constraints = constraints_of(settings, [it.prefix for it in sentences.values()])

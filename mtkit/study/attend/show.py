@@ -14,13 +14,15 @@ import torch
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.contract import EngineOptions, Request, Sentence
+from mtkit.decoding.contract import Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import open_model
 from mtkit.decoding.output import open_output
 from mtkit.errors import UserError
+from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.weights import load_model
 from mtkit.report import data, say, styled
 from mtkit.study.attend.views import draw, draw_picture, page
 from mtkit.study.attend.weights import (
@@ -70,7 +72,7 @@ class Reader:
     def load(cls, path: str | Path | None, device: str, segments: Segmentation) -> Reader:
         """With the model of a run or a model folder; UserError as `open_model`."""
         opened = open_model(path)
-        model = PyTorchEngine.load(opened, EngineOptions(device=device)).model
+        model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
         return cls(model, opened.tokenizer, opened.config.decoding, segments)
 
     def is_blank(self, text: str) -> bool:

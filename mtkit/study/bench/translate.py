@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -45,10 +45,10 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Task:
-    """What is translated, and by which model."""
+    """What is translated, and by which model or ensemble."""
 
     name: str
-    model: str
+    models: Sequence[str]
     lines: list[str]
 
 
@@ -60,7 +60,7 @@ def bench_translate(
     Each is measured for `seconds` seconds or a whole pass in a process of its own, and reported.
     Raises UserError for an engine that is not there.
     """
-    ways = list(_ways(task.model, engine, beam, device))
+    ways = list(_ways(task.models, engine, beam, device))
     rows = []
     with progress("measuring", len(ways), "of engines and beams") as shown:
         for way, load in ways:
@@ -78,19 +78,19 @@ def bench_translate(
 
 
 @contextmanager
-def open_task(model: str | None, input: Path | None, size: Size | None) -> Iterator[Task]:
-    """A model and its text, or a size (default: tiny) with what is drawn for it.
+def open_task(models: Sequence[str], input: Path | None, size: Size | None) -> Iterator[Task]:
+    """Models and the text of the first, or a size (default: tiny) with what is drawn for it.
 
     Raises UserError for a model or text that is not there, or belongs to another task.
     """
-    if model is not None:
+    if models:
         if size is not None:
-            raise UserError(f"--size {size}: {model} says what to measure: leave one out")
-        path = input or find_model(model).path.parent / "test" / SOURCE  # what it was tested on
+            raise UserError(f"--size {size}: {models[0]} says what to measure: leave one out")
+        path = input or find_model(models[0]).path.parent / "test" / SOURCE  # what it was tested on
         lines = list(input_lines(path)) if path.exists() else []
         if not any(map(str.strip, lines)):
             raise UserError(f"{path}: no text to translate: name it with --input")
-        yield Task(model, model, lines)
+        yield Task(" + ".join(models), models, lines)
         return
     if input is not None:
         raise UserError(f"--input {input}: drawn models know no text: name a model with -m")
@@ -98,7 +98,7 @@ def open_task(model: str | None, input: Path | None, size: Size | None) -> Itera
     with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield Task(name, folder, draw_sentences(size))
+        yield Task(name, [folder], draw_sentences(size))
 
 
 @contextmanager
@@ -115,13 +115,13 @@ def _cache_in(folder: str) -> Iterator[None]:
 
 
 def _ways(
-    model: str, engine: str, beam: int, device: str
+    models: Sequence[str], engine: str, beam: int, device: str
 ) -> Iterator[tuple[Record, Callable[[], Translator]]]:
     """Those that can be gone; each is loaded once, so that no conversion is in the measurement."""
     for library, compute_type in ENGINES:
         if engine not in ("auto", library):
             continue
-        load = partial(Translator.load, model, device, engine=library, compute_type=compute_type)
+        load = partial(Translator.load, models, device, engine=library, compute_type=compute_type)
         try:
             name = load(beam=beam).engine.name
         except UserError as error:

@@ -1,0 +1,340 @@
+"""Laws of ensembles: what follows has the mean of their members' probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import mtkit
+from architectures import ENSEMBLES, assemble, make, seq2seq, sources, targets, transformer
+from commands import call
+from folders import SENTENCES, asking, train, write_model
+from mtkit.config.decoding import DecodingSettings
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.forced import attention_to_source
+from mtkit.decoding.translate import Files, Format, translate
+from mtkit.decoding.translator import Translator
+from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.ensemble import Ensemble
+from mtkit.models.halves import TranslationModel
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from searches import (
+    SYMBOLS,
+    VOCABULARY,
+    LogProbs,
+    assert_same,
+    beam_search,
+    everything,
+    hypotheses_of,
+    random_model,
+)
+
+SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
+LONG = " ".join(f"{sentence} " * 3 for sentence in SENTENCES)
+SETTINGS = [
+    {},
+    {"beam": 1},
+    {"repetition_penalty": 1.6, "no_repeat_ngram": 2},
+    {"length_penalty": 0.0, "min_length": 3},
+]
+
+every_ensemble = pytest.mark.parametrize("name", ENSEMBLES)
+
+
+def members_of(model: TranslationModel[Any, Any]) -> list[EncoderDecoder]:
+    assert isinstance(model, Ensemble)
+    return list(model.members)
+
+
+def probabilities(model: TranslationModel[Any, Any], source: Tensor, target: Tensor) -> Tensor:
+    """Of every symbol at every place of `target`, which begins with BOS."""
+    with torch.inference_mode():
+        return model.project(model(source, source != PAD, target)).double().softmax(-1)
+
+
+def mean_forcing(members: list[EncoderDecoder], source: Tensor) -> LogProbs:
+    """log P of every symbol that may follow others, by the members one at a time."""
+    source = source[source != PAD].unsqueeze(0)
+
+    @cache
+    def log_probs_after(written: tuple[int, ...]) -> list[float]:
+        target = torch.tensor([[BOS, *written]])
+        each = [probabilities(it, source, target)[0, -1].tolist() for it in members]
+        allowed = [*SYMBOLS, EOS]
+        means = {symbol: sum(of[symbol] for of in each) / len(each) for symbol in allowed}
+        return [
+            math.log(means[symbol] / sum(means.values())) if symbol in means else -math.inf
+            for symbol in range(VOCABULARY)
+        ]
+
+    return log_probs_after
+
+
+# The model
+
+
+@every_ensemble
+def test_what_follows_has_the_mean_of_the_members_probabilities(name: str) -> None:
+    model, source, target = assemble(name), sources([6, 3]), targets(2, 4)
+    each = [probabilities(it, source, target) for it in members_of(model)]
+    assert not torch.allclose(each[0], each[1])
+    found = probabilities(model, source, target)
+    torch.testing.assert_close(found.log(), torch.stack(each).mean(0).log(), atol=1e-5, rtol=0)
+
+
+def test_what_next_to_no_member_expects_keeps_its_probability() -> None:
+    model = Ensemble([make("transformer", seed=seed, vocab=VOCABULARY) for seed in (1, 2)])
+    with torch.no_grad():
+        for member in model.members:
+            member.output_weight.mul_(300.0)
+    with torch.inference_mode():
+        found = model.project(model(SOURCE, SOURCE != PAD, targets(3, 2, vocab=VOCABULARY)))
+    assert found.log_softmax(-1).min() < -150
+    assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("name", ["transformer", "seq2seq-general-feeding"])
+def test_a_model_with_itself_is_that_model(name: str, settings: dict[str, Any]) -> None:
+    model = random_model(name)
+    assert isinstance(model, EncoderDecoder)
+    asked = DecodingSettings.model_validate({"beam": 4, "max_length": 7} | settings)
+    prefixes = [[4, 6], [], [5]]
+    alone = beam_search(model, SOURCE, asked, prefixes)
+    together = beam_search(Ensemble([model, model, model]), SOURCE, asked, prefixes)
+    for sentence in range(len(SOURCE)):
+        assert_same(hypotheses_of(together, sentence), hypotheses_of(alone, sentence))
+
+
+@every_ensemble
+def test_the_order_of_the_models_does_not_matter(name: str) -> None:
+    model = random_model(name)
+    settings = DecodingSettings(beam=4, max_length=7, repetition_penalty=1.3)
+    found = beam_search(model, SOURCE, settings)
+    backwards = beam_search(Ensemble(members_of(model)[::-1]), SOURCE, settings)
+    for sentence in range(len(SOURCE)):
+        assert_same(hypotheses_of(backwards, sentence), hypotheses_of(found, sentence))
+
+
+@every_ensemble
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_beam_as_wide_as_the_search_space_finds_the_best_by_the_mean(
+    name: str, alpha: float
+) -> None:
+    model = random_model(name)
+    settings = DecodingSettings(beam=200, length_penalty=alpha, max_length=3)
+    found = beam_search(model, SOURCE, settings)
+    for sentence, source in enumerate(SOURCE):
+        wanted = everything(mean_forcing(members_of(model), source), 3, alpha)
+        assert_same(hypotheses_of(found, sentence), wanted)
+
+
+@every_ensemble
+def test_it_attends_as_its_members_do_on_average(name: str) -> None:
+    model, source, target = assemble(name), sources([6, 3]), targets(4, 5)
+    each = [attention_to_source(it, source, target) for it in members_of(model)]
+    assert not torch.allclose(each[0], each[1])
+    found = attention_to_source(model, source, target)
+    torch.testing.assert_close(found, torch.stack(each).mean(0))
+
+
+def test_with_a_member_that_has_no_attention_there_is_nothing_to_align_by() -> None:
+    model = assemble("transformer + seq2seq-none")
+    with pytest.raises(UserError, match="no attention"):
+        attention_to_source(model, sources([4]), targets(1, 3))
+
+
+# Folders and commands
+
+
+def reseeded(seed: int) -> Any:
+    def change(model: EncoderDecoder) -> None:
+        torch.manual_seed(seed)
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.3)
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train()
+
+
+@pytest.fixture(scope="module")
+def models(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("models")
+    kinds = {"a": transformer(), "b": seq2seq(), "c": transformer(layers=1)}
+    return [
+        write_model(folder / name, tokenizer, kind, reseeded(seed))
+        for seed, (name, kind) in enumerate(kinds.items())
+    ]
+
+
+def test_the_command_and_python_write_the_same(
+    models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "in.txt"
+    text.write_text("".join(f"{line}\n" for line in [*SENTENCES, "", LONG]))
+    named = [argument for model in models for argument in ("-m", str(model))]
+    assert call("translate", *named, str(text), "--jsonl", "--device", "cpu") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    translator = mtkit.load(models, "cpu")
+    assert translator.engine.name == "torch float32"
+    assert [it["text"] for it in records] == translator.translate(text.read_text().splitlines())
+    alone = [mtkit.load(model, "cpu", engine="torch").translate(SENTENCES) for model in models]
+    assert all([it["text"] for it in records][: len(SENTENCES)] != each for each in alone)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--beam 3 --n-best 3",
+        "--beam 1 --alignments",
+        "--jsonl --alignments --n-best 2",
+        "--sample --top-p 0.9 --seed 3 --n-best 2",
+        "--no-repeat-ngram 2 --repetition-penalty 1.5",
+        "--compute-type bfloat16 --workers 2 --threads 1",
+    ],
+)
+def test_it_does_all_that_one_model_does(
+    options: str, models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "in.txt"
+    text.write_text("".join(f"{line}\n" for line in [*SENTENCES, LONG]))
+    named = ["-m", str(models[0]), "-m", str(models[1]), str(text), *options.split()]
+    assert call("translate", *named) == 0
+    count = 1 if "--jsonl" in options or "--n-best" not in options else int(options[-1])
+    assert capsys.readouterr().out.count("\n") == 5 * count
+
+
+def test_neither_other_lines_nor_parts_change_a_translation(models: list[Path]) -> None:
+    translator = asking(mtkit.load(models[:2], "cpu"), attention=True)
+    lines = [*SENTENCES, LONG]
+    (together,) = translator.stream([lines])
+    for line, found in zip(lines, together, strict=True):
+        ((alone,),) = translator.stream([[line]])
+        assert alone.text == found.text
+        assert alone.score == pytest.approx(found.score, abs=1e-4)
+        assert alone.links == found.links
+
+
+def test_it_decodes_by_the_settings_of_the_first_unless_told(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    models = [
+        write_model(tmp_path / f"m{beam}", tokenizer, transformer(), beam=beam, length_penalty=0.5)
+        for beam in (3, 2)
+    ]
+    assert mtkit.load(models, "cpu").settings.beam == 3
+    assert mtkit.load(models[::-1], "cpu").settings.beam == 2
+    assert mtkit.load(models, "cpu", beam=4).settings.beam == 4
+
+
+def test_a_model_that_is_named_twice_has_two_voices(models: list[Path]) -> None:
+    twice, once = mtkit.load([models[0]] * 2, "cpu"), mtkit.load(models[:1], "cpu", engine="torch")
+    assert isinstance(twice.engine, PyTorchEngine)
+    assert len(members_of(twice.engine.model)) == 2
+    assert twice.translate(SENTENCES) == once.translate(SENTENCES)
+
+
+def test_what_other_models_began_is_not_gone_on_with(
+    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("Why?\n" * 40)
+    stream = Translator.stream
+
+    def once(*given: Any, **named: Any) -> Any:
+        yield next(stream(*given, **named))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Translator, "stream", once)
+        translate(mtkit.load(models[:2], "cpu"), Files(tmp_path / "in", tmp_path / "out"), Format())
+    resumed = Files(tmp_path / "in", tmp_path / "out", resume=True)
+    for others in (models[1:], models[:1], models[1::-1]):
+        with pytest.raises(UserError, match="out: cannot be resumed: the model changed"):
+            translate(mtkit.load(others, "cpu", engine="torch"), resumed, Format())
+    translate(mtkit.load(models[:2], "cpu"), resumed, Format())
+    assert (tmp_path / "out").read_text().count("\n") == 40
+
+
+# What does not fit
+
+
+def test_models_with_other_subwords_are_refused_by_name_and_difference(
+    tokenizer: Tokenizer, models: list[Path], tmp_path: Path
+) -> None:
+    other = train([sentence.upper() for sentence in SENTENCES])
+    wider = train([*SENTENCES, "Forty boats sail by"], max_sentencepiece_length=3)
+    for name, stranger, message in (
+        ("other", other, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
+        ("wider", wider, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
+    ):
+        path = write_model(tmp_path / name, stranger, transformer())
+        with pytest.raises(UserError, match=f"{models[0]} and {path}: no ensemble: {message}"):
+            mtkit.load([models[0], path], "cpu")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_side_that_differs_is_named(side: str, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    strange = train([sentence.upper() for sentence in SENTENCES])
+    pair = {"source": (strange, tokenizer), "target": (tokenizer, strange)}[side]
+    files = [next(iter(it.models.values())) for it in pair]
+    names = (Path("spm.source.model"), Path("spm.target.model"))
+    mixed = Tokenizer(dict(zip(names, files, strict=True)))
+    paths = [
+        write_model(tmp_path / name, it, transformer(tie="target"))
+        for name, it in (("one", tokenizer), ("two", mixed))
+    ]
+    with pytest.raises(UserError, match=f"no ensemble: {side} subword"):
+        mtkit.load(paths, "cpu")
+
+
+def test_models_of_other_lengths_want_to_be_told_one(
+    models: list[Path], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    longer = write_model(tmp_path / "longer", tokenizer, transformer(), max_length=30)
+    learned = transformer(positions="learned", max_positions=20)
+    bounded = write_model(tmp_path / "bounded", tokenizer, learned)
+    with pytest.raises(UserError, match="max_length: 12 and 30: set one for both with --max-leng"):
+        mtkit.load([models[0], longer], "cpu")
+    assert mtkit.load([models[0], longer], "cpu", max_length=15).settings.max_length == 15
+    with pytest.raises(UserError, match="max_length: 25 needs"):
+        mtkit.load([models[0], bounded], "cpu", max_length=25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 searches with"),
+        ("translate {} --compute-type int8", "compute type: int8: the engine torch has"),
+        ("translate {} -m nowhere", "nowhere: no model there"),
+        ("attend {} Why?", "mtkit attend: Option '--model' was given twice."),
+        ("export {} --to ctranslate2", "mtkit export: Option '--model' was given twice."),
+    ],
+)
+def test_what_an_ensemble_cannot_do_is_one_line_and_exit_code_2(
+    arguments: str, line: str, models: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = f"-m {models[0]} -m {models[1]}"
+    assert call(*arguments.format(named).split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(line)
+    assert captured.err.count("\n") == 1
+
+
+def test_no_model_is_no_ensemble() -> None:
+    with pytest.raises(UserError, match="no model is named"):
+        mtkit.load([])
