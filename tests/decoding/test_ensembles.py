@@ -17,6 +17,7 @@ from architectures import ENSEMBLES, assemble, make, seq2seq, sources, targets, 
 from commands import call
 from folders import SENTENCES, asking, train, write_model
 from mtkit.config.decoding import DecodingSettings
+from mtkit.config.model import ModelSettings
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.forced import attention_to_source
 from mtkit.decoding.translate import Files, Format, translate
@@ -174,7 +175,11 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def models(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("models")
-    kinds = {"a": transformer(), "b": seq2seq(), "c": transformer(layers=1)}
+    kinds: dict[str, ModelSettings] = {
+        "a": transformer(),
+        "b": seq2seq(),
+        "c": transformer(layers=1),
+    }
     return [
         write_model(folder / name, tokenizer, kind, reseeded(seed))
         for seed, (name, kind) in enumerate(kinds.items())
