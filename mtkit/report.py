@@ -19,7 +19,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-from mtkit.pace import Pace
+from mtkit.training.pace import Pace
 
 if TYPE_CHECKING:
     import rich.progress

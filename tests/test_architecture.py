@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "pace", "tokenizer.symbols"),
+    ("errors", "tokenizer.symbols", "training.pace"),
     ("config.storage", "report", "terms"),
     ("artifacts",),
     ("config",),

@@ -5,12 +5,14 @@ Everything is what `mtkit run` does: its tokenizer, its batches, its updates, it
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -19,24 +21,24 @@ from numpy.typing import NDArray
 
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
+from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
 from mtkit.report import quietly
-from mtkit.study.bench.train import window_rates
-from mtkit.study.bench.workload import Workload
 from mtkit.study.init.facts import Lengths, Rates
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
-from mtkit.training.state import TrainState
+from mtkit.training.job import fresh_state
+from mtkit.training.run.distributed import ALONE
 
-TRAINING_SECONDS = 6.0
+TRAINING_SECONDS = 5.0
 SENTENCES = 200
 """Number of sentences that are translated."""
 LONG_SHARE = 0.99
 """The part of the pairs that is no longer than `Lengths.longest`."""
-NEVER_LONGER = 65_534
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,12 @@ def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> T
         pair = (time.perf_counter() - began) / len(sample)
         run = Path(config.run)
         tokenizer, data = Tokenizer.load(run / "tokenizer"), open_batches(run / "batches")
-        workload = Workload(config.run, config, data, tokenizer)
-        state = workload.fresh_state()
-        lengths = _lengths(data.train.lengths, state.max_tokens)
-        tokens = _tokens_per_second(workload, state)
-        sentence = _sentence_seconds(config, state, tokenizer, data.valid_source)
-        on_gpu = state.model.output_weight.device.type == "cuda"
-        parameters = sum(parameter.numel() for parameter in state.model.parameters())
+        speed = _training_speed(config)
+        lengths = _lengths(data.train.lengths, speed["max_tokens"])
+        sentence = _sentence_seconds(config, tokenizer, data.valid_source)
+    tokens, on_gpu = speed["tokens_per_second"]["median"], speed["device"] == "cuda"
     rates = Rates(tokens, sentence, pair, on_gpu).rounded()
-    return Trial(lengths, rates, config.tokenizer.vocab_size, parameters)
+    return Trial(lengths, rates, config.tokenizer.vocab_size, speed["parameters"])
 
 
 @contextmanager
@@ -107,22 +106,33 @@ def _lengths(stored: NDArray[np.integer[Any]], max_tokens: int) -> Lengths:
     return Lengths(source, target, max_tokens * len(plan) / len(stored), longest)
 
 
-def _tokens_per_second(workload: Workload, state: TrainState) -> float:
-    counted, seconds = [], TRAINING_SECONDS
-    with closing(workload.updates(state)) as updates:
-        while seconds > 0:
-            counted.append(next(updates))
-            seconds -= counted[-1].seconds
-    return median(window_rates(counted))
+def _training_speed(config: Config) -> dict[str, Any]:
+    """What `mtkit bench train` says of the run, on the ranks that training would start.
+
+    In a process of its own, as those that it starts write to the same stdout. Raises MtkitError
+    with its last line where it fails.
+    """
+    settings = Path(config.run).with_name("trial.yaml")
+    settings.write_text(dump_config(config), encoding="utf-8")
+    command = [sys.executable, "-m", "mtkit", "bench", "train", "-c", str(settings), "--json"]
+    command += ["--seconds", f"{TRAINING_SECONDS:g}", "--quiet"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines() or ["measuring failed"]
+        raise MtkitError(f"measuring the speed of training: {said[-1]}")
+    speed: dict[str, Any] = json.loads(ended.stdout)
+    return speed
 
 
-def _sentence_seconds(
-    config: Config, state: TrainState, tokenizer: Tokenizer, lines: list[str]
-) -> float:
+def _sentence_seconds(config: Config, tokenizer: Tokenizer, lines: list[str]) -> float:
     """To translate one of these lines as validation does, by a model that knows when to end."""
     longest = round(np.mean([len(ids) + 1 for ids in tokenizer.encode_target(lines)]))
     settings = config.decoding.model_copy(update={"beam": 1, "max_length": longest})
-    translator = Translator(PyTorchEngine(state.model.eval()), tokenizer, Request(settings))
+    translator = Translator(
+        PyTorchEngine(fresh_state(config, tokenizer, ALONE).model.eval()),
+        tokenizer,
+        Request(settings),
+    )
     translator.translate(lines[:1])
     began = time.perf_counter()
     translator.translate(lines)
