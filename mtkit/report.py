@@ -28,6 +28,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 _quiet = False
 _debug = False
+_mute = False
 _bar: rich.progress.Progress | None = None
 
 
@@ -54,6 +55,23 @@ def quietly() -> Iterator[None]:
         _quiet = before
 
 
+def set_mute() -> None:
+    """From now on only `error` and data: what another process says already is not said again."""
+    global _mute
+    _mute = True
+    set_quiet(True)
+
+
+def is_debugging() -> bool:
+    """Whether somebody wants to know how things work inside."""
+    return _debug
+
+
+def options() -> list[str]:
+    """With which a command that this one starts says as much."""
+    return ["--quiet"] * _quiet + ["--debug"] * _debug
+
+
 def say(text: str) -> None:
     """A line on stderr for the person who waits."""
     if not _quiet:
@@ -62,7 +80,8 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """A line on stderr that --quiet does not silence."""
-    _line(f"warning: {text}")
+    if not _mute:
+        _line(f"warning: {text}")
 
 
 def error(text: str, cause: Exception | None = None) -> None:

@@ -25,6 +25,7 @@ from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
+from mtkit.training.run.launcher import follow, hand_over
 
 app = typer.Typer(
     add_completion=False,
@@ -64,11 +65,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
     signal.signal(signal.SIGTERM, _leave)
+    follow()
     try:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except Exception as error:
         line, code = _verdict(error)
-        report.error(line, error)
+        if not hand_over(line, code):
+            report.error(line, error)
     report.drop_unwritable()
     if "RANK" in os.environ:
         # Threads of gloo outlive its process group, which torch never frees once a

@@ -52,12 +52,8 @@ class ModelRecipe(Settings):
     """The update after which the run was ended, where it was not by its settings."""
 
     @classmethod
-    def of(cls, config: Config, ranks: int = 1) -> ModelRecipe:
-        """The recipe of a run on so many ranks.
-
-        2 ranks do with 1 batch each what 1 rank does with 2 accumulated ones, and may take over.
-        """
-        course = config.training.part(Course, accumulate=config.training.accumulate * ranks)
+    def of(cls, config: Config) -> ModelRecipe:
+        course = config.training.part(Course)
         return config.part(cls, max_tokens=config.batching.max_tokens, training=course)
 
     def of_checkpoints(self) -> ModelRecipe:

@@ -235,6 +235,12 @@ class TrainingSettings(Course):
     compile: bool | Literal["auto"] = Field(
         "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
     )
+    ranks: PositiveInt | Literal["auto"] = Field(
+        "auto",
+        description="processes that share each update; auto: one per GPU or core, where its share "
+        "is worth it; another number draws other dropout, unless it divides accumulate, and rounds "
+        "otherwise",
+    )
     rank_timeout: PositiveFloat = Field(
         600.0, description="seconds that ranks wait for each other before the run ends"
     )

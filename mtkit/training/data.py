@@ -11,7 +11,7 @@ that batches are as full, and as large, as those of the store.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,8 +34,7 @@ from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.run.distributed import ALONE, Ranks
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
-"""A batch that adds nothing to loss and gradient: for ranks that an epoch's last update leaves out.
-"""
+"""A batch that adds nothing to loss and gradient: for ranks that an update has no sentence for."""
 PORTION_BATCHES = 64
 """Number of planned batches that are drawn together: so many that lengths in a batch differ little.
 """
@@ -150,7 +149,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Update:
-    """This rank's micro-batches of one update, and where in the data the run stands after it."""
+    """This rank's parts of one update, and where in the data the run stands after it."""
 
     batches: tuple[Batch, ...]
     position: Position
@@ -167,30 +166,25 @@ class Stream:
     """Number of padded tokens in a micro-batch, at most."""
     ranks: Ranks = ALONE
 
-    @property
-    def micro_batches(self) -> int:
-        """Number of micro-batches of an update, over all ranks."""
-        return self.config.training.accumulate * self.ranks.count
-
     def updates(self, position: Position) -> Iterator[Update]:
         """Every update from `position` on, without end; starts there at once."""
-        size, ranks = self.micro_batches, self.ranks
+        size, ranks = self.config.training.accumulate, self.ranks
         while True:
             epoch, portions = position.epoch, self._portions(position.epoch)
             for make in portions[position.portion :]:
                 portion = make()
                 starts = range(0, len(portion.batches), size)
                 for start in starts[position.offset :]:
-                    rows = portion.batches[start : start + size][ranks.index :: ranks.count]
-                    batches = tuple(load_batch(portion.pairs, row).pinned() for row in rows)
+                    dealt = deal(portion.batches[start : start + size], size, ranks)
+                    batches = tuple(_part(portion.pairs, rows) for rows in dealt)
                     position = position.next(len(starts), len(portions))
-                    yield Update(batches or (NOTHING,), position)
+                    yield Update(batches, position)
             position = Position(epoch + 1)
 
     def updates_per_epoch(self) -> int:
         """Number of updates of the first epoch; an estimate where subwords are sampled."""
         first = self._portions(0)[0]()
-        return -(-round(len(first.batches) / first.share) // self.micro_batches)
+        return -(-round(len(first.batches) / first.share) // self.config.training.accumulate)
 
     def _portions(self, epoch: int) -> list[Callable[[], Portion]]:
         store, budget = self.data.train, self.max_tokens
@@ -199,8 +193,23 @@ class Stream:
         if not plan:
             raise UserError("data.train: the weights leave no pair for an epoch: raise them")
         return self.segmentation.portions(
-            store, plan, epoch=epoch, max_tokens=budget, at_least=self.micro_batches
+            store, plan, epoch=epoch, max_tokens=budget, at_least=self.config.training.accumulate
         )
+
+
+def deal(batches: Sequence[Rows], accumulate: int, ranks: Ranks) -> list[Rows]:
+    """The rows of each part that this rank has of an update of up to `accumulate` `batches`.
+
+    A batch is dealt like cards, as its sentences are of similar length, into so many parts that
+    every rank has as many; those of the last update of an epoch may be empty.
+    """
+    count = ranks.parts(accumulate)
+    parts = [rows[index::count] for rows in batches for index in range(count)]
+    return parts[ranks.index :: ranks.count] or [batches[0][:0]]
+
+
+def _part(pairs: Store | DrawnPairs, rows: Rows) -> Batch:
+    return load_batch(pairs, rows).pinned() if len(rows) else NOTHING
 
 
 def load_batch(pairs: Store | DrawnPairs, rows: Rows) -> Batch:
@@ -230,9 +239,9 @@ def _padded(
 
 
 def seed_of(seed: int, step: int, index: int) -> int:
-    """What dropout is drawn from in micro-batch `index` of those that all ranks have at `step`.
+    """What dropout is drawn from in part `index` of those that all ranks have at `step`.
 
-    Unrelated between neighbours, and the same whichever rank the micro-batch is on.
+    Unrelated between neighbours, and the same whichever rank the part is on.
     """
     digest = hashlib.sha256(f"{seed}/{step}/{index}".encode()).digest()
     return int.from_bytes(digest[:8], "little", signed=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts import clear_leftovers, open_artifact
+from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
 from mtkit.batching.build import Batches, open_batches
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
@@ -27,10 +28,12 @@ from mtkit.report import say
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.run.checkpoints import Checkpoints
+from mtkit.training.run.checkpoints import Checkpoints, recorded_ranks
 from mtkit.training.run.distributed import Ranks
-from mtkit.training.run.memory import largest_batch
+from mtkit.training.run.launcher import is_started_by_others
+from mtkit.training.run.memory import MEMORY_SHARE, MOST_TOKENS, largest_batch, limit_bytes
 from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.run.processors import bytes_of_rank, processors, ranks_that_pay
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
@@ -113,23 +116,23 @@ def opened_job(
     a checkpoint of other settings.
     """
     run, training, is_first = Path(config.run), config.training, ranks.index == 0
-    recipe = ModelRecipe.of(config, ranks.count).of_checkpoints()
+    recipe = ModelRecipe.of(config).of_checkpoints()
     card = partial(write_card, config=config, tokenizer=tokenizer)
-    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, card)
+    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, card, ranks.count)
     with locked(run) if is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
         if is_first:
             clear_leftovers(checkpoints.folder)
         ranks.wait()
-        resumed = checkpoints.load_last(state)
+        resumed_from = checkpoints.load_last(state)
         if is_first:
             save_config(config)
             link_latest(run)
         if ranks.count > 1:
             settle(state, ranks)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, data.train.lengths, ranks)
-        _announce(config, state, ranks, resumed=resumed)
+            state.max_tokens = largest_batch(state, data.train.lengths, training.accumulate, ranks)
+        _announce(config, state, ranks, resumed_from)
         stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
         device = state.model.output_weight.device
@@ -171,6 +174,31 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     return state
 
 
+def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
+    """How many ranks are to be started for this run; 1: this process is enough, or one of several.
+
+    A run goes on with as many as it had, as far as the machine has them, so that it ends in the
+    same bits. Raises UserError where more are asked for than there are GPUs.
+    """
+    training, device = config.training, pick_device(config.training.device)
+    there = processors(device)
+    if is_started_by_others():
+        return 1
+    if training.ranks != "auto":
+        if device.type != "cpu" and training.ranks > there:
+            raise UserError(f"training.ranks: {training.ranks}, but there is {there} {device.type}")
+        return training.ranks
+    if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
+        return min(recorded, there)
+    with torch.device("meta"):  # without memory
+        model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    on_cpu, batch = device.type == "cpu", config.batching.max_tokens
+    most = MEMORY_SHARE * limit_bytes() / bytes_of_rank(parameters) if on_cpu else math.inf
+    tokens = training.accumulate * (MOST_TOKENS if batch == "auto" else batch)
+    return ranks_that_pay(there, tokens, most)
+
+
 def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps_left: int) -> bool:
     """Whether torch.compile repays the minutes that it takes.
 
@@ -181,12 +209,16 @@ def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps
     return wanted
 
 
-def _announce(config: Config, state: TrainState, ranks: Ranks, *, resumed: bool) -> None:
+def _announce(
+    config: Config, state: TrainState, ranks: Ranks, resumed_from: Artifact | None
+) -> None:
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     device = state.model.output_weight.device
     on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
     say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
     if config.batching.max_tokens == "auto":
         say(f"train: batches of {state.max_tokens:,} tokens")
-    if resumed:
+    if resumed_from is not None:
         say(f"train: resuming after step {state.step:,}")
+        if (before := resumed_from.report.get("ranks", 1)) != ranks.count:
+            say(f"train: {before} ranks until there, {ranks.count} from here: in other bits")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import FrameType
 
 from mtkit.artifacts import Artifact, open_artifact
+from mtkit.config.configfile import dump_config
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_current, link_latest
 from mtkit.config.settings import Config, TrainingSettings
@@ -18,15 +22,19 @@ from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, warn
-from mtkit.training.job import Job, opened_job, sources_of
+from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import connected_ranks
+from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
-from mtkit.training.state import StepReport, TrainState, Validation, is_stalled
+from mtkit.training.run.processors import cores
+from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import move_average, train_step
 from mtkit.training.weights import validate, write_model
 
+MOMENT = 1.0
+"""Seconds."""
 LOWEST_SCALE = 1 / 64
 """The least that the learning rate is scaled down to: going back again would be of no use."""
 
@@ -38,15 +46,20 @@ class Diverged(MtkitError):  # noqa: N818 - it says what happened
 def train(config: Config) -> Artifact:
     """Trains `config.model` on the run's batches, from its last checkpoint if it has one.
 
-    Under torchrun, on all of its ranks at once. Returns the model artifact. Raises UserError where
-    an earlier stage is missing or a checkpoint is of other settings; with the checkpoint saved,
-    Interrupted after Ctrl-C or SIGTERM and MtkitError where memory, or a rank, is lost.
+    On as many ranks as pay, which it starts, or on those that it was started as. Returns the model
+    artifact. Raises UserError where an earlier stage is missing or a checkpoint is of other
+    settings; with the checkpoint saved, Interrupted after Ctrl-C or SIGTERM and MtkitError where
+    memory, or a rank, is lost.
     """
     run, training = Path(config.run), config.training
     data, tokenizer, inputs = sources_of(config)
+    recipe = ModelRecipe.of(config)
+    current = find_current(run / "model", "model", recipe, inputs)
+    if not current and (count := ranks_to_start(config, tokenizer)) > 1:
+        _start_ranks("train", config, count)
+        return open_artifact(run / "model", "model")
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
-        recipe = ModelRecipe.of(config, ranks.count)
-        if find_current(run / "model", "model", recipe, inputs):
+        if current:
             say(f"train: {run / 'model'} is up to date")
             if ranks.index == 0:
                 link_latest(run)
@@ -54,6 +67,14 @@ def train(config: Config) -> Artifact:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 _run_to_end(job, state)
     return open_artifact(run / "model", "model")
+
+
+def _start_ranks(command: str, config: Config, count: int) -> None:
+    """`mtkit COMMAND` as so many ranks, which share the cores."""
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".yaml") as file:
+        file.write(dump_config(config))
+        file.flush()
+        launch([command, "-c", file.name], count, max(1, cores() // count))
 
 
 def _run_to_end(job: Job, state: TrainState) -> None:
@@ -73,8 +94,8 @@ def _run_to_end(job: Job, state: TrainState) -> None:
             state.rate_scale, state.skipped_in_a_row = scale, 0
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
-    if job.is_first:
-        write_model(job, state, ModelRecipe.of(job.config, job.ranks.count))
+    job.ranks.wait()  # until the last checkpoint is there
+    write_model(job, state, ModelRecipe.of(job.config))
 
 
 def finish(config: Config) -> Artifact:
@@ -84,13 +105,15 @@ def finish(config: Config) -> Artifact:
     are: `train` goes on from them as if nothing had happened, and replaces the model when it ends.
     Raises UserError as `train`, and where no update is made yet.
     """
-    path = Path(config.run) / "model"
+    path, training = Path(config.run) / "model", config.training
     data, tokenizer, inputs = sources_of(config)
-    with connected_ranks(
-        pick_device(config.training.device), config.training.rank_timeout
-    ) as ranks:
-        recipe = ModelRecipe.of(config, ranks.count)
-        if find_current(path, "model", recipe, inputs):
+    recipe = ModelRecipe.of(config)
+    current = find_current(path, "model", recipe, inputs)
+    if not current and (count := ranks_to_start(config, tokenizer)) > 1:
+        _start_ranks("finish", config, count)
+        return open_artifact(path, "model")
+    with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
+        if current:
             say(f"train: {path} is up to date")
         else:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
@@ -131,6 +154,7 @@ def _go_on(job: Job, state: TrainState) -> None:
             if state.step % training.save_every == 0 or is_due or signal_number:
                 job.save(state)
             if signal_number:
+                job.ranks.wait()  # until it is there
                 raise Interrupted(
                     128 + signal_number,
                     "training interrupted, checkpoint saved: run the same command again to go on, "
@@ -180,23 +204,15 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
         yield
     except Diverged:
         raise
-    except (MtkitError, RuntimeError, MemoryError) as error:
+    except (MtkitError, RuntimeError, MemoryError):
         job.save(state, again=False)
         # At once: whoever starts the ranks may end this one before it comes to its last line.
         say(f"train: checkpoint saved after step {state.step:,}")
-        if job.ranks.count == 1 or isinstance(error, MtkitError):
-            raise
-        reason = str(error).splitlines()[0]
-        raise MtkitError(
-            f"a rank was lost after step {state.step:,}: run the same command again to go on "
-            f"({reason})"
-        ) from error
+        raise
 
 
 def _validate(job: Job, state: TrainState) -> None:
-    """On the first rank; all of them stop early, or lower the rate, by what it found."""
-    scores = job.ranks.of_first(lambda: vars(validate(job, state, state.weights(), state.step)))
-    state.validations.append(Validation(**scores))
+    state.validations.append(validate(job, state, state.weights(), state.step))
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
@@ -208,9 +224,13 @@ def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
 
 
 class StopSignal(ExitStack):
-    """While open, the first SIGINT or SIGTERM is remembered; a second one acts as ever."""
+    """While open, the first SIGINT or SIGTERM is remembered; one after MOMENT acts as ever.
+
+    Sooner it is the same wish: told to this process, and by the one that started it.
+    """
 
     received = 0
+    _since = math.inf
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
@@ -219,5 +239,9 @@ class StopSignal(ExitStack):
         return super().__enter__()
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
-        self.close()
+        now = time.monotonic()
+        if not self.received:
+            self.received, self._since = number, now
+        elif now - self._since > MOMENT:
+            self.close()
+            signal.raise_signal(number)

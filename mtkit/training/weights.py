@@ -27,6 +27,7 @@ from mtkit.training.state import TrainState, Validation, rank
 def validate(job: Job, state: TrainState, weights: dict[str, Tensor], step: int) -> Validation:
     """The loss on the validation pairs, and scores of their decoded sources.
 
+    Each rank takes its share of both, and all return the same: what a single one would find.
     Borrows the model for `weights`, which may be its own, and gives it back as it was.
     """
     model, own = state.model, copied_weights(state.model)
@@ -44,15 +45,18 @@ def validate(job: Job, state: TrainState, weights: dict[str, Tensor], step: int)
 
 def _loss(job: Job, state: TrainState) -> float:
     """Nats per target token."""
-    device, store, nll, tokens = state.model.output_weight.device, job.data.valid, 0.0, 0
-    for rows in plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0):
+    device, store, ranks = state.model.output_weight.device, job.data.valid, job.ranks
+    plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0)
+    own: list[tuple[float, int]] = []
+    for rows in plan[ranks.index :: ranks.count]:
         batch = load_batch(store, rows).to(device)
         with state.autocast():
             hidden = state.model(batch.source, batch.source_mask, batch.target_input)
             hidden, weight = state.model.output_factors(hidden)
             loss = projected_loss(hidden.unsqueeze(0), weight, batch.target_output, 0.0)
-        nll, tokens = nll + loss.nll.item(), tokens + batch.target_tokens
-    return nll / tokens
+        own.append((loss.nll.item(), batch.target_tokens))
+    nll, tokens = zip(*(batch for of_rank in ranks.gather(own) for batch in of_rank), strict=True)
+    return math.fsum(nll) / math.fsum(tokens)
 
 
 def _scores(job: Job, state: TrainState) -> tuple[float, float]:
@@ -63,7 +67,10 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
     longest = min(decoding.max_length, 2 * int(data.valid.lengths[:, 1].max()))
     settings = decoding.model_copy(update={"beam": 1, "max_length": longest})
     translator = Translator(PyTorchEngine(state.model), job.tokenizer, Request(settings))
-    hypotheses = translator.translate(sources)
+    index, count = job.ranks.index, job.ranks.count
+    hypotheses = [""] * len(sources)
+    for place, own in enumerate(job.ranks.gather(translator.translate(sources[index::count]))):
+        hypotheses[place::count] = own
     texts = list(zip(sources, hypotheses, references, strict=True))
     for source, hypothesis, reference in texts[: training.sample_translations]:
         say(f"  source      {source}")
@@ -76,6 +83,8 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
 def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
     kept = _best_weights(job, state)
+    if not job.is_first:
+        return
     report = {
         "weights": kept.name,
         "validation": asdict(kept.validation),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,15 +19,18 @@ from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
-from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.data import NOTHING
-from mtkit.training.run.distributed import ALONE
+from mtkit.training.run.checkpoints import recorded_ranks
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import new_state
-from mtkit.training.step import gradients
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
+
+pytestmark = pytest.mark.slow
+TORCHRUN = ["-m", "torch.distributed.run", "-m"]
+OWN = ("train:", "step ", "a rank was lost", "training interrupted", "mean of", "without the")
+"""How lines begin that mtkit says."""
+STRIKE = Path(__file__).with_name("strike")
+"""A folder of modules that Python imports at its start: sitecustomize.py strikes a rank."""
 
 
 @pytest.fixture(scope="module")
@@ -35,58 +40,148 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def prepared(folder: Path, name: str, kind: str, **training: object) -> Config:
+def prepared(folder: Path, name: str, **training: object) -> Config:
+    """A config, also as NAME.yaml, of a run that has everything but the training."""
     dropout = {"dropout": 0.3}
-    config = tiny_config(folder, kind, model=dropout, training={"ema": 0.9} | training)
-    config = config.model_copy(update={"run": str(folder / name)})
+    settings = {"ema": 0.9, "save_every": 1} | training
+    config = tiny_config(folder, "transformer", model=dropout, training=settings)
+    config = config.model_copy(update={"run": name})
     train_tokenizer(config)
     build_batches(config)
     (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     return config
 
 
+@pytest.fixture(autouse=True)
+def _there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """`python ARGUMENTS`; whoever reads all that it says has waited for all that it started."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(*arguments: str, **environment: str) -> tuple[int, list[str]]:
+    """Exit code and lines of `python ARGUMENTS`, when it and all that it started has ended."""
+    with start(*arguments, **environment) as process:
+        lines, _ = process.communicate()
+    return process.returncode, lines.splitlines()
+
+
+def identity(name: str) -> str:
+    return open_artifact(Path(name, "model"), "model").identity
+
+
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Config:
     """A run of two ranks, never interrupted and told to be quiet, which torchrun started."""
-    config = prepared(folder, "two", "transformer")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*torchrun, "--nproc-per-node=2", "-m", "mtkit", "train", "-q", "-c", "two.yaml"],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "train:" not in done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        config = prepared(folder, "two")
+        torchrun = [*TORCHRUN[:2], "--standalone", "--nproc-per-node=2", "-m"]
+        code, lines = finish(*torchrun, "mtkit", "train", "-q", "-c", "two.yaml")
+    assert code == 0, lines
+    assert not [line for line in lines if "train:" in line]
     return config
 
 
-@pytest.mark.slow
-def test_two_ranks_equal_two_accumulated_batches_with_dropout_on(
-    folder: Path, two: Config, monkeypatch: pytest.MonkeyPatch
+def test_two_ranks_make_the_updates_of_one_with_dropout_on_where_they_divide_what_is_accumulated(
+    folder: Path,
 ) -> None:
-    monkeypatch.chdir(folder)
-    one = prepared(folder, "one", "transformer", accumulate=2)
-    train(one)
+    for ranks in (1, 2):
+        config = prepared(folder, f"accumulated-by-{ranks}", accumulate=2, ranks=ranks)
+        train(config)
+    one, two = (Path(f"accumulated-by-{ranks}") for ranks in (1, 2))
     ours, theirs = (
-        safetensors.torch.load_file(Path(config.run) / "model" / "model.safetensors")
-        for config in (one, two)
+        safetensors.torch.load_file(run / "model" / "model.safetensors") for run in (one, two)
     )
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
-    losses = [
-        [record["loss"] for record in MetricsLog(Path(c.run) / "metrics.jsonl").read()]
-        for c in (one, two)
-    ]
+    logs = [MetricsLog(run / "metrics.jsonl").read() for run in (one, two)]
+    losses = [[record["loss"] for record in log] for log in logs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-    assert (
-        open_artifact(Path(one.run) / "model", "model").manifest["request"]
-        == (open_artifact(Path(two.run) / "model", "model").manifest["request"])
+    scores = [[record.get("bleu") for record in log] for log in logs]
+    assert scores[0] == scores[1]
+    models = [open_artifact(run / "model", "model").manifest for run in (one, two)]
+    assert models[0]["request"] == models[1]["request"]
+
+
+def test_the_ranks_that_mtkit_starts_are_those_that_torchrun_would_start(
+    folder: Path, two: Config
+) -> None:
+    prepared(folder, "own", ranks=2)
+    code, lines = finish("-m", "mtkit", "train", "-c", "own.yaml", OMP_NUM_THREADS="2")
+    assert (code, identity("own")) == (0, identity("two")), lines
+    assert sum(line.startswith("train: transformer") for line in lines) == 1
+    assert recorded_ranks(Path("own/checkpoints")) == 2
+
+
+def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, list[str]]:
+    """`finish`, with a signal to `victims` when the first rank is about to save after `step`."""
+    told = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
+    return finish(*arguments, **told, STRIKE_SIGNAL=str(number), PYTHONPATH=str(STRIKE))
+
+
+def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had_happened(
+    folder: Path, two: Config
+) -> None:
+    prepared(folder, "struck", ranks=2)
+    command = ["-m", "mtkit", "train", "-c", "struck.yaml"]
+    stopped = "training interrupted, checkpoint saved: run the same command again to go on"
+    for step, victims, number, code, last in (
+        (2, "launcher", signal.SIGKILL, -9, "train:"),
+        (4, "first", signal.SIGKILL, 1, "a rank was lost"),
+        (5, "second", signal.SIGKILL, 1, "a rank was lost"),
+        (6, "launcher", signal.SIGINT, 130, stopped),
+        (9, "launcher first second", signal.SIGTERM, 143, stopped),
+    ):
+        ended, lines = strike(*command, step=step, victims=victims, number=number)
+        assert ended == code, lines
+        assert lines[-1].startswith(last), lines
+        assert sum("rank was lost" in line or stopped in line for line in lines) <= 1, lines
+        assert all(line.startswith(OWN) for line in lines), lines
+    code, lines = finish(*command)
+    assert (code, identity("struck")) == (0, identity("two")), lines
+
+
+def test_what_ranks_fail_from_is_said_once(folder: Path) -> None:
+    prepared(folder, "wrong", ranks=2)
+    command = ["-m", "mtkit", "train", "-q", "-c", "wrong.yaml"]
+    small = 10_000  # bytes, of a file
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
+
+    full = subprocess.run(
+        [sys.executable, *command], preexec_fn=limit, capture_output=True, text=True
     )
+    assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
+    assert "File too large" in full.stderr
+    assert finish(*command, "--set", "training.steps=1")[0] == 0
+    code, lines = finish(*command, "--set", "training.clip_norm=2")
+    assert (code, len(lines)) == (2, 1), lines
+    assert "a checkpoint of other settings (training.clip_norm: 1.0, now 2.0)" in lines[0]
 
 
-@pytest.mark.slow
+def test_two_machines_are_two_launchers_of_torch(folder: Path, two: Config, tmp_path: Path) -> None:
+    prepared(folder, "machines")
+    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint={tmp_path / 'meeting'}"]
+    meeting += ["--rdzv-conf=store_type=file", "--local-addr=127.0.0.1", "--rdzv-id=two"]
+    torchrun = [*TORCHRUN[:2], "--nnodes=2", "--nproc-per-node=1", *meeting, "-m"]
+    command = [*torchrun, "mtkit", "train", "-q", "-c", "machines.yaml"]
+    nodes = [start(*command) for _ in range(2)]
+    said = [node.communicate()[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert identity("machines") == identity("two")
+
+
 @pytest.mark.parametrize(
     ("loss", "checkpoint"),
     [(Loss(1, 7, signal.SIGKILL), 7), (Loss(0, 7, signal.SIGTERM), 8)],
@@ -95,21 +190,18 @@ def test_two_ranks_equal_two_accumulated_batches_with_dropout_on(
 def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
     folder: Path, two: Config, loss: Loss, checkpoint: int, tmp_path: Path
 ) -> None:
-    config = prepared(folder, f"lost{loss.rank}", "transformer")
-    command = ["train", "-c", str(folder / f"lost{loss.rank}.yaml")]
+    name = f"lost{loss.rank}"
+    config = prepared(folder, name, save_every=5)
+    config = config.model_copy(update={"run": str(folder / name)})
+    (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
+    command = absolute(["train", "-c", f"{name}.yaml"], folder)
     assert all(run_ranks(command, tmp_path, 2, loss))
     assert "checkpoint saved" in said(tmp_path)
-    saved = Path(config.run, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
+    saved = Path(name, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
     assert saved.exists(), said(tmp_path)
     assert run_ranks(command, tmp_path, 2) == [0, 0], said(tmp_path)
-    identities = [open_artifact(Path(c.run) / "model", "model").identity for c in (config, two)]
-    assert identities[0] == identities[1]
+    assert identity(name) == identity("two")
 
 
-def test_a_rank_without_a_batch_adds_nothing(folder: Path) -> None:
-    config = tiny_config(folder, "transformer")
-    state = new_state(EncoderDecoder(config.model, 20, 20), config.training, "float32")
-    assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
-    for parameter in state.model.parameters():
-        assert parameter.grad is not None  # or the other ranks would wait for it
-        assert not parameter.grad.any()
+def absolute(command: Sequence[str], folder: Path) -> list[str]:
+    return [str(folder / word) if word.endswith(".yaml") else word for word in command]

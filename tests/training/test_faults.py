@@ -321,10 +321,11 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     state = state_of(config)
     lengths = torch.tensor([[5, 7], [3, 9]]).numpy()
     out_of_memory_above(300, monkeypatch)
-    assert memory.largest_batch(state, lengths, ALONE) == 2048  # 204 sentences of 10; 409 are many
+    found = memory.largest_batch(state, lengths, 1, ALONE)
+    assert found == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
     monkeypatch.setattr(memory, "limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, lengths, ALONE) == memory.FEWEST_TOKENS
+    assert memory.largest_batch(state, lengths, 1, ALONE) == memory.FEWEST_TOKENS
 
 
 def test_the_automatic_batch_is_decided_once(

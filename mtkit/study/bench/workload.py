@@ -79,7 +79,7 @@ class Workload:
         """What training starts from, on the device and in the precision that it would choose."""
         state = fresh_state(self.config, self.tokenizer, ALONE)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, self.data.train.lengths, ALONE)
+            state.max_tokens = largest_batch(state, self.data.train.lengths, 1, ALONE)
         return state
 
     def first_epoch(self, max_tokens: int) -> list[Rows]:

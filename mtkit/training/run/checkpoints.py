@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class Checkpoints:
     inputs: Mapping[str, str]
     write_card: Callable[[Path], None] = lambda folder: None
     """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
+    ranks: int = 1
+    """How many make them."""
 
     def path(self, step: int) -> Path:
         return checkpoint_at(self.folder, step)
@@ -58,7 +61,7 @@ class Checkpoints:
 
     def save(self, state: TrainState) -> None:
         """Writes the state as it is, complete or not at all."""
-        report = {"seconds": state.seconds}
+        report = {"seconds": state.seconds, "ranks": self.ranks}
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
             self.write_card(folder)
@@ -84,8 +87,8 @@ class Checkpoints:
         for step in set(there[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
 
-    def load_last(self, state: TrainState) -> bool:
-        """Fills `state` from the newest checkpoint that is sound; False where there is none.
+    def load_last(self, state: TrainState) -> Artifact | None:
+        """Fills `state` from the newest checkpoint that is sound; None where there is none.
 
         A damaged one is named and passed over. Raises UserError if all are, or if one was made
         with other settings or from other data.
@@ -93,14 +96,15 @@ class Checkpoints:
         steps = self.steps()
         for step in reversed(steps):
             try:
-                self._load(self.open(step), state)
+                found = self.open(step)
+                self._load(found, state)
             except DamagedCheckpoint as damage:
                 warn(f"{damage}: going on from an earlier checkpoint")
                 continue
-            return True
+            return found
         if steps:
             raise UserError(f"{self.folder}: every checkpoint is damaged: delete it to start anew")
-        return False
+        return None
 
     def open(self, step: int) -> Artifact:
         """The checkpoint of `step`, its hashes verified.
@@ -152,6 +156,17 @@ class Checkpoints:
             if is_out_of_memory(error):
                 raise
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
+
+
+def recorded_ranks(folder: Path) -> int | None:
+    """How many ranks made the newest checkpoint in `folder`; None where there is none.
+
+    1 of a checkpoint that does not say so.
+    """
+    for path in sorted(folder.glob("step-*"), reverse=True):
+        with suppress(UserError):
+            return int(open_artifact(path, "checkpoint").report.get("ranks", 1))
+    return None
 
 
 class DamagedCheckpoint(UserError):  # noqa: N818 - named for what it is

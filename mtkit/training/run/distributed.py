@@ -1,16 +1,17 @@
-"""One run on several processors: torchrun starts the ranks, torch.distributed connects them.
+"""One run on several processors: launcher.py or torchrun starts the ranks, here they connect.
 
-Every rank holds the whole model and takes every n-th micro-batch of an update; gradients are summed
-while the backward pass still runs. All ranks hold equal states at all times; the first alone speaks
-and writes.
+Every rank holds the whole model and takes every n-th part of an update; gradients are summed while
+the backward pass still runs. All ranks hold equal states at all times; the first alone speaks and
+writes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, cast
@@ -21,22 +22,26 @@ from torch import nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from mtkit.errors import UserError
-from mtkit.report import set_quiet
+from mtkit.errors import MtkitError, UserError
+from mtkit.report import set_mute
 
 
 class Ranks:
-    """A single process, which is what a run is unless torchrun started it."""
+    """A single process, which is what a run is unless several were started for it."""
 
     index = 0
     count = 1
+
+    def parts(self, accumulate: int) -> int:
+        """Number of parts of a batch, the least with which all ranks have as many of an update."""
+        return self.count // math.gcd(accumulate, self.count)
 
     def parallel(self, objective: nn.Module) -> nn.Module:
         """`objective` with gradients that are means over the ranks."""
         return objective
 
     def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
-        """The context of all micro-batches of an update but the last: gradients stay at home."""
+        """The context of all parts of an update but the last: gradients stay at home."""
         return nullcontext()
 
     def sum(self, *values: int | float) -> tuple[int | float, ...]:
@@ -47,9 +52,9 @@ class Ranks:
         """The largest value of any rank."""
         return value
 
-    def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `make` returns on the first rank, which alone calls it; JSON can hold it."""
-        return make()
+    def gather(self, own: Any) -> list[Any]:
+        """What each rank has, of which JSON can hold it all, in their order."""
+        return [own]
 
     def wait(self) -> None:
         """Returns when every rank has called it."""
@@ -85,11 +90,13 @@ class TorchRanks(Ranks):
         dist.all_reduce(largest, dist.ReduceOp.MAX)
         return int(largest)
 
-    def of_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        text = json.dumps(make()).encode() if self.index == 0 else b""
-        shared = torch.tensor(list(text.ljust(self.max(len(text)))), device=self.device)
-        dist.broadcast(shared, 0)
-        return dict(json.loads(bytes(shared.tolist())))
+    def gather(self, own: Any) -> list[Any]:
+        text = json.dumps(own).encode()
+        padded = bytearray(text.ljust(self.max(len(text))))
+        mine = torch.frombuffer(padded, dtype=torch.uint8).to(self.device)
+        texts = [torch.empty_like(mine) for _ in range(self.count)]
+        dist.all_gather(texts, mine)
+        return [json.loads(text.cpu().numpy().tobytes()) for text in texts]
 
     def wait(self) -> None:
         dist.barrier()
@@ -97,10 +104,10 @@ class TorchRanks(Ranks):
 
 @contextmanager
 def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
-    """The ranks that torchrun started, connected while the block runs; else this process alone.
+    """The ranks that were started, connected while the block runs; else this process alone.
 
     `timeout` in seconds: how long ranks wait for each other before they give the run up.
-    Raises UserError where they cannot reach each other.
+    Raises UserError where they cannot reach each other, and MtkitError when one is lost.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -117,14 +124,26 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
         )
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"torchrun: the ranks do not reach each other ({reason})") from error
+        raise UserError(f"the ranks do not reach each other ({reason})") from error
     if index > 0:
-        set_quiet(True)
+        set_mute()
     try:
-        yield TorchRanks(device)
+        with _losses_named():
+            yield TorchRanks(device)
         # A rank that closes its connections while another still reads the last of what it sent
         # makes that one fail: all say first that they have everything.
         store.set(f"mtkit/done/{index}", "")
         store.wait([f"mtkit/done/{rank}" for rank in range(count)])
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def _losses_named() -> Iterator[None]:
+    """Where an exchange fails, which torch tells as many kinds of errors, MtkitError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise MtkitError("a rank was lost: run the same command again to go on") from error

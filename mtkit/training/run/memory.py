@@ -71,12 +71,14 @@ def _halves(batch: Batch) -> list[Batch]:
     ]
 
 
-def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: Ranks) -> int:
-    """The largest power of two of tokens, up to MOST_TOKENS, whose gradients fit into memory.
+def largest_batch(
+    state: TrainState, lengths: NDArray[np.integer[Any]], accumulate: int, ranks: Ranks
+) -> int:
+    """The most tokens, up to MOST_TOKENS, whose gradients fit into the memory of all ranks.
 
-    `lengths` (n, 2) without EOS: what is tried are batches of the longest pair. Sizes are doubled
-    until one is refused or, where the system would rather end the process than refuse, until twice
-    the memory that the last one took is more than there is.
+    `lengths` (n, 2) without EOS: what is tried are parts of the longest pair. Their sizes are
+    powers of two, doubled until one is refused or, where the system would rather end the process
+    than refuse, until twice the memory that the last one took is more than there is.
     """
     longest = int(lengths.max()) + 1
     tokens = max(FEWEST_TOKENS, 1 << (longest - 1).bit_length())
@@ -91,7 +93,7 @@ def largest_batch(state: TrainState, lengths: NDArray[np.integer[Any]], ranks: R
         tokens *= 2
     del moments  # the optimizer's, which are made in the first update
     state.optimizer.zero_grad(set_to_none=True)
-    return -ranks.max(-tokens)
+    return min(MOST_TOKENS, -ranks.max(-tokens) * ranks.parts(accumulate))
 
 
 def _attempt(state: TrainState, tokens: int, longest: int, ranks: Ranks) -> None:

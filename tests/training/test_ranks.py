@@ -1,0 +1,187 @@
+"""How many ranks pay, and how an update is dealt among them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.artifacts import open_artifact
+from mtkit.batching.build import open_batches
+from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training import job
+from mtkit.training.data import NOTHING, deal, load_batch
+from mtkit.training.job import ranks_to_start
+from mtkit.training.run import processors
+from mtkit.training.run.checkpoints import recorded_ranks
+from mtkit.training.run.distributed import ALONE, Ranks
+from mtkit.training.run.processors import quota, ranks_that_pay
+from mtkit.training.state import new_state
+from mtkit.training.step import gradients
+from mtkit.training.train import train
+from tasks import tiny_config
+
+
+class One(Ranks):
+    """One of several ranks that meet nowhere."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index, self.count = index, count
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 6), st.integers(1, 7))
+def test_an_updates_sentences_do_not_depend_on_the_number_of_ranks(
+    sizes: list[int], accumulate: int, count: int
+) -> None:
+    ends = np.cumsum(sizes)
+    batches = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    batches = batches[:accumulate]
+    parts = [deal(batches, accumulate, One(index, count)) for index in range(count)]
+    rows = np.concatenate([part for of_rank in parts for part in of_rank])
+    assert sorted(rows) == sorted(np.concatenate(batches))
+    if len(batches) == accumulate:  # as in all updates of an epoch but the last
+        assert {len(of_rank) for of_rank in parts} == {accumulate // math.gcd(accumulate, count)}
+        halves = [len(part) for of_rank in parts for part in of_rank]
+        assert sum(halves) == sum(sizes[:accumulate])
+
+
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
+    kind: str, count: int, prepared: Path
+) -> None:
+    config = tiny_config(prepared, kind)
+    store = open_batches(prepared / "run" / "batches").train
+    rows = plan_epoch(store.lengths, max_tokens=256, seed=1, epoch=0)[0]
+    state = new_state(EncoderDecoder(config.model, 60, 60), config.training, "float32")
+    state.model.eval()  # dropout is drawn for each part
+
+    def gradient(ranks: Ranks) -> tuple[torch.Tensor, float]:
+        batches = [load_batch(store, part) for part in deal([rows], 1, ranks)]
+        smoothed, _ = gradients(state, batches, len(rows), config.seed, ranks)
+        found = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
+        state.optimizer.zero_grad()
+        return torch.cat(found) / ranks.count, smoothed  # ranks exchange means
+
+    whole, loss = gradient(ALONE)
+    parts, losses = zip(*(gradient(One(index, count)) for index in range(count)), strict=True)
+    torch.testing.assert_close(sum(parts), whole, rtol=1e-3, atol=1e-5)
+    assert sum(losses) == pytest.approx(loss, rel=1e-5)
+
+
+def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
+    config = tiny_config(prepared, "transformer")
+    state = new_state(EncoderDecoder(config.model, 20, 20), config.training, "float32")
+    assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
+    for parameter in state.model.parameters():
+        assert parameter.grad is not None  # or the other ranks would wait for it
+        assert not parameter.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("there", "tokens", "most", "ranks"),
+    [
+        (1, 4096, 9.9, 1),
+        (2, 4096, 9.9, 2),
+        (2, 2047, 9.9, 1),
+        (64, 4096, 9.9, 4),
+        (64, 65536, 9.9, 9),
+        (8, 100, 0.5, 1),
+        (8, 1 << 20, math.inf, 8),
+    ],
+)
+def test_as_many_ranks_pay_as_have_a_processor_enough_work_and_memory(
+    there: int, tokens: int, most: float, ranks: int
+) -> None:
+    assert ranks_that_pay(there, tokens, most) == ranks
+
+
+@pytest.fixture
+def eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with eight cores, and plenty of memory."""
+    monkeypatch.setattr(job, "processors", lambda device: 8)
+    monkeypatch.setattr(job, "limit_bytes", lambda: 1e12)
+
+
+def started(config: Config) -> int:
+    return ranks_to_start(config, Tokenizer.load(Path(config.run) / "tokenizer"))
+
+
+@pytest.mark.usefixtures("eight")
+def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = fresh("transformer", batching={"max_tokens": 4096})
+    assert started(large) == 4
+    assert started(fresh("transformer")) == 1
+    assert started(fresh("transformer", training={"accumulate": 12})) == 3
+    assert started(fresh("transformer", batching={"max_tokens": "auto"})) == 8
+    assert started(fresh("transformer", training={"ranks": 5})) == 5
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert started(large) == 1
+    monkeypatch.setattr(job, "pick_device", lambda _: torch.device("cuda"))
+    with pytest.raises(UserError, match=r"training.ranks: 9, but there is 8 cuda"):
+        started(fresh("transformer", training={"ranks": 9}))
+
+
+@pytest.mark.usefixtures("eight")
+def test_a_run_goes_on_with_as_many_ranks_as_it_had(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    train(config)
+    folder = Path(config.run) / "checkpoints"
+    assert recorded_ranks(folder) == 1
+    longer = fresh("transformer", batching={"max_tokens": 4096})
+    assert started(longer) == 1
+    for manifest in folder.glob("step-*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"ranks": 1', '"ranks": 20'))
+    assert started(longer) == 8
+    capsys.readouterr()
+    train(fresh("transformer", training={"steps": 3, "ranks": 1}))
+    assert "20 ranks until there, 1 from here: in other bits" in capsys.readouterr().err
+    for manifest in folder.glob("step-*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"ranks"', '"earlier"'))
+        assert open_artifact(manifest.parent, "checkpoint").report.get("ranks") is None
+    assert started(longer) == 1
+
+
+def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1000, 1001, 1002}, raising=False)
+    monkeypatch.setattr(processors, "quota", lambda: math.inf)
+    assert processors.cores() == 3
+    monkeypatch.setattr(processors, "quota", lambda: 2.5)
+    assert processors.cores() == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert processors.cores() == 1
+    monkeypatch.setattr(processors, "quota", lambda: 0.5)
+    assert processors.cores() == 1
+
+
+def test_a_quota_of_processor_time_is_read_in_both_of_its_forms(tmp_path: Path) -> None:
+    assert quota(tmp_path) == math.inf
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    older, newer = tmp_path / "cpu" / "cpu.cfs_quota_us", tmp_path / "cpu.max"
+    for file, text, found in (
+        (older, "-1\n", math.inf),
+        (older, "150000\n", 1.5),
+        (newer, "max 100000\n", math.inf),
+        (newer, "400000 200000\n", 2.0),
+    ):
+        file.write_text(text)
+        assert quota(tmp_path) == found
