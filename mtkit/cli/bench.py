@@ -31,7 +31,9 @@ def train(
         None, help="As --set training.precision."
     ),
     seconds: Seconds = 30.0,
-    breakdown: bool = flag("--breakdown", help="Also divide an update's time among its parts."),
+    breakdown: bool = flag(
+        "--breakdown", help="Divide the time of one process' update among its parts, too."
+    ),
     json: Json = False,
 ) -> None:
     """Train for a while and report the speed.
@@ -42,8 +44,12 @@ def train(
     from mtkit.study.bench.workload import open_workload
 
     chosen = [] if precision is None else [f"training.precision={precision}"]
-    with open_workload(config, size, [*(overrides or []), *chosen]) as workload:
-        bench_train(workload, seconds=seconds, breakdown=breakdown, as_json=json)
+    settings = [*(overrides or []), *chosen]
+    command = ["bench", "train", "--seconds", str(seconds), *["--json"] * json]
+    given = [("-c", config), ("--size", size), *(("--set", setting) for setting in settings)]
+    command += [word for option, value in given if value for word in (option, str(value))]
+    with open_workload(config, size, settings) as workload:
+        bench_train(workload, command, seconds=seconds, breakdown=breakdown, as_json=json)
 
 
 @bench.command(cls=LongCommand)

@@ -28,7 +28,7 @@ from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import connected_ranks
 from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
-from mtkit.training.run.processors import cores
+from mtkit.training.run.processors import threads_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import move_average, train_step
 from mtkit.training.weights import validate, write_model
@@ -74,7 +74,7 @@ def _start_ranks(command: str, config: Config, count: int) -> None:
     with NamedTemporaryFile("w", encoding="utf-8", suffix=".yaml") as file:
         file.write(dump_config(config))
         file.flush()
-        launch([command, "-c", file.name], count, max(1, cores() // count))
+        launch([command, "-c", file.name], count, threads_of(count))
 
 
 def _run_to_end(job: Job, state: TrainState) -> None:

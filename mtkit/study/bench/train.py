@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
 from typing import Any
@@ -19,13 +20,17 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.profiler import profile
 
 from mtkit.batching.plan import padding
+from mtkit.models.device import pick_device
 from mtkit.report import progress, show
 from mtkit.study.bench.ceiling import middling_batch, product_seconds, products_of
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import part_names, profiling, telling
 from mtkit.study.bench.workload import Timed, Workload
-from mtkit.training.job import REPAYING_STEPS, repays_compiling
+from mtkit.training.job import REPAYING_STEPS, ranks_to_start, repays_compiling
+from mtkit.training.run.distributed import connected_ranks
+from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import peak_bytes
+from mtkit.training.run.processors import threads_of
 from mtkit.training.state import TrainState
 
 WINDOWS = 10
@@ -46,21 +51,38 @@ padding           {padding:.2%}
 peak memory       {peak}"""
 
 
-def bench_train(workload: Workload, *, seconds: float, breakdown: bool, as_json: bool) -> None:
+def bench_train(
+    workload: Workload, command: Sequence[str], *, seconds: float, breakdown: bool, as_json: bool
+) -> None:
     """Trains for about `seconds` seconds and writes a report; nothing is kept.
 
-    Memory is read before the limit and the breakdown are measured.
+    On as many ranks as `mtkit train` would, which `command` makes of this very measurement. A
+    breakdown is that of a single process, as is all that is measured with it.
     """
-    state = workload.fresh_state()
+    training = workload.config.training
+    count = 1 if breakdown else ranks_to_start(workload.config, workload.tokenizer)
+    if count > 1:
+        launch(command, count, threads_of(count))
+        return
+    with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
+        record = _measure(replace(workload, ranks=ranks), seconds, breakdown)
+        if ranks.index == 0:
+            show(record, _text, as_json=as_json)
+
+
+def _measure(workload: Workload, seconds: float, breakdown: bool) -> Record:
+    """Memory is read before the limit and the breakdown are measured."""
+    state, ranks = workload.fresh_state(), workload.ranks
     device, training = state.model.output_weight.device, workload.config.training
     compiled = repays_compiling(training.compile, device, training.steps or REPAYING_STEPS)
     if compiled:
         state.model.compile(dynamic=True)
     record: Record = {"workload": workload.name, "model": workload.config.model.name}
-    record |= describe_training(state) | {"compiled": compiled}
+    record |= describe_training(state) | {"ranks": ranks.count, "compiled": compiled}
     record |= _speed(_updates(workload, state, seconds))
     padded = padding(workload.data.train.lengths, workload.first_epoch(state.max_tokens))
-    record |= {"padding": round(padded, 4), "peak_mib": {"resident": peak_bytes() >> 20}}
+    resident = sum(ranks.gather(peak_bytes())) >> 20
+    record |= {"padding": round(padded, 4), "peak_mib": {"resident": resident}}
     if device.type == "cuda":
         record["peak_mib"]["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
     batch = middling_batch(workload, state)
@@ -68,13 +90,13 @@ def bench_train(workload: Workload, *, seconds: float, breakdown: bool, as_json:
     limits: dict[str, float] = defaultdict(float)
     for product, taken in zip(products, product_seconds(products, batch), strict=True):
         limits[product.part] += taken
-    limit = batch.target_tokens / sum(limits.values())
+    limit = sum(ranks.gather(batch.target_tokens / sum(limits.values())))
     record["limit_tokens_per_second"] = round(limit, 1)
     record["share_of_limit"] = round(record["tokens_per_second"]["median"] / limit, 4)
     del state
     if breakdown:
         record |= measure_breakdown(workload, limits)
-    show(record, _text, as_json=as_json)
+    return record
 
 
 def _updates(workload: Workload, state: TrainState, seconds: float) -> list[Timed]:
@@ -83,7 +105,7 @@ def _updates(workload: Workload, state: TrainState, seconds: float) -> list[Time
     with closing(workload.updates(state)) as updates, progress("training", unit="updates") as shown:
         while seconds > 0:
             counted.append(next(updates))
-            seconds -= counted[-1].seconds
+            seconds -= workload.ranks.max(round(counted[-1].seconds * 1e6)) / 1e6
             shown.advance()
     return counted
 
@@ -198,7 +220,8 @@ def _operators(profiler: profile, device: torch.device) -> list[Record]:
 def _text(record: Record) -> Iterator[str]:
     yield "{workload}: {model}, {parameters:,} parameters".format_map(record)
     compiled = ", compiled" if record["compiled"] else ""
-    yield f"{record['precision']}{compiled}, {MACHINE.format_map(record)}"
+    each = f"{record['ranks']} ranks, each " if record["ranks"] > 1 else ""
+    yield f"{record['precision']}{compiled}, {each}{MACHINE.format_map(record)}"
     yield ""
     rate, each = record["tokens_per_second"], record["tokens_per_update"]
     peak = ", ".join(f"{mib:,} MiB {where}" for where, mib in record["peak_mib"].items())

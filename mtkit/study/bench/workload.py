@@ -35,7 +35,7 @@ from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
 from mtkit.training.data import Segmentation, Stream
 from mtkit.training.job import fresh_state, write_card
-from mtkit.training.run.distributed import ALONE
+from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.memory import largest_batch
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
@@ -74,12 +74,14 @@ class Workload:
     config: Config
     data: Batches
     tokenizer: Tokenizer
+    ranks: Ranks = ALONE
 
     def fresh_state(self) -> TrainState:
         """What training starts from, on the device and in the precision that it would choose."""
-        state = fresh_state(self.config, self.tokenizer, ALONE)
+        lengths, accumulate = self.data.train.lengths, self.config.training.accumulate
+        state = fresh_state(self.config, self.tokenizer, self.ranks)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, self.data.train.lengths, 1, ALONE)
+            state.max_tokens = largest_batch(state, lengths, accumulate, self.ranks)
         return state
 
     def first_epoch(self, max_tokens: int) -> list[Rows]:
@@ -91,8 +93,9 @@ class Workload:
         """Trains without end, from the first batch on; what comes after some updates is told."""
         config, training = self.config, self.config.training
         cut = Segmentation.of(config, self.tokenizer)
-        stream = Stream(config, self.data, cut, state.max_tokens)
-        learn = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm)
+        ranks, clip_norm = self.ranks, training.clip_norm
+        stream = Stream(config, self.data, cut, state.max_tokens, ranks)
+        learn = partial(train_step, state, seed=config.seed, clip_norm=clip_norm, ranks=ranks)
         updates = prefetch(stream.updates(state.position))
         for number in count():
             began = time.perf_counter()

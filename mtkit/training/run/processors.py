@@ -52,6 +52,11 @@ def cores() -> int:
     return int(max(1, min([allowed, quota(), *limits])))
 
 
+def threads_of(ranks: int) -> int:
+    """Number of threads that each of so many ranks has of the cores."""
+    return max(1, cores() // ranks)
+
+
 def quota(group: Path = Path("/sys/fs/cgroup")) -> float:
     """Number of cores whose time the system gives to this process and those grouped with it."""
     if (newer := group / "cpu.max").exists():
