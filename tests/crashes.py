@@ -178,6 +178,32 @@ def _rank(
         main(arguments)
 
 
+LAUNCHED = ("launcher", "first rank", "second rank")
+"""Processes of a run that starts its ranks itself, and that there are two."""
+
+
+def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: int = 0) -> int:
+    """Exit code of `mtkit ARGUMENTS`, on two ranks that it starts, when all three have ended.
+
+    `victim` is killed, if it is there to be, once there is a checkpoint of `step` or a later one.
+    """
+    command = [sys.executable, "-m", "mtkit", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=home, stdout=pipe, stderr=subprocess.STDOUT) as process:
+        while victim and process.poll() is None:
+            if _last_checkpoint(home) >= f"step-{step:08d}":
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+                those = dict(zip(LAUNCHED, [process.pid, *map(int, children.split())], strict=True))
+                with suppress(ProcessLookupError):
+                    os.kill(those[victim], signal.SIGKILL)
+                break
+            time.sleep(0.001)
+        text, _ = process.communicate()  # whose end is that of the last process that could write
+    with open(home / SAID, "ab") as said:
+        said.write(text)
+    return process.returncode
+
+
 def _speak_at(home: Path) -> None:
     """The folder `home` is where this process works, and has what it says."""
     os.chdir(home)
@@ -233,7 +259,7 @@ def kills(
         if ending.code == 0:
             return
         assert ending.code == -signal.SIGKILL, said(home)
-        _check_what_is_there(home, finished)
+        check_what_is_there(home, finished)
         before_it, last = last, _last_checkpoint(home)
         assert before_it <= last
         left = _unfinished(home) - before
@@ -252,7 +278,7 @@ def said(home: Path) -> str:
     return (home / SAID).read_text(encoding="utf-8")[-2000:]
 
 
-def _check_what_is_there(home: Path, finished: Contents) -> None:
+def check_what_is_there(home: Path, finished: Contents) -> None:
     for manifest in (home / "run").rglob("manifest.json"):
         if not manifest.parent.name.startswith("."):
             kind = json.loads(manifest.read_text(encoding="utf-8"))["kind"]

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args()
     precision = ["training.precision=float32"] if options.way == "plain" else []
-    overrides = [*options.set, *precision]
+    overrides = [*options.set, *precision, "training.ranks=1"]  # what is patched is in this process
     config = load_config(options.config, overrides, f"{options.run}-{options.way}")
     train_tokenizer(config)
     build_batches(config)

@@ -59,6 +59,7 @@ def main() -> None:
     config = ["-c", str(Path(given.config).resolve())] if given.config else []
     settings = [*given.set, f"training.steps={given.steps}", f"training.log_every={EVERY}"]
     options = [*config, "--quiet", "--run", "run", *(f"--set={setting}" for setting in settings)]
+    options.append("--set=training.ranks=1")  # the process that is watched does the work
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for stage in ("train-spm", "batch"):

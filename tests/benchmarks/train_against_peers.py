@@ -8,7 +8,8 @@ Each round runs both, one after the other, in processes of their own, so that wh
 does falls on both; medians over the rounds are compared. Both read the corpus in one tokenization
 and in batches of one size, and run in the precision that is fastest for each. Speed is real target
 tokens (end of sentence included) per second, the median of the windows of a run; memory is the
-largest resident set of the main process (eole's data workers are not counted).
+largest resident set of the main process (eole's data workers are not counted), and of all ranks of
+mtkit, which it starts as it does in training.
 
 The peer's environment needs torch, of the same version as mtkit's, and:
 
@@ -98,7 +99,8 @@ def run_mtkit(task: Task) -> Result:
     command = mtkit("bench", "train", "-c", str(task.config_file), "--json", "--quiet")
     command += ["--seconds", str(task.options.seconds)]
     finished = run(command, threads=task.options.threads)
-    return Result(finished.record["tokens_per_second"]["median"], finished.peak_mib)
+    record = finished.record
+    return Result(record["tokens_per_second"]["median"], record["peak_mib"]["resident"])
 
 
 def run_hf(task: Task) -> Result:

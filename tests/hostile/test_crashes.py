@@ -20,15 +20,18 @@ import pytest
 
 from crashes import (
     COMMANDS,
+    LAUNCHED,
     Contents,
     Ending,
     Kill,
     Moment,
     Runner,
+    check_what_is_there,
     contents,
     kills,
     run,
     run_alone,
+    run_launched,
     said,
 )
 from mtkit.config.configfile import dump_config
@@ -260,6 +263,25 @@ def test_campaign_of_processes_of_their_own(kind: str, task_of: TaskOf, tmp_path
             hits += kill_and_finish(stage, home, moments, task, run_alone)
     show(hits)
     assert len(hits) == 2 * len(COMMANDS)
+
+
+@pytest.mark.campaign
+def test_campaign_of_ranks(task_of: TaskOf, tmp_path: Path) -> None:
+    task, draw = task_of("transformer", LONG), random.Random(1)
+    command = [*COMMANDS["train"], "--set", "training.ranks=2"]
+    whole = shutil.copytree(task.folders["batch"], tmp_path / "whole", symlinks=True)
+    assert run_launched(command, whole) == 0, said(whole)
+    hits: Counter[str] = Counter()
+    for number in range(10):
+        home = shutil.copytree(task.folders["batch"], tmp_path / f"{number}", symlinks=True)
+        for step in sorted(draw.sample(range(LONG), 3)):
+            victim = draw.choice(LAUNCHED)
+            hits[victim] += run_launched(command, home, victim, step) != 0
+            check_what_is_there(home, task.after("translate"))
+        assert run_launched(command, home) == 0, said(home)
+        assert_equal(contents(home), contents(whole))
+    print(f"of {hits.total()} kills that hit a run of two ranks: {dict(hits)}")
+    assert hits.total() >= 20
 
 
 def show(hits: list[Kill]) -> None:
