@@ -6,6 +6,7 @@ translations are joined; what was given as the prefix of such a line begins its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
+from mtkit.decoding.distinct import unlike
 from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
@@ -45,6 +47,10 @@ class Translation:
     def shares(self) -> list[tuple[int, int, float]]:
         """Source word, target word, and the share of the latter's attention that the former got."""
         return [share for block in self.blocks for share in block.shares]
+
+
+NOTHING = Translation("", -math.inf, [], False)
+"""Where there are fewer texts than lines were asked for."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +135,20 @@ class Window:
         return replace(found, blocks=(block,))
 
     def _whole(self, of_parts: list[list[Translation]], *, is_cut: bool) -> Translation:
-        """The line of the parts: the best of each, then the second best of each, and so on."""
+        """The line of the parts: the best of each, then the second best of each, and so on.
+
+        A part that has no more stays with its last. Where all have, NOTHING takes the room.
+        """
         count = self.request.count
-        wholes = [self._joined([ranked[k] for ranked in of_parts]) for k in range(count)]
+        wholes = [
+            self._joined([ranked[min(k, len(ranked) - 1)] for ranked in of_parts])
+            for k in range(max(map(len, of_parts), default=1))
+        ]
         if is_cut:
             wholes = [replace(whole, truncated=True) for whole in wholes]
+        if count > 1:
+            wholes = list(unlike(wholes, lambda whole: whole.text))
+            wholes += [NOTHING] * (count - len(wholes))
         return replace(wholes[0], n_best=wholes) if count > 1 else wholes[0]
 
     def _joined(self, parts: Sequence[Translation]) -> Translation:

@@ -15,6 +15,7 @@ from itertools import islice, repeat
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.ahead import Ahead
 from mtkit.decoding.contract import Engine, EngineOptions, Pending, Request
+from mtkit.decoding.distinct import submit
 from mtkit.decoding.engines.load import load_engine
 from mtkit.decoding.lines import in_windows
 from mtkit.decoding.model import OpenedModel, Place, open_models
@@ -84,6 +85,9 @@ class Translator:
                 found += window
         return found
 
+    def _submit(self, window: Window) -> Pending:
+        return submit(self.engine, self.tokenizer, window.sentences, self.request)
+
     def stream(
         self,
         windows: Iterable[Sequence[str]],
@@ -110,7 +114,7 @@ class Translator:
                             f"{name}: fewer than lines: one for each line, blank for no beginning"
                         )
                     window = Window(self.tokenizer, self.request, lines, begins, first)
-                    submitted.append((window, self.engine.submit(window.sentences, self.request)))
+                    submitted.append((window, self._submit(window)))
                     del window  # the queue alone holds it, until it is done
                     first += len(lines)
                     # One more window is read, but nobody waits for lines that may never come.

@@ -1,11 +1,13 @@
 """Lines to subword ids and back: SentencePiece (Kudo and Richardson 2018), one model or one a side.
 
-SentencePiece's ids are the ids that the translation model sees. A decoded line is one line.
+SentencePiece's ids are the ids that the translation model sees. A decoded line is one line, of
+whole characters: bytes that spell none are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress, groupby
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -31,6 +33,11 @@ class Tokenizer:
         self._source, self._target = processors[0], processors[-1]
         self.source_vocab: int = self._source.vocab_size()
         self.target_vocab: int = self._target.vocab_size()
+        symbols = range(self.target_vocab)
+        pieces = zip(symbols, self._target.is_byte(list(symbols)), strict=True)
+        self._bytes = {
+            i: int(self._target.id_to_piece(i)[1:-1], 16) for i, is_byte in pieces if is_byte
+        }
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -62,8 +69,31 @@ class Tokenizer:
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Text of each sequence of target ids; special ids are skipped, line breaks are spaces."""
-        texts = (self._target.decode([i for i in line if i > EOS]) for line in ids)
+        texts = (
+            self._target.decode([line[place] for place in self._written(line)]) for line in ids
+        )
         return [text.translate(_LINE_BREAKS) for text in texts]
+
+    def is_whole(self, ids: list[int]) -> bool:
+        """Whether their bytes spell whole characters, so that `decode` leaves none of them out."""
+        return len(self._written(ids)) == sum(i > EOS for i in ids)
+
+    def _written(self, ids: list[int]) -> list[int]:
+        """Places of what is text: no special id, and no byte of half a character."""
+        places = [place for place, i in enumerate(ids) if i > EOS]
+        if self._bytes.keys().isdisjoint(ids):
+            return places
+        written: list[int] = []
+        for is_byte, run in groupby(places, key=lambda place: ids[place] in self._bytes):
+            found = list(run)
+            if is_byte:
+                raw = bytes(self._bytes[ids[place]] for place in found)
+                # A byte of no character is decoded to one of half of UTF-16, and back to one byte.
+                characters = raw.decode(errors="surrogateescape")
+                whole = [c < "\ud800" or c > "\udfff" for c in characters for _ in _utf8(c)]
+                found = list(compress(found, whole))
+            written += found
+        return written
 
     def source_offsets(self, line: str) -> list[int]:
         """The character of `line` at which each of its subwords ends, that is its last one."""
@@ -73,10 +103,13 @@ class Tokenizer:
 
     def target_offsets(self, ids: list[int]) -> list[int]:
         """The same of `ids`, in the text that they decode to; without text, where it would be."""
-        mapping = self._target.decode([i for i in ids if i > EOS], return_type="offset_mapping")
-        spans, offsets, end = iter(mapping["offsets"]), [], 0
-        for i in ids:
-            begin, end = next(spans) if i > EOS else (end, end)
+        written = self._written(ids)
+        mapping = self._target.decode(
+            [ids[place] for place in written], return_type="offset_mapping"
+        )
+        spans, offsets, end = dict(zip(written, mapping["offsets"], strict=True)), [], 0
+        for place in range(len(ids)):
+            begin, end = spans.get(place, (end, end))
             offsets.append(max(begin, end - 1))
         return offsets
 
@@ -109,6 +142,10 @@ def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
             "train a tokenizer with mtkit"
         )
     return processor
+
+
+def _utf8(character: str) -> bytes:
+    return character.encode(errors="surrogateescape")
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:
