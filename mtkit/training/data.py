@@ -3,9 +3,9 @@
 All of it a function of (seed, epoch, position), so that a run can go on anywhere at once.
 
 With subword sampling, each time a pair is seen its text is cut into other subwords: by BPE-dropout
-(Provilkov et al. 2020) or unigram sampling (Kudo 2018), whichever the tokenizer can. An epoch comes
-in portions: the pairs of one are drawn together and then batched by the lengths they have now, so
-that batches are as full, and as large, as those of the store.
+(Provilkov et al. 2020) or unigram sampling (Kudo 2018), whichever the tokenizer can. A block of an
+epoch then comes in portions: the pairs of one are drawn together and batched by the lengths they
+have now, so that batches are as full, and as large, as those of the store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.batching.build import Batches
-from mtkit.batching.plan import Rows, plan_epoch
+from mtkit.batching.plan import Rows, check_fit, count_blocks, plan_block, plan_epoch
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -38,6 +38,9 @@ NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD
 PORTION_BATCHES = 64
 """Number of planned batches that are drawn together: so many that lengths in a batch differ little.
 """
+
+BLOCK_PORTIONS = 1 << 32
+"""Portions of an epoch are numbered as if each of its blocks had so many, which none has."""
 
 Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
 """Ids of some sequences, laid end to end, and the length of each."""
@@ -58,12 +61,12 @@ class DrawnPairs:
 
 @dataclass(frozen=True)
 class Portion:
-    """Batches of an epoch, as rows of `pairs`."""
+    """Batches of a block of an epoch, as rows of `pairs`."""
 
     pairs: Store | DrawnPairs
     batches: list[Rows]
     share: float
-    """The part of the epoch that this portion is, between 0 and 1."""
+    """The part of the block that this portion is, between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +97,16 @@ class Segmentation:
         )
 
     def portions(
-        self, store: Store, plan: list[Rows], *, epoch: int, max_tokens: int, at_least: int
+        self,
+        store: Store,
+        plan: list[Rows],
+        *,
+        epoch: int,
+        max_tokens: int,
+        at_least: int,
+        block: int = 0,
     ) -> list[Callable[[], Portion]]:
-        """What makes each portion of the epoch `plan`; none but the last is under `at_least`."""
+        """What makes each portion of the block `plan`; none but the last is under `at_least`."""
         if self.source is None and self.target is None:
             return [partial(Portion, store, plan, 1.0)]
         size, longest = max(PORTION_BATCHES, at_least), min(self.longest, max_tokens - 1)
@@ -104,7 +114,7 @@ class Segmentation:
         def portion(start: int) -> Portion:
             planned = plan[start : start + size]
             rows = np.concatenate(planned)
-            name = f"{self.seed}/{epoch}/{start}"
+            name = f"{self.seed}/{epoch}/{block * BLOCK_PORTIONS + start}"
             seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
             sides = (
                 _drawn(store.side(rows, target=place == 1), sampler, 2 * seed + place, longest)
@@ -138,12 +148,19 @@ class Position:
     portion: int = 0
     offset: int = 0
 
-    def next(self, updates: int, portions: int) -> Position:
-        """After one more of `updates` in this portion, which is one of `portions` of the epoch."""
+    def next(self, updates: int, portions: int, blocks: int) -> Position:
+        """After one more of `updates` in this portion, which is one of `portions` of its block."""
         if self.offset + 1 < updates:
             return Position(self.epoch, self.portion, self.offset + 1)
-        if self.portion + 1 < portions:
+        if self.portion % BLOCK_PORTIONS + 1 < portions:
             return Position(self.epoch, self.portion + 1)
+        return self.next_block(blocks)
+
+    def next_block(self, blocks: int) -> Position:
+        """After all of this block, which is one of `blocks` of the epoch."""
+        block = self.portion // BLOCK_PORTIONS + 1
+        if block < blocks:
+            return Position(self.epoch, block * BLOCK_PORTIONS)
         return Position(self.epoch + 1)
 
 
@@ -157,7 +174,10 @@ class Update:
 
 @dataclass(frozen=True)
 class Stream:
-    """The training data of a run, in the order and in the portions in which it is learnt from."""
+    """The training data of a run, in the order and in the portions in which it is learnt from.
+
+    Raises UserError where a pair is over the budget.
+    """
 
     config: Config
     data: Batches
@@ -166,34 +186,42 @@ class Stream:
     """Number of padded tokens in a micro-batch, at most."""
     ranks: Ranks = ALONE
 
+    def __post_init__(self) -> None:
+        check_fit(self.data.train.lengths, self.max_tokens)
+
+    @property
+    def _blocks(self) -> int:
+        return count_blocks(len(self.data.train))
+
     def updates(self, position: Position) -> Iterator[Update]:
         """Every update from `position` on, without end; starts there at once."""
         size, ranks = self.config.training.accumulate, self.ranks
         while True:
-            epoch, portions = position.epoch, self._portions(position.epoch)
-            for make in portions[position.portion :]:
+            here, (block, done) = position, divmod(position.portion, BLOCK_PORTIONS)
+            portions = self._portions(here.epoch, block)
+            for make in portions[done:]:
                 portion = make()
                 starts = range(0, len(portion.batches), size)
                 for start in starts[position.offset :]:
                     dealt = deal(portion.batches[start : start + size], size, ranks)
                     batches = tuple(_part(portion.pairs, rows) for rows in dealt)
-                    position = position.next(len(starts), len(portions))
+                    position = position.next(len(starts), len(portions), self._blocks)
                     yield Update(batches, position)
-            position = Position(epoch + 1)
+            position = here.next_block(self._blocks)
 
     def updates_per_epoch(self) -> int:
-        """Number of updates of the first epoch; an estimate where subwords are sampled."""
-        first = self._portions(0)[0]()
-        return -(-round(len(first.batches) / first.share) // self.config.training.accumulate)
+        """Number of updates of the first epoch; an estimate from its first portion."""
+        first, accumulate = self._portions(0, 0)[0](), self.config.training.accumulate
+        return -(-round(len(first.batches) * self._blocks / first.share) // accumulate)
 
-    def _portions(self, epoch: int) -> list[Callable[[], Portion]]:
-        store, budget = self.data.train, self.max_tokens
-        seed, weights = self.config.seed, self.data.weights
-        plan = plan_epoch(store.lengths, max_tokens=budget, seed=seed, epoch=epoch, weights=weights)
+    def _portions(self, epoch: int, block: int) -> list[Callable[[], Portion]]:
+        store, seed, budget = self.data.train, self.config.seed, self.max_tokens
+        weights, accumulate = self.data.weights, self.config.training.accumulate
+        plan = plan_block(store.lengths, block, weights, max_tokens=budget, seed=seed, epoch=epoch)
         if not plan:
             raise UserError("data.train: the weights leave no pair for an epoch: raise them")
         return self.segmentation.portions(
-            store, plan, epoch=epoch, max_tokens=budget, at_least=self.config.training.accumulate
+            store, plan, epoch=epoch, max_tokens=budget, at_least=accumulate, block=block
         )
 
 
