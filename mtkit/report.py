@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 10.0
 
-_quiet = False
-_debug = False
-_mute = False
+_quiet = _debug = False
 _bar: rich.progress.Progress | None = None
 
 
@@ -47,28 +45,16 @@ def set_debug(debug: bool) -> None:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Around work of which nobody needs to hear, but for warnings."""
-    global _quiet
-    before, _quiet = _quiet, True
+    before = _quiet
+    set_quiet(True)
     try:
         yield
     finally:
-        _quiet = before
-
-
-def set_mute() -> None:
-    """From now on only `error` and data: what another process says already is not said again."""
-    global _mute
-    _mute = True
-    set_quiet(True)
-
-
-def is_debugging() -> bool:
-    """Whether somebody wants to know how things work inside."""
-    return _debug
+        set_quiet(before)
 
 
 def options() -> list[str]:
-    """With which a command that this one starts says as much."""
+    """Those with which a command that this one starts says as much."""
     return ["--quiet"] * _quiet + ["--debug"] * _debug
 
 
@@ -80,7 +66,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """A line on stderr that --quiet does not silence."""
-    if not _mute:
+    if os.environ.get("RANK", "0") == "0":  # of several ranks only the first one speaks
         _line(f"warning: {text}")
 
 
@@ -110,10 +96,8 @@ def data_lines(lines: Iterable[str]) -> None:
 
 def show(record: Any, text: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
     """Writes a report to stdout: as JSON, or as the lines that `text` makes of it."""
-    if as_json:  # of which NaN and infinity are no part
-        data_lines([json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)])
-    else:
-        data_lines(text(record))
+    layout: Any = {"indent": 2, "ensure_ascii": False, "allow_nan": False}  # NaN is no part of JSON
+    data_lines([json.dumps(record, **layout)] if as_json else text(record))
 
 
 def styled(spans: Iterable[tuple[str, str]]) -> str:
@@ -182,7 +166,6 @@ def _line(text: str) -> None:
     text = "\n".join(map(printable, text.split("\n")))
     if _bar is None:
         sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
     else:
         _bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -245,8 +228,7 @@ class _Lines(Progress):
         if now - self.spoke < SECONDS_BETWEEN_LINES:
             return
         self.spoke = now
-        parts = [f"{self.description}: {self.counted}", note, self.left]
-        say("  ".join(part for part in parts if part))
+        say("  ".join(filter(None, (f"{self.description}: {self.counted}", note, self.left))))
 
 
 @dataclass
@@ -256,15 +238,14 @@ class _Bar(Progress):
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
 
         global _bar
         super().__post_init__()
         self.note = ""
         self.bar = rich.progress.Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[text]}", markup=False),
+            rich.progress.TextColumn("{task.description}", markup=False),
+            rich.progress.BarColumn(bar_width=24),
+            rich.progress.TextColumn("{task.fields[text]}", markup=False),
             console=Console(stderr=True),
             transient=True,
             redirect_stdout=False,

@@ -23,7 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import set_mute
+from mtkit.report import set_quiet
 
 
 class Ranks:
@@ -126,7 +126,7 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
         reason = str(error).splitlines()[0]
         raise UserError(f"the ranks do not reach each other ({reason})") from error
     if index > 0:
-        set_mute()
+        set_quiet(True)
     try:
         with _losses_named():
             yield TorchRanks(device)

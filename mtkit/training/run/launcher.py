@@ -86,7 +86,7 @@ def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     if loopback is not None:  # the name of a machine often leads nowhere
         told["GLOO_SOCKET_IFNAME"] = loopback
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    if not report.is_debugging():  # torch tells of its part in it, as it goes on
+    if "--debug" not in report.options():  # torch tells of its part in it, as it goes on
         noise = logging.getLogger("torch.distributed.elastic")
         noise.addHandler(logging.NullHandler())
         noise.propagate = False
