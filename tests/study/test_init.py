@@ -109,6 +109,7 @@ rates = st.builds(
     Rates,
     tokens=st.floats(10, 1e7),
     sentence=st.floats(1e-6, 1),
+    line=st.floats(1e-7, 1e-2),
     pair=st.floats(1e-7, 1e-2),
     on_gpu=st.booleans(),
 )
@@ -168,7 +169,7 @@ def test_a_forecast_grows_with_pairs_and_with_tokens(
 def example(**changes: Any) -> tuple[Corpus, Plan]:
     facts: dict[str, Any] = {"pairs": 28_000, "valid": 500, "test": 500} | changes
     corpus = Corpus(**facts)
-    measured = Measured(SIZES[1], 8000, Rates(10_000.0, 0.0016, 5e-5))
+    measured = Measured(SIZES[1], 8000, Rates(10_000.0, 0.0016, 3e-5, 2e-5))
     return corpus, plan_of(corpus, Lengths(14.0, 15.0, 17.0, 40), measured, 20.0)
 
 
@@ -219,7 +220,7 @@ def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
 
 
-TRIAL = Trial(Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 1e-4), 600, 10**6)
+TRIAL = Trial(Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 5e-5, 5e-5), 600, 10**6)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ LONGEST, LONGEST_EVER = 256, 1024
 """Number of subwords of a side, at most; of a corpus of long lines."""
 FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
 """Of an update, in models that Muon trains."""
-UPDATES = 1500
+UPDATES = 1000
 """Number of updates that so small a model makes good use of."""
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
@@ -139,7 +139,7 @@ def vocabulary_size(pairs: int) -> int:
 
 def _once(seconds: float, lengths: Lengths, rates: Rates) -> int:
     """Number of pairs that can be made ready and seen once in the time."""
-    return max(1, int(seconds / (rates.pair + lengths.target / rates.tokens)))
+    return max(1, int(seconds / (rates.line + rates.pair + lengths.target / rates.tokens)))
 
 
 def _validations(corpus: Corpus, lengths: Lengths, rates: Rates, seconds: float) -> Work:

@@ -55,14 +55,20 @@ class Rates:
     """Target tokens per second that are learnt from."""
     sentence: float
     """Seconds to translate a sentence, greedily, as validation does."""
+    line: float
+    """Seconds for each pair that a tokenizer is trained on."""
     pair: float
-    """Seconds to make a pair of the corpus ready: tokenizer and batches."""
+    """Seconds to read, judge and encode a pair of the corpus."""
     on_gpu: bool = False
 
     def rounded(self) -> Rates:
         """As the next measurement will have it, too, most of the time."""
         return Rates(
-            _rounded(self.tokens), _rounded(self.sentence), _rounded(self.pair), self.on_gpu
+            _rounded(self.tokens),
+            _rounded(self.sentence),
+            _rounded(self.line),
+            _rounded(self.pair),
+            self.on_gpu,
         )
 
 
@@ -86,5 +92,5 @@ class Measured:
 
 
 UNKNOWN_LENGTHS = Lengths(20.0, 20.0, 25.0, 1024)
-FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 1e-4))
+FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 5e-5, 5e-5))
 """Of two cores: what is tried first is chosen by it."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
+from mtkit.config.settings import TokenizerSettings
 from mtkit.study.init.facts import Rates
 
-START_SECONDS = 8.0
+START_SECONDS = 12.0
 """Of what takes as long for any corpus: libraries are loaded, stages opened, scores counted."""
+SAMPLE_LINES = TokenizerSettings().sample_lines
+"""Number of pairs that a tokenizer is trained on, at most."""
 LOSS_SHARE = 0.4
 """Time of a forward pass alone, as a part of that of an update on the same tokens."""
 BEAM_COST = 1.7
@@ -57,7 +60,7 @@ def forecast(work: Work, rates: Rates) -> Forecast:
     )
     return Forecast(
         start=START_SECONDS,
-        preparing=work.pairs * rates.pair,
+        preparing=min(work.pairs, SAMPLE_LINES) * rates.line + work.pairs * rates.pair,
         training=work.tokens / rates.tokens,
         validations=work.validations * validation,
         test=work.test_sentences * (BEAM_COST * rates.sentence + SCORE_SECONDS),

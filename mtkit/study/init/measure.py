@@ -57,15 +57,17 @@ def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> T
     with _sampled_run(sample, settings) as first, quietly():
         began = time.perf_counter()
         config = _with_tokenizer(first)
+        trained = time.perf_counter()
         build_batches(config)
-        pair = (time.perf_counter() - began) / len(sample)
+        line, pair = trained - began, time.perf_counter() - trained
         run = Path(config.run)
         tokenizer, data = Tokenizer.load(run / "tokenizer"), open_batches(run / "batches")
         speed = _training_speed(config)
         lengths = _lengths(data.train.lengths, speed["max_tokens"])
         sentence = _sentence_seconds(config, tokenizer, data.valid_source)
     tokens, on_gpu = speed["tokens_per_second"]["median"], speed["device"] == "cuda"
-    rates = Rates(tokens, sentence, pair, on_gpu).rounded()
+    pairs = len(sample)
+    rates = Rates(tokens, sentence, line / pairs, pair / pairs, on_gpu).rounded()
     return Trial(lengths, rates, config.tokenizer.vocab_size, speed["parameters"])
 
 

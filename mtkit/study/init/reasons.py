@@ -9,8 +9,8 @@ from typing import Any
 from mtkit.study.init.choice import VALIDATIONS, Plan
 from mtkit.study.init.facts import Corpus
 
-MUON_PEAK, MUON_WIDTH = 6e-3, 128
-"""The learning rate that suits a model of that width, and updates of 4,096 tokens."""
+MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
+"""Learning rates that suit a model of that width: in many passes, and in few."""
 MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
 """Number of updates, at most."""
 SOME_PASSES, MANY_PASSES = 12, 40
@@ -119,7 +119,8 @@ def _training(plan: Plan, minutes: float) -> Iterator[Chosen]:
         optimizer: dict[str, Any] = {"kind": "adam"}
         why = "as in Vaswani et al. 2017; Muon has not been tried on models so large"
     else:
-        peak = MUON_PEAK * (MUON_WIDTH / width) ** 0.5
+        peak = MUON_PEAK if plan.passes >= SOME_PASSES else SHORT_PEAK
+        peak *= (MUON_WIDTH / width) ** 0.5
         optimizer = {"kind": "muon", "weight_decay": 0.1}
         why = "half the updates that adam needs; weight decay is worth two points of BLEU more"
     yield Chosen("training", {"optimizer": optimizer}, why)
