@@ -72,7 +72,8 @@ def test_a_corpus_that_grows_moves_nothing_from_training_to_what_is_held_out(
     [(1000, 50), (5000, 250), (12_500, 250), (50_000, 1000), (125_000, 2500), (10**8, 2500)],
 )
 def test_held_out_are_two_percent_within_bounds(pairs: int, held_out: int) -> None:
-    assert round(pairs * held_out_share(pairs)) == held_out
+    assert round(pairs * held_out_share(pairs, "test")) == held_out
+    assert round(pairs * held_out_share(pairs, "valid")) == min(held_out, 1000)
 
 
 def test_sources_that_differ_in_punctuation_or_case_belong_together() -> None:

@@ -30,8 +30,8 @@ LONGEST, LONGEST_EVER = 256, 1024
 """Number of subwords of a side, at most; of a corpus of long lines."""
 FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
 """Of an update, in models that Muon trains."""
-UPDATES = 1000
-"""Number of updates that so small a model makes good use of."""
+UPDATES, UPDATES_PER_PASS = 750, 30
+"""Number of updates that such a model makes good use of, in all and in each pass."""
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
 CPU_TOKENS = 4096
@@ -78,7 +78,7 @@ def most_passes(pairs: int) -> int:
 
     100 for the 29,000 pairs of Multi30k, 17 for the millions of Vaswani et al. 2017.
     """
-    return round(min(200.0, max(17.0, 100 * math.pow(29_000 / pairs, 0.35))))
+    return round(min(100.0, max(17.0, 100 * math.pow(29_000 / pairs, 0.35))))
 
 
 def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float) -> Plan:
@@ -100,7 +100,9 @@ def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
     tokens = min(left * rates.tokens, most_passes(pairs) * pairs * lengths.target)
 
     longest = min(LONGEST_EVER, max(LONGEST, lengths.longest))
-    max_tokens, accumulate = _batches(size, tokens * lengths.padded / lengths.target, rates)
+    max_tokens, accumulate = _batches(
+        size, tokens * lengths.padded / lengths.target, pairs * lengths.padded, rates
+    )
     max_tokens = max(max_tokens, 2 * longest)
     per_step = max_tokens * accumulate * lengths.target / lengths.padded
     steps = max(FEWEST_STEPS, round(tokens / per_step) // VALIDATIONS * VALIDATIONS)
@@ -150,13 +152,14 @@ def _validations(corpus: Corpus, lengths: Lengths, rates: Rates, seconds: float)
     return replace(looks, valid_sentences=min(sentences, corpus.valid, MOST_SENTENCES))
 
 
-def _batches(size: Size, padded: float, rates: Rates) -> tuple[int, int]:
-    """Tokens of a batch, and batches of an update, for so many padded tokens in all."""
+def _batches(size: Size, in_all: float, in_pass: float, rates: Rates) -> tuple[int, int]:
+    """Tokens of a batch, and batches of an update, for so many padded tokens."""
     if size.is_published:
         if rates.on_gpu:
             return PUBLISHED_TOKENS, 1
         return CPU_TOKENS, round(PUBLISHED_TOKENS / CPU_TOKENS)
     tokens = FEWEST_TOKENS
-    while tokens < MOST_TOKENS and padded > UPDATES * tokens * 1.5:
+    most = min(MOST_TOKENS, in_all / UPDATES, in_pass / UPDATES_PER_PASS)
+    while 2 * tokens <= most:
         tokens *= 2
     return tokens, 1

@@ -16,14 +16,16 @@ from typing import Literal, NamedTuple
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.texts import normalised
 
+Part = Literal["train", "valid", "test"]
+
 FEWEST_PAIRS = 50
 """Number of pairs of which some can be held out and some learnt from."""
 SHARE, SMALL_SHARE = 0.02, 0.05
 """The part held out for each of the two; of a small corpus more, to have enough to tell by."""
-ENOUGH, MOST = 250, 2500
-"""Number of pairs that tell how good a model is, and of those that tell it exactly."""
-
-Part = Literal["train", "valid", "test"]
+ENOUGH = 250
+"""Number of pairs that tell how good a model is."""
+MOST: dict[Part, int] = {"valid": 1000, "test": 2500}
+"""Number of pairs that tell it exactly; validation is done again and again."""
 
 
 class Placed(NamedTuple):
@@ -31,13 +33,13 @@ class Placed(NamedTuple):
     pair: Pair
 
 
-def held_out_share(pairs: int) -> float:
-    """The part of a corpus that is held out, for the test and for validation each.
+def held_out_share(pairs: int, part: Part) -> float:
+    """The share of a corpus that is held out for a part.
 
-    2 % of the pairs, and 250 at least, but 5 % where that is less; at most 2,500. Never grows with
+    2 % of the pairs, and 250 at least, but 5 % where that is less; at most MOST. Never grows with
     the number of pairs.
     """
-    return min(MOST / pairs, max(SHARE, min(ENOUGH / pairs, SMALL_SHARE)))
+    return min(MOST[part] / pairs, max(SHARE, min(ENOUGH / pairs, SMALL_SHARE)))
 
 
 def key_of(source: str) -> bytes:
@@ -67,10 +69,10 @@ class Split:
 
     def part_of(self, key: bytes) -> Part:
         """Where sources of this key belong."""
-        share, point = held_out_share(self.pairs), point_of(key)
-        if "test" in self.wanted and point < share:
+        point = point_of(key)
+        if "test" in self.wanted and point < held_out_share(self.pairs, "test"):
             return "test"
-        if "valid" in self.wanted and point >= 1 - share:
+        if "valid" in self.wanted and point >= 1 - held_out_share(self.pairs, "valid"):
             return "valid"
         return "train"
 
