@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from commands import Stdin, call
 from mtkit.batching.corpus.files import read_lines
+from mtkit.batching.corpus.named import named_corpus
 from mtkit.batching.corpus.read import Pair
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
+from mtkit.errors import UserError
 from mtkit.study.init.choice import Plan, most_passes, plan_of
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
@@ -269,6 +271,45 @@ def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     before = everything(corpus)
     assert call("init", "a.en", "a.ko", "--minutes", "90") == 2
     assert everything(corpus) == before
+
+
+def test_a_folder_is_never_replaced(corpus: Path) -> None:
+    (corpus / "mtkit.yaml").mkdir()
+    before = everything(corpus)
+    assert call("init", "a.en", "a.ko", "--force") == 2
+    assert everything(corpus) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "corpus_named"),
+    [
+        (["a.en", "a.ko"], {"source": "a.en", "target": "a.ko"}),
+        (["t.tsv"], {"table": "t.tsv"}),
+        (["t.tsv.gz", "2", "1"], {"table": "t.tsv.gz", "source_column": 2}),
+        (["t.jsonl", "en", "ko"], {"table": "t.jsonl", "source_column": "en"}),
+        (["me/set", "en", "ko"], {"dataset": "me/set", "target_column": "ko"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_corpus_is_known_by_what_is_named(
+    arguments: list[str], corpus_named: dict[str, Any]
+) -> None:
+    source, *others = arguments
+    target = others[0] if len(others) == 1 else None
+    columns = (others[0], others[1]) if len(others) == 2 else None
+    found = named_corpus(source, target, columns).model_dump()
+    assert found.items() >= corpus_named.items()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "columns"),
+    [("a.en", None, None), ("a.en", "a.ko", ("0", "1")), ("t.tsv", None, ("en", "ko"))],
+)
+def test_a_corpus_that_is_not_clear_is_refused(
+    source: str, target: str | None, columns: tuple[str, str] | None
+) -> None:
+    with pytest.raises(UserError, match="columns"):
+        named_corpus(source, target, columns)
 
 
 def test_pairs_held_out_already_are_used_and_not_learnt_from(corpus: Path) -> None:

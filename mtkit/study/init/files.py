@@ -11,10 +11,12 @@ from mtkit.config.storage import half_written, naming, sync
 from mtkit.errors import UserError
 
 
-def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    """UserError for the first of them that is there already."""
+def refuse_to_overwrite(paths: Iterable[Path], *, force: bool) -> None:
+    """UserError for the first of them that is there already; with `force`, and is no file."""
     for path in paths:
-        if path.exists() or path.is_symlink():
+        if path.is_dir() or path.parent.is_file():
+            raise UserError(f"{path}: cannot be a file there: name another with -o")
+        if not force and (path.exists() or path.is_symlink()):
             raise UserError(f"{path}: is there already: give --force to replace it, or another -o")
 
 

@@ -68,8 +68,7 @@ def init(wish: Wish) -> None:
     checked = _examined(wish)
     files = _files(wish, (checked.source.language, checked.target.language))
     made = [path for sides in files.values() for path in sides]
-    if not wish.force:
-        refuse_to_overwrite([wish.output, *made])
+    refuse_to_overwrite([wish.output, *made], force=wish.force)
     found = scan(read_pairs(wish.corpus), _split(wish, checked.pairs))
     corpus = _corpus(found, wish, checked)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
