@@ -28,7 +28,6 @@ from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.training.run.launcher import follow, hand_over
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -44,6 +44,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises a usage error for an option whose first value would be lost."""
+        if ctx.resilient_parsing:  # what is being typed is completed, not judged
+            return super().parse_args(ctx, args)
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
         for option in given:
             takes_one = isinstance(option, TyperOption) and not (option.multiple or option.is_flag)

@@ -8,7 +8,6 @@ that does not end.
 
 from __future__ import annotations
 
-import gzip
 import io
 import select
 import sys
@@ -19,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from mtkit.batching.corpus.files import GZIP_FAULTS, GZIP_MAGIC, lines_in
+from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, lines_in, opened
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
@@ -117,12 +116,11 @@ def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
         yield cast(io.BufferedIOBase, sys.stdin.buffer)
         return
     try:
-        file = path.open("rb")
+        file = opened(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): name a text file") from None
     with file:
-        is_zipped = path.is_file() and (path.suffix == ".gz" or file.peek()[:2] == GZIP_MAGIC)
-        yield gzip.GzipFile(fileobj=file) if is_zipped else file
+        yield file
 
 
 def _is_full(lines: list[bytes], size: int) -> bool:
@@ -134,7 +132,7 @@ def _read(stream: io.BufferedIOBase) -> bytes:
     try:
         return stream.read1(CHUNK)
     except GZIP_FAULTS as error:
-        raise UserError(f"{name}: gzip damaged or cut short ({error}): get it anew") from error
+        raise damaged(name, error) from error
     except OSError as error:
         raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error
 

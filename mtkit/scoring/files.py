@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, opened
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.scoring.metrics import MOST_CHARACTERS
@@ -50,7 +52,7 @@ def read_texts(
 
 
 def lines_of(path: Path | None) -> list[str]:
-    """Text of lines that end at line feeds alone; carriage returns there are dropped.
+    """Lines, plain or gzip, that end at line feeds alone; carriage returns there are dropped.
 
     Raises UserError where there is none.
     """
@@ -58,7 +60,10 @@ def lines_of(path: Path | None) -> list[str]:
     if path is None and sys.stdin is None:
         raise UserError(f"{name}: closed: name a file of hypotheses")
     try:
-        raw = path.read_bytes() if path else sys.stdin.buffer.read()
+        with opened(path) if path else nullcontext(sys.stdin.buffer) as file:
+            raw = file.read()
+    except GZIP_FAULTS as error:
+        raise damaged(name, error) from error
     except OSError as error:
         raise UserError(f"{name}: cannot be read ({error.strerror})") from None
     if not raw:

@@ -217,9 +217,33 @@ def test_no_value_of_an_option_is_lost_in_silence(
     for option in options:
         first, last = option.opts[0], option.opts[-1]
         with suppress(SystemExit):
-            main([*name.split(), first, "a", f"{last}=b"])
+            main([*name.split(), *(first, *"a" * option.nargs), *(last, *"b" * option.nargs)])
         twice = f"Option {last!r} was given twice." in capsys.readouterr().err
         assert twice != option.multiple, option.opts
+
+
+COMPLETION = """
+eval "$(_MTKIT_COMPLETE=source_bash "$1")"
+COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_mtkit_completion "$1"
+echo "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("mtkit tra", {"train", "train-spm", "translate"}),
+        ("mtkit translate --n", {"--n-best", "--no-repeat-ngram"}),
+        ("mtkit translate --beam 3 --beam 4 --engine t", {"torch"}),
+    ],
+)
+def test_a_shell_completes_commands_options_and_values(words: str, wanted: set[str]) -> None:
+    command = Path(sys.executable).with_name("mtkit")
+    shell = ["bash", "-c", COMPLETION.format(words=words), "bash", str(command)]
+    done = subprocess.run(shell, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == wanted
+    assert done.stderr == ""
 
 
 def test_no_command_is_a_plea_for_help(capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -169,6 +170,28 @@ def test_only_line_feeds_end_lines(tmp_path: Path, capsys: pytest.CaptureFixture
     (system,) = json.loads(capsys.readouterr().out)
     assert system["lines"] == 2
     assert system["bleu"]["score"] == pytest.approx(100.0)
+
+
+def test_gzipped_files_are_scored_as_their_text_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {"ref": REFERENCES, "other": OTHERS, "hyp": HYPOTHESES, "src": HYPOTHESES}
+    found = []
+    for pack in (bytes, gzip.compress):
+        reference, other, hypothesis, source = (tmp_path / name for name in texts)
+        for name, lines in texts.items():
+            (tmp_path / name).write_bytes(pack("".join(f"{line}\n" for line in lines).encode()))
+        score([reference, other], [hypothesis], source=source, extras=Extras(worst=4), as_json=True)
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    whole = hypothesis.read_bytes()
+    for content in (whole[:-9], whole[:20], whole + b"more"):
+        hypothesis.write_bytes(content)
+        with pytest.raises(UserError, match=r"^.*hyp: gzip damaged or cut short .*: get it anew$"):
+            score([reference], [hypothesis])
+    (tmp_path / "plain.gz").write_bytes(b"text\n")
+    with pytest.raises(UserError, match=r"plain\.gz: gzip damaged .*Not a gzip"):
+        score([tmp_path / "plain.gz"], [reference])
 
 
 def test_unequal_numbers_of_lines_are_refused_with_both(tmp_path: Path) -> None:

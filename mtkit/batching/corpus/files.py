@@ -63,7 +63,7 @@ def read_lines(path: str) -> Iterator[str]:
     number = 0
     faults: dict[str, tuple[int, int]] = {}  # the first such line, and how many there are
     try:
-        with _open(path) as file:
+        with opened(existing(path)) as file:
             for number, raw in enumerate(_raw_lines(file), 1):
                 fault = ""
                 if len(raw) > LINE_BYTES:
@@ -79,8 +79,7 @@ def read_lines(path: str) -> Iterator[str]:
                     faults[fault] = first, count + 1
                 yield line.rstrip("\r\n")
     except GZIP_FAULTS as error:
-        where = f"{path}:{number + 1}"
-        raise UserError(f"{where}: gzip damaged or cut short ({error}): get it anew") from error
+        raise damaged(f"{path}:{number + 1}", error) from error
     for fault, (first, count) in faults.items():
         warn(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
 
@@ -88,10 +87,10 @@ def read_lines(path: str) -> Iterator[str]:
 def count_lines(path: str) -> int:
     """Number of lines that `read_lines` has; UserError as there."""
     try:
-        with _open(path) as file:
+        with opened(existing(path)) as file:
             return lines_in(iter(partial(file.read1, BLOCK), b""))
     except GZIP_FAULTS as error:
-        raise UserError(f"{path}: gzip damaged or cut short ({error}): get it anew") from error
+        raise damaged(path, error) from error
 
 
 def lines_in(blocks: Iterable[bytes]) -> int:
@@ -102,11 +101,21 @@ def lines_in(blocks: Iterable[bytes]) -> int:
     return lines + (last != b"\n")
 
 
-def _open(path: str) -> BufferedReader:
-    file = existing(path)
-    with file.open("rb") as start:
-        zipped = file.suffix == ".gz" or start.read(2) == GZIP_MAGIC
-    return BufferedReader(gzip.open(file)) if zipped else file.open("rb")
+def opened(path: Path) -> BufferedReader:
+    """The file, or what it unfolds to where it is gzip, by its name or by its first bytes.
+
+    A pipe or a device is taken as it is. Raises OSError; to read it may raise GZIP_FAULTS.
+    """
+    if not path.is_file():
+        return path.open("rb")
+    with path.open("rb") as start:
+        is_zipped = path.suffix == ".gz" or start.read(2) == GZIP_MAGIC
+    return BufferedReader(gzip.open(path)) if is_zipped else path.open("rb")
+
+
+def damaged(where: str, fault: Exception) -> UserError:
+    """What to say of one of GZIP_FAULTS."""
+    return UserError(f"{where}: gzip damaged or cut short ({fault}): get it anew")
 
 
 def _raw_lines(file: BufferedReader) -> Iterator[bytes]:
