@@ -27,14 +27,7 @@ def main() -> None:
     speeds: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(options.rounds):
         for way, ranks in WAYS.items():
-            command = [
-                *bench,
-                "--seconds",
-                str(options.seconds),
-                "--set",
-                f"training.ranks={ranks}",
-            ]
-            record = run(command).record
+            record = run([*bench, "--set", f"training.ranks={ranks}"]).record
             speeds[way].append(record["tokens_per_second"]["median"])
             print(f"{way} ({record['ranks']} x {record['threads']} threads): ", end="")
             print(f"{speeds[way][-1]:,.0f} target tokens/s, {record['peak_mib']} MiB", flush=True)
