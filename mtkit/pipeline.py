@@ -8,8 +8,9 @@ from typing import Any
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.batching.corpus.read import contents_of, read_pairs
 from mtkit.config.configfile import config_of
+from mtkit.config.provenance import FROM, origin_of, say_change, told
 from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import at_work, complete_settings, default_place, find_current
 from mtkit.config.settings import Config, Corpus
@@ -55,8 +56,8 @@ def _score(config: Config, model: Artifact) -> None:
         test = _test(config, config.data.test, model)
         try:
             _show_samples(test.path)
-            scores = test.report.items()
-            rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in scores]
+            scores = {name: of for name, of in test.report.items() if name != FROM}
+            rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in scores.items()]
             data_lines(table(rows, left=3))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{test.path}: not as mtkit writes it ({error!r}): delete it") from None
@@ -67,15 +68,18 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     """The test set translated and scored, into RUN/test."""
     path = Path(config.run) / "test"
     recipe = TestRecipe.of(config)
-    inputs = {"model": model.identity, "test": corpus_identity(corpus)}
+    contents = contents_of(corpus, "data.test")
+    inputs = {"model": model.identity, "test": contents.identity}
+    made_from = {**origin_of(model), **told(recipe), **contents.told}
     if current := find_current(path, "test", recipe, inputs):
         complete_settings(config)
         say("test: up to date")
         return current
+    say_change(path, "test", made_from)
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
-    report: dict[str, Any] = {}
+    report: dict[str, Any] = {FROM: made_from}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "test", settings, inputs, report) as folder:
         found = translator.translate_all(sources, "translating the test set")

@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import corpus_identity, read_pairs
+from mtkit.batching.corpus.read import Contents, contents_of, read_pairs
 from mtkit.batching.encode import Drops, Encoded, Rule, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.rules.judge import Judge, held_out
 from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
-from mtkit.config.recipes import BatchesRecipe
+from mtkit.config.provenance import FROM, change_in, origin_of, say_change, told
+from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
-from mtkit.config.settings import Config
+from mtkit.config.settings import Config, Corpus, DataSettings
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say
@@ -66,19 +67,21 @@ def build_batches(config: Config) -> Artifact:
     look_at(config.data, "train", "valid")
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
+    check_settings(tokenizer, config)
     recipe = BatchesRecipe.of(config)
-    inputs = {
-        "train": corpus_identity(config.data.train),
-        "valid": corpus_identity(config.data.valid),
-        "tokenizer": tokenizer.identity,
+    contents = _contents(config.data, with_test="overlap" in config.batching.drop)
+    inputs = {name: of.identity for name, of in contents.items()} | {
+        "tokenizer": tokenizer.identity
     }
-    if "overlap" in config.batching.drop and config.data.test:
-        inputs["test"] = corpus_identity(config.data.test)
+    made_from = {**origin_of(tokenizer), **told(recipe, "batching")}
+    for of in contents.values():
+        made_from |= of.told
     if find_current(path, "batches", recipe, inputs):
         complete_settings(config)
         say("batches: up to date")
     else:
-        report: dict[str, Any] = {}
+        say_change(path, "batches", made_from)
+        report: dict[str, Any] = {FROM: made_from}
         settings = recipe.without_defaults()
         with at_work(config), create(path, "batches", settings, inputs, report) as folder:
             _fill(folder, config, Tokenizer.load(tokenizer.path), report)
@@ -86,6 +89,23 @@ def build_batches(config: Config) -> Artifact:
     if config.batching.max_tokens != "auto":  # else what memory holds: known in training
         _say_padding(artifact, config.batching, config.batching.max_tokens, config.seed)
     return artifact
+
+
+def _contents(data: DataSettings, *, with_test: bool) -> dict[str, Contents]:
+    read: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
+    if with_test and data.test:
+        read["test"] = data.test
+    return {name: contents_of(corpora, f"data.{name}") for name, corpora in read.items()}
+
+
+def check_settings(artifact: Artifact, config: Config) -> None:
+    """UserError for a tokenizer, or batches, of other settings than those of the config."""
+    recipes = told(TokenizerRecipe.of(config), "tokenizer") | told(
+        BatchesRecipe.of(config), "batching"
+    )
+    if difference := change_in(artifact, recipes):
+        again = "rerun `mtkit train-spm`, and `mtkit batch` after it"
+        raise UserError(f"{artifact.path}: of other settings ({difference}): {again}")
 
 
 def open_batches(path: Path) -> Batches:

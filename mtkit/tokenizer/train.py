@@ -17,8 +17,9 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
+from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.config.base import Settings
+from mtkit.config.provenance import FROM, say_change, told
 from mtkit.config.recipes import TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current, find_model
 from mtkit.config.settings import Config, TokenizerSettings
@@ -62,12 +63,17 @@ def train_tokenizer(config: Config) -> Artifact:
     path, origin = Path(config.run) / "tokenizer", config.training.init_from
     model = None if origin is None else find_model(origin)
     recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
-    inputs = {"model": model.identity} if model else {"train": corpus_identity(config.data.train)}
+    if model:
+        inputs, made_from = {"model": model.identity}, {"training.init_from": origin}
+    else:
+        train = contents_of(config.data.train, "data.train")
+        inputs, made_from = {"train": train.identity}, {**told(recipe, "tokenizer"), **train.told}
     if current := find_current(path, "tokenizer", recipe, inputs):
         complete_settings(config)
         say("tokenizer: up to date")
         return current
-    report: dict[str, Any] = {}
+    say_change(path, "tokenizer", made_from)
+    report: dict[str, Any] = {FROM: made_from}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
         if model:

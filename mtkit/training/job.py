@@ -13,9 +13,11 @@ from typing import Literal
 import torch
 
 from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
-from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.batching.corpus.read import files_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
+from mtkit.config.provenance import origin_of, resized
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked
 from mtkit.config.settings import Config
@@ -24,7 +26,7 @@ from mtkit.errors import UserError
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_weights
-from mtkit.report import say
+from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
@@ -79,6 +81,10 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
+    check_settings(data.artifact, config)
+    files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
+    if difference := resized(data.artifact, files):
+        warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if origin is not None:
         inputs["init_from"] = find_model(origin).identity
@@ -118,7 +124,8 @@ def opened_job(
     run, training, is_first = Path(config.run), config.training, ranks.index == 0
     recipe = ModelRecipe.of(config).of_checkpoints()
     card = partial(write_card, config=config, tokenizer=tokenizer)
-    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, card, ranks.count)
+    made_from = origin_of(data.artifact)
+    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
     with locked(run) if is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
         if is_first:

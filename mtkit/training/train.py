@@ -60,7 +60,7 @@ def train(config: Config) -> Artifact:
         return open_artifact(run / "model", "model")
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         if current:
-            say(f"train: {run / 'model'} is up to date")
+            say(f"train: {run / 'model'} is up to date with its batches")
             if ranks.index == 0:
                 link_latest(run)
         else:
@@ -114,7 +114,7 @@ def finish(config: Config) -> Artifact:
         return open_artifact(path, "model")
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         if current:
-            say(f"train: {path} is up to date")
+            say(f"train: {path} is up to date with its batches")
         else:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 if not state.step:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mtkit.artifacts import create
 from mtkit.batching.plan import plan_epoch
+from mtkit.config.provenance import FROM, origin_of, told
 from mtkit.config.recipes import ModelRecipe
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -86,6 +87,7 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     if not job.is_first:
         return
     report = {
+        FROM: {**origin_of(job.data.artifact), **told(recipe)},
         "weights": kept.name,
         "validation": asdict(kept.validation),
         "signatures": signatures(job.config.data.target_language),

@@ -15,12 +15,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mtkit.batching.corpus.files import LINE_BYTES, read_lines
-from mtkit.batching.corpus.read import Pair, corpus_identity, read_pairs
+from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.config.settings import Corpus
 from mtkit.errors import UserError
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
 no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
+
+
+def identity(corpora: Any) -> str:
+    return contents_of(corpora, "data.train").identity
 
 
 def corpus(**settings: Any) -> Corpus:
@@ -184,17 +188,17 @@ def test_identity_is_of_content_and_columns_alone(tmp_path: Path) -> None:
     write("a", "x\n"), write("b", "y\n"), write("t.tsv", "x\ty\n")
     (tmp_path / "moved").mkdir()
     shutil.copy("a", "moved/z")
-    plain = corpus_identity(corpus(source="a", target="b"))
-    assert corpus_identity([corpus(source="moved/z", target=["b"], weight=2)]) == plain
+    plain = identity(corpus(source="a", target="b"))
+    assert identity([corpus(source="moved/z", target=["b"], weight=2)]) == plain
     others = [
         corpus(source="b", target="a"),
         corpus(source="a", target="a"),
         corpus(table="t.tsv"),
         corpus(table="t.tsv", source_column=1, target_column=0),
     ]
-    assert len({plain, *map(corpus_identity, others)}) == 5
+    assert len({plain, *map(identity, others)}) == 5
     with pytest.raises(UserError, match="no such file"):
-        corpus_identity(corpus(source="a", target="none"))
+        identity(corpus(source="a", target="none"))
 
 
 ROWS = [{"id": i, "translation": {"en": f"line {i}", "ko": f"{i}번\n줄"}} for i in range(5)]
@@ -241,12 +245,12 @@ def test_slices_of_a_split_are_taken(dataset_folder: Path) -> None:
 
 def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(dataset_folder / "plain", tmp_path / "moved")
-    first = corpus_identity(of_dataset(str(dataset_folder / "plain")))
-    assert corpus_identity(of_dataset(str(tmp_path / "moved"))) == first
-    assert corpus_identity(of_dataset(str(tmp_path / "moved"), split="train[:1]")) != first
+    first = identity(of_dataset(str(dataset_folder / "plain")))
+    assert identity(of_dataset(str(tmp_path / "moved"))) == first
+    assert identity(of_dataset(str(tmp_path / "moved"), split="train[:1]")) != first
     with (tmp_path / "moved" / "train.jsonl").open("a") as file:
         file.write("\n")
-    assert corpus_identity(of_dataset(str(tmp_path / "moved"))) != first
+    assert identity(of_dataset(str(tmp_path / "moved"))) != first
 
 
 @pytest.mark.parametrize(
@@ -270,5 +274,5 @@ def test_faults_of_datasets_are_one_line(
 
 def test_a_hub_out_of_reach_is_one_line() -> None:
     with pytest.raises(UserError, match="nobody/nothing: `datasets` cannot load it") as caught:
-        corpus_identity(of_dataset("nobody/nothing"))
+        identity(of_dataset("nobody/nothing"))
     assert "\n" not in str(caught.value)

@@ -10,9 +10,11 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
+from hashlib import sha256
 from importlib.resources import files
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from mtkit.config.base import Paths
 from mtkit.errors import UserError
@@ -91,6 +93,21 @@ def count_lines(path: str) -> int:
             return lines_in(iter(partial(file.read1, BLOCK), b""))
     except GZIP_FAULTS as error:
         raise damaged(path, error) from error
+
+
+def measured(file: Path) -> dict[str, Any]:
+    """Hash and size of a file, and lines where it is plain text."""
+    digest = sha256()
+
+    def blocks() -> Iterator[bytes]:
+        while block := opened.read(BLOCK):
+            digest.update(block)
+            yield block
+
+    with file.open("rb") as opened:
+        lines = lines_in(blocks())
+        facts = {"bytes": opened.tell(), "sha256": digest.hexdigest()}
+    return facts if file.suffix == ".gz" else facts | {"lines": lines}
 
 
 def lines_in(blocks: Iterable[bytes]) -> int:

@@ -12,12 +12,13 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from mtkit.artifacts import hash_file, sha256_of
-from mtkit.batching.corpus.files import existing, listed_paths, read_lines
+from mtkit.artifacts import sha256_of
+from mtkit.batching.corpus.files import existing, listed_paths, measured, read_lines
 from mtkit.config.settings import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.errors import MtkitError, UserError
 
@@ -71,9 +72,32 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
             raise UserError(f"{name}: empty: give a corpus with at least one pair")
 
 
-def corpus_identity(corpora: Corpus | list[Corpus]) -> str:
+def files_of(corpora: Corpus | list[Corpus], setting: str) -> dict[str, Path]:
+    """The files of texts and tables, by the names that `contents_of` has for them."""
+    plain = [corpus for corpus in listed(corpora) if not isinstance(corpus, DatasetCorpus)]
+    paths = (path for corpus in plain for side in _sides(corpus) for path in side)
+    return {f"{setting}: {path}": Path(path) for path in paths}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What corpora hold."""
+
+    identity: str
     """Hash of the content and of the columns taken; paths and weights do not enter."""
-    return sha256_of([_content(corpus) for corpus in listed(corpora)])
+    told: dict[str, Any]
+    """Size and hash of each file, by its name, for people."""
+
+
+def contents_of(corpora: Corpus | list[Corpus], setting: str) -> Contents:
+    """`setting` is what they are called by: data.train. UserError for what cannot be read."""
+    told: dict[str, Any] = {}
+
+    def hashed(file: Path, name: str) -> str:
+        facts = told[f"{setting}: {name}"] = measured(file)
+        return str(facts["sha256"])
+
+    return Contents(sha256_of([_content(corpus, hashed) for corpus in listed(corpora)]), told)
 
 
 def _sides(corpus: Corpus) -> list[list[str]]:
@@ -86,10 +110,12 @@ def _sides(corpus: Corpus) -> list[list[str]]:
     return [[corpus.dataset]]
 
 
-def _content(corpus: Corpus) -> list[Any]:
+def _content(corpus: Corpus, hashed: Callable[[Path, str], str]) -> list[Any]:
     """What identifies the text: hashes of files, the fingerprint of a dataset of the hub."""
     if not isinstance(corpus, DatasetCorpus):
-        found: list[Any] = [[hash_file(existing(path)) for path in side] for side in _sides(corpus)]
+        found: list[Any] = [
+            [hashed(existing(path), path) for path in side] for side in _sides(corpus)
+        ]
         if isinstance(corpus, TableCorpus):
             found.append([corpus.source_column, corpus.target_column])
         return found
@@ -97,12 +123,12 @@ def _content(corpus: Corpus) -> list[Any]:
     path = Path(corpus.dataset)
     with _explained(corpus):
         if path.is_file():
-            return [*chosen, hash_file(path)]
+            return [*chosen, hashed(path, str(path))]
         if path.is_dir():
             inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
             # `datasets` leaves cache-….arrow beside what it has saved
             names = sorted(name.as_posix() for name in inside if not name.name.startswith("cache-"))
-            return [*chosen, {name: hash_file(path / name) for name in names}]
+            return [*chosen, {name: hashed(path / name, f"{path}/{name}") for name in names}]
         return [*chosen, _load(corpus)._fingerprint]
 
 

@@ -14,6 +14,7 @@ import yaml
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.config.complaints import flattened
 from mtkit.config.configfile import dump_config, load_config
+from mtkit.config.provenance import FROM
 from mtkit.config.recipes import resolved
 from mtkit.config.runs import CHECKPOINTS, default_place
 from mtkit.config.settings import Config
@@ -129,7 +130,7 @@ def _facts(artifact: Artifact, settings: Mapping[str, Any], *, verified: bool) -
     facts = {
         **{name: hash_[:HASH_SHOWN] for name, hash_ in hashes.items()},
         "made by": f"mtkit {manifest['mtkit']}, format {manifest['format']}",
-        **flattened(artifact.report),
+        **flattened({name: of for name, of in artifact.report.items() if name != FROM}),
         **flattened(settings),
         **{f"file {name}": f"{of['bytes']:,} bytes" for name, of in manifest["files"].items()},
         "verified": "every file is as its sha256 says" if verified else None,

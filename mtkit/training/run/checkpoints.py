@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
+from mtkit.config.provenance import ELSEWHERE, FROM, Told, change, origin_of
 from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
@@ -47,6 +48,8 @@ class Checkpoints:
     folder: Path
     recipe: Settings
     inputs: Mapping[str, str]
+    made_from: Told = field(default_factory=dict)
+    """What the inputs were made from: see `provenance`."""
     write_card: Callable[[Path], None] = lambda folder: None
     """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
     ranks: int = 1
@@ -61,7 +64,7 @@ class Checkpoints:
 
     def save(self, state: TrainState) -> None:
         """Writes the state as it is, complete or not at all."""
-        report = {"seconds": state.seconds, "ranks": self.ranks}
+        report = {"seconds": state.seconds, "ranks": self.ranks, FROM: self.made_from}
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
             self.write_card(folder)
@@ -128,9 +131,12 @@ class Checkpoints:
         before = recipe.model_dump() | {"inputs": found.manifest["inputs"]}
         now = self.recipe.model_dump() | {"inputs": self.inputs}
         if before != now:
+            made_from = change(origin_of(found), self.made_from)
+            what = made_from or _difference(before, now)
             raise UserError(
-                f"{path}: a checkpoint of other settings ({_difference(before, now)}): "
-                f"go back to them, choose another run, or delete {self.folder}"
+                f"{path}: a checkpoint of other settings ({what}): "
+                "undo that to go on; to train anew, name another folder with --run, or delete "
+                f"{self.folder}"
             )
         return found
 
@@ -218,4 +224,6 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The first thing in which a checkpoint differs from what is asked."""
     old, new = flattened(before), flattened(now)
     key = next(key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
-    return f"{key}: {old.get(key)}, now {new.get(key)}"
+    if key.startswith("inputs."):  # whose hashes tell people nothing
+        return f"another {key.removeprefix('inputs.')}"
+    return f"{ELSEWHERE.get(key, key)}: {old.get(key)}, now {new.get(key)}"

@@ -1,0 +1,92 @@
+"""What an artifact was made from, in the words of a config, and in what that has changed since.
+
+Hashes decide whether an artifact is current; this is what people are told when it is not. It lies
+in the report of a manifest, on which no hash depends: each setting, and the size of each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtkit.artifacts import MANIFEST, Artifact, Kind, open_artifact
+from mtkit.config.base import Settings
+from mtkit.config.complaints import flattened
+from mtkit.errors import UserError
+from mtkit.report import say
+
+Told = Mapping[str, Any]
+FROM = "from"
+"""Its name in the report of a manifest."""
+ELSEWHERE = {
+    "seed": "seed",
+    "weights": "weight of each corpus in data.train",
+    "max_tokens": "batching.max_tokens",
+    "target_language": "data.target_language",
+}
+"""Settings of recipes that do not stand in the section of their stage."""
+
+
+def told(recipe: Settings, section: str = "") -> dict[str, Any]:
+    """The settings of a recipe by their names in a config."""
+    within = f"{section}." if section else ""
+    return {
+        ELSEWHERE.get(name, f"{within}{name}"): value
+        for name, value in flattened(recipe.model_dump()).items()
+    }
+
+
+def origin_of(artifact: Artifact) -> Told:
+    """What an artifact says that it was made from; nothing, if an earlier mtkit made it."""
+    found = artifact.report.get(FROM)
+    return found if isinstance(found, dict) else {}
+
+
+def change(before: Told, now: Told) -> str | None:
+    """The first thing that is not as it was, in words; None where all is."""
+    shared = [key for key in now if key in before and before[key] != now[key]]
+    for key in shared:
+        match before[key], now[key]:
+            case {"lines": int(was)}, {"lines": int(is_now)} if was != is_now:
+                return f"{key} has {_more(is_now - was, 'line')}, {is_now:,} now"
+            case {"bytes": int(was)}, {"bytes": int(is_now)} if was != is_now:
+                return f"{key} has {_more(is_now - was, 'byte')}, {is_now:,} now"
+            case {"bytes": int()}, {"bytes": int()}:
+                return f"{key} has other text of the same length"
+            case was, is_now:
+                return f"{key}: {was}, now {is_now}"
+    others = (key for key in now if before and key not in before and isinstance(now[key], dict))
+    return next((f"{key} was not read before" for key in others), None)
+
+
+def say_change(path: Path, kind: Kind, now: Told) -> None:
+    """Says why the artifact at `path`, if there is one, is made anew."""
+    if not (path / MANIFEST).is_file():
+        return
+    try:
+        reason = change(origin_of(open_artifact(path, kind, verify=True)), now)
+    except UserError:
+        reason = "it is damaged, or of another version of mtkit"
+    say(f"{kind}: made anew: {reason or 'what it was made from has changed'}")
+
+
+def change_in(artifact: Artifact, now: Told) -> str | None:
+    """As `change`, of those things alone that both tell of."""
+    before = origin_of(artifact)
+    return change({key: before[key] for key in now if key in before}, now)
+
+
+def resized(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
+    """The first of the files that has another size than when the artifact was made of it."""
+    before = origin_of(artifact)
+    for name, file in files.items():
+        match before.get(name):
+            case {"bytes": int(was)} if file.is_file() and was != file.stat().st_size:
+                return f"{name} has {_more(file.stat().st_size - was, 'byte')} since"
+    return None
+
+
+def _more(difference: int, unit: str) -> str:
+    plural = "s" if abs(difference) > 1 else ""
+    return f"{abs(difference):,} {unit}{plural} {'more' if difference > 0 else 'fewer'}"
