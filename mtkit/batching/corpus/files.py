@@ -100,13 +100,13 @@ def measured(file: Path) -> dict[str, Any]:
     digest = sha256()
 
     def blocks() -> Iterator[bytes]:
-        while block := opened.read(BLOCK):
+        while block := stream.read(BLOCK):
             digest.update(block)
             yield block
 
-    with file.open("rb") as opened:
+    with file.open("rb") as stream:
         lines = lines_in(blocks())
-        facts = {"bytes": opened.tell(), "sha256": digest.hexdigest()}
+        facts = {"bytes": stream.tell(), "sha256": digest.hexdigest()}
     return facts if file.suffix == ".gz" else facts | {"lines": lines}
 
 
