@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mtkit.config.batching import BatchingSettings
 from mtkit.config.settings import Config, TableCorpus, TextCorpus
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
+from nasties import INVALID, VALID
 
 FOLDER = Path(str(demo)).parent
 Lines = list[tuple[str, str]]
@@ -218,6 +220,18 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, make: Any, message: str
         make(tmp_path / name)
     with pytest.raises(UserError, match=message):
         examine(TextCorpus(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
+
+
+def test_nothing_that_a_line_can_hold_ends_an_examination_or_takes_long(tmp_path: Path) -> None:
+    endless = ["a" * 500_000, "@" + "a." * 250_000, "<a " * 100_000, " > " * 100_000]
+    endless += ["1,000" * 100_000, "{" * 200_000, "中" * 200_000, "( " * 200_000, "1" * 500_000]
+    lines = [*(text.encode() for text in [*VALID.values(), *endless]), *INVALID.values()]
+    for name, rows in (("a", lines), ("b", lines[::-1])):
+        (tmp_path / name).write_bytes(b"\n".join(row.replace(b"\n", b"") for row in rows) + b"\n")
+    started = time.process_time()
+    found = examine(TextCorpus(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
+    assert found.pairs == len(lines)
+    assert time.process_time() - started < 60  # seconds of the processor; some patterns take hours
 
 
 def test_blank_files_fail(tmp_path: Path) -> None:

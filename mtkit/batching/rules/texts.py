@@ -16,9 +16,12 @@ LONGEST_WORD = 50
 """Characters: more are no word, unless a link, or of a script that writes without spaces."""
 LONGEST_LOOP = 30
 """Words, or characters, of what is repeated."""
+MOST_LOOPED = 2_000
+"""Characters of a line, from its start, in which repetition is looked for."""
 
 _LINK = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"'()（）]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.IGNORECASE
+    r"(?:https?://|www\.)[^\s<>\"'()（）]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
+    re.IGNORECASE,
 )
 _MAY_BE_MARKUP = re.compile(r"[<&{%\\|>]")
 _MARKUP = re.compile(
@@ -103,9 +106,9 @@ def repetition(source: str, target: str) -> bool:
 
 def _loops(text: str) -> bool:
     """Whether the same stands there three times in a row, or one word or character four times."""
-    units = text.casefold().split()
-    if 10 * len(units) < len(text):  # no spaces between words
-        units = list(filter(str.isalpha, text))
+    units = text[:MOST_LOOPED].casefold().split()
+    if 10 * len(units) < len(text[:MOST_LOOPED]):  # no spaces between words
+        units = list(filter(str.isalpha, text[:MOST_LOOPED]))
     if len(units) - len(set(units)) < 2:
         return False
     units = [unit.strip(",.!?;:") for unit in units]

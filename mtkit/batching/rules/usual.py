@@ -136,4 +136,8 @@ def _side(lines: list[str]) -> Side:
 def _endings(sample: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     together = Counter((ending(source), ending(target)) for source, target in sample)
     alone = Counter(ending(source) for source, _ in sample)
-    return frozenset(both for both, count in together.items() if count >= SELDOM * alone[both[0]])
+    return frozenset(
+        (one, other)
+        for (one, other), count in together.items()
+        if one == other or count >= SELDOM * alone[one]
+    )

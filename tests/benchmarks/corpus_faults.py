@@ -1,0 +1,180 @@
+"""Does `mtkit check` find what is wrong in a corpus, and does it accuse what is right?
+
+    python tests/benchmarks/corpus_faults.py train.en train.de --faults 500
+
+Faults of 15 kinds are put into lines that are drawn at random, as many of each kind, and what the
+rules accuse in the corpus is compared with what they accused in it as it came. A fault is found by
+the rule that is made for it, or by any. Falsely accused are lines that nothing was done to, and
+that were not accused before; what was accused before, natural faults and good lines, is counted
+apart, and `--show` prints it for judging by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from mtkit.batching.corpus.named import named_corpus
+from mtkit.batching.corpus.read import Pair, read_pairs
+from mtkit.batching.encode import chunks
+from mtkit.batching.rules.judge import ALL_RULES, Judge
+from mtkit.batching.rules.usual import usual_of
+from mtkit.report import data_lines, table
+
+Texts = tuple[str, str]
+Fault = Callable[[Texts, random.Random, Sequence[Pair]], Texts]
+
+OTHER_LANGUAGES = [
+    "El comité decidió ayer que no habría más reuniones hasta el próximo año.",
+    "Le train est arrivé en retard à cause de la neige qui tombait depuis la veille.",
+    "Il bambino non voleva mangiare la minestra che sua nonna aveva preparato.",
+    "De kinderen speelden de hele middag in de tuin achter het oude huis.",
+    "Pociąg odjechał z peronu trzeciego kilka minut przed czasem.",
+]
+OTHER_SCRIPTS = [
+    "Дети весь день играли в саду за старым домом.",
+    "Τα παιδιά έπαιζαν όλη μέρα στον κήπο.",
+    "الأطفال يلعبون طوال اليوم في الحديقة.",
+    "बच्चे दिन भर बगीचे में खेलते रहे।",
+]
+
+
+def number_changed(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    year = draw.randrange(1800, 2020)
+    return f"{texts[0]} ({year})", f"{texts[1]} ({year + draw.choice([-30, 7, 11])})"
+
+
+def other_target(texts: Texts, draw: random.Random, pairs: Sequence[Pair]) -> Texts:
+    return texts[0], draw.choice(pairs).target
+
+
+def other_pair(texts: Texts, draw: random.Random, pairs: Sequence[Pair]) -> Texts:
+    pair = draw.choice(pairs)
+    return pair.source, pair.target
+
+
+def mojibake(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    accents = texts[1] if not texts[1].isascii() else f"{texts[1]} – déjà vu"
+    return texts[0], accents.encode().decode("windows-1252", errors="replace")
+
+
+def repeated(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    end = texts[1].rstrip(".。!?！？ ")
+    separator = " " if " " in end else ""
+    return texts[0], separator.join([end] * 4)
+
+
+def wrapped(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    form = draw.choice(
+        ["<p>{}</p>", "{} &nbsp;", "{}<br/>", "Home > News > {}", "{} &quot;x&quot;"]
+    )
+    return texts[0], form.replace("{}", texts[1])
+
+
+def cut(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    return texts[0], texts[1][: max(1, len(texts[1]) // 3)]
+
+
+def question(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    return re.sub(r"\W*$", "?", texts[0]), re.sub(r"\W*$", "", texts[1]) + "."
+
+
+def glued(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
+    return "".join(texts[0].split()) + draw.choice(texts[0].split()) * 12, texts[1]
+
+
+FAULTS: dict[str, tuple[str, Fault]] = {
+    "target is blank": ("blank", lambda texts, *_: (texts[0], " ")),
+    "pair repeated": ("repeated", other_pair),
+    "target of another line": ("uneven", other_target),
+    "target cut to a third": ("uneven", cut),
+    "words glued": ("glued", glued),
+    "number changed": ("numbers", number_changed),
+    "link lost": ("links", lambda texts, *_: (f"{texts[0]} https://example.com/a", texts[1])),
+    "tags, entities, paths": ("markup", wrapped),
+    "wrong encoding": ("mojibake", mojibake),
+    "other script": ("script", lambda texts, draw, _: (texts[0], draw.choice(OTHER_SCRIPTS))),
+    "other language": ("language", lambda texts, draw, _: (texts[0], draw.choice(OTHER_LANGUAGES))),
+    "not translated": ("copied", lambda texts, *_: (texts[0], texts[0])),
+    "target in a loop": ("repetition", repeated),
+    "bracket lost": ("brackets", lambda texts, *_: (f"{texts[0]} (sic)", f"{texts[1]} (sic")),
+    "question became statement": ("ending", question),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("source")
+    parser.add_argument("target", nargs="?")
+    parser.add_argument("--columns", nargs=2)
+    parser.add_argument("--faults", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true")
+    given = parser.parse_args()
+    columns = tuple(given.columns) if given.columns else None
+    pairs = list(read_pairs(named_corpus(given.source, given.target, columns)))
+    before = accused(pairs)
+    if given.show:
+        for rule, rows in before.items():
+            lines = (f"{rule}\t{pairs[row].source}\t{pairs[row].target}" for row in sorted(rows))
+            data_lines(lines)
+    made, kinds = spoilt(pairs, given.faults, random.Random(given.seed))
+    data_lines(table(rows_of(before, accused(made), kinds)))
+
+
+def spoilt(
+    pairs: list[Pair], count: int, draw: random.Random
+) -> tuple[list[Pair], dict[str, list[int]]]:
+    """The corpus with so many faults in it, and the rows that each kind is in."""
+    rows = draw.sample(range(len(pairs)), count)
+    made, kinds, taken = list(pairs), defaultdict(list), set(rows)
+    clean = [pair for row, pair in enumerate(pairs) if row not in taken]
+    for number, row in enumerate(rows):
+        kind = list(FAULTS)[number % len(FAULTS)]
+        source, target = FAULTS[kind][1]((pairs[row].source, pairs[row].target), draw, clean)
+        made[row] = pairs[row]._replace(source=source, target=target)
+        kinds[kind].append(row)
+    return made, kinds
+
+
+def accused(pairs: list[Pair]) -> dict[str, set[int]]:
+    """The rows that each rule accuses, as `mtkit check` does."""
+    found: dict[str, set[int]] = {rule: set() for rule in ("blank", "repeated", *ALL_RULES)}
+    met: dict[tuple[str, str], int] = {}
+    for row, pair in enumerate(pairs):
+        if pair.blank:
+            found["blank"].add(row)
+        elif met.setdefault((pair.source, pair.target), row) != row:
+            found["repeated"] |= {row, met[pair.source, pair.target]}
+    judge, first = Judge(ALL_RULES, usual_of(pairs)), 0
+    for chunk in chunks(pairs):
+        for rule, faults in judge.judge(chunk).items():
+            rows = {first + int(row) for row in faults.nonzero()[0]}
+            found[rule] |= rows - found["blank"]
+        first += len(chunk)
+    return found
+
+
+def rows_of(
+    before: dict[str, set[int]], after: dict[str, set[int]], kinds: dict[str, list[int]]
+) -> list[list[str]]:
+    planted = {row for rows in kinds.values() for row in rows}
+    table = [["fault", "rule", "planted", "found", "by any", "falsely", "before"]]
+    anything = set().union(*after.values())
+    for kind, rows in kinds.items():
+        rule = FAULTS[kind][0]
+        new = after[rule] - before[rule] - planted
+        if rule == "repeated":  # of which the first is where it always was
+            new = set()
+        counts = [len(rows), len(after[rule] & set(rows)), len(anything & set(rows))]
+        table.append([kind, rule, *map(str, [*counts, len(new), len(before[rule])])])
+    return table
+
+
+if __name__ == "__main__":
+    main()
