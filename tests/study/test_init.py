@@ -212,6 +212,25 @@ def test_the_text_reads_back_as_what_was_chosen(tmp_path: Path) -> None:
     assert config.data.model_dump()["train"]["source"] == "weird: name #1"
 
 
+@pytest.mark.parametrize(
+    ("minutes", "recipe", "dropout"),
+    [(60.0, "transformer-base", 0.1), (2000.0, "transformer-big", 0.3)],
+)
+def test_millions_of_pairs_on_a_gpu_get_what_is_published(
+    minutes: float, recipe: str, dropout: float
+) -> None:
+    corpus = Corpus(5_000_000, 1000, 2500, ("en", "de"), (200, 220), 1.0)
+    gpu = Measured(SIZES[3], 32_000, Rates(250_000.0, 0.002, 3e-5, 1e-5, on_gpu=True))
+    plan = plan_of(corpus, Lengths(26.0, 27.0, 31.0, 120), gpu, minutes)
+    config = config_of(chosen(corpus, plan, minutes))
+    published = load_config(Path(__file__).parents[2] / f"configs/{recipe}.yaml")
+    assert config.model == published.model
+    assert config.model.model_dump()["dropout"] == dropout
+    assert config.batching.max_tokens == published.batching.max_tokens
+    assert config.training.warmup == published.training.warmup
+    assert config.training.optimizer == published.training.optimizer
+
+
 def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     _, multi30k = example()
     assert (multi30k.size, multi30k.vocabulary, multi30k.max_tokens) == (SIZES[1], 8000, 4096)
@@ -220,6 +239,7 @@ def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     assert few.size == SIZES[0] and few.vocabulary <= 2000
     corpus, korean = example(shared=0.01, characters=(60, 1200))
     assert not korean.joint
+    assert korean.vocabulary == 5000
     assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
 
 

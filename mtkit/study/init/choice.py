@@ -24,6 +24,8 @@ SHARED_LETTERS = 0.5
 """From this part of the target's letters on, one vocabulary serves both sides."""
 FEWEST_TAKEN = 20_000
 """Number of pairs that are taken at least, if there are so many: they are soon made ready."""
+SIDE = 0.625
+"""The part of a vocabulary for both sides that either of them has use for."""
 SPECIAL = 260
 """Number of subwords that are bytes, or signs such as the end of a sentence."""
 LONGEST, LONGEST_EVER = 256, 1024
@@ -127,7 +129,8 @@ def _vocabulary(corpus: Corpus, seen: int) -> tuple[int, bool]:
     joint = corpus.shared >= SHARED_LETTERS
     characters = sum(corpus.characters) if joint else max(corpus.characters)
     for_characters = SPECIAL + characters + characters // 2
-    size = max(vocabulary_size(seen), -(-for_characters // 100) * 100)
+    wanted = vocabulary_size(seen) if joint else round(SIDE * vocabulary_size(seen))
+    size = max(wanted, -(-for_characters // 100) * 100)
     return min(size, corpus.most_subwords or size), joint
 
 
