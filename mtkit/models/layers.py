@@ -18,7 +18,7 @@ class Dropout(nn.Module):
     """Zeroes elements with probability p and scales the rest by 1 / (1 - p).
 
     On a CPU eight masks are cut from every 64-bit random number, twenty times as fast as one
-    Bernoulli draw per element; p is rounded to a multiple of 1/256 there, and so is the scale.
+    Bernoulli draw per element; p is rounded to one of 1/256 … 255/256 there, and so is the scale.
     """
 
     def __init__(self, p: float) -> None:
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        threshold = max(1, round(self.p * 256))
+        threshold = min(max(1, round(self.p * 256)), 255)
         return cast(Tensor, _ByteDropout.apply(x, threshold))  # type: ignore[no-untyped-call]
 
 

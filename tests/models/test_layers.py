@@ -82,6 +82,12 @@ def test_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
     assert correlation.abs().max().item() < 0.02
 
 
+def test_dropout_of_nearly_all_keeps_something() -> None:
+    dropped = Dropout(0.9999)(torch.ones(1000, 999))
+    assert 0 < dropped.count_nonzero() < 0.01 * dropped.numel()
+    assert dropped.isfinite().all()
+
+
 def test_dropout_gradient_is_its_mask() -> None:
     x = torch.ones(50, 50, requires_grad=True)
     dropped = Dropout(0.5)(x)
