@@ -22,7 +22,18 @@ from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
 
 STAGES = ["train-spm", "batch", "train", "run"]
-COMMANDS = [*STAGES, "init", "finish", "translate", "score", "attend", "export", "info", "compare"]
+COMMANDS = [
+    *STAGES,
+    "init",
+    "check",
+    "finish",
+    "translate",
+    "score",
+    "attend",
+    "export",
+    "info",
+    "compare",
+]
 GROUPS = ["bench"]
 Capture = pytest.CaptureFixture[str]
 
