@@ -1,7 +1,7 @@
 """A corpus examined: what its sides are like, what is wrong in it, and which rules are worth it.
 
 It is read twice: once for what is usual in it, once for its faults; and up to some lines a third
-time, for their text. Memory holds 38 bytes for each pair.
+time, for their text. Memory holds 38 bytes for each pair, and for a moment three times that.
 """
 
 from __future__ import annotations

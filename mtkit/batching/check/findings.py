@@ -33,7 +33,7 @@ NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
 MEANINGS: dict[str, str] = {
-    "unequal files": "line n of one file must translate line n of the other",
+    "unequal files": "where they part, drift says, if anything can: mend the files there",
     "drift": "lines belong to other lines: one was lost or added before; mend the files there",
     "no text": "not UTF-8 text; what is no UTF-8 becomes U+FFFD: convert the files",
     "few pairs": "under 2,000 training pairs are little, under 100 nothing: bring more",
