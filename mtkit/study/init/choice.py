@@ -28,6 +28,8 @@ SIDE = 0.625
 """The part of a vocabulary for both sides that either of them has use for."""
 SPECIAL = 260
 """Number of subwords that are bytes, or signs such as the end of a sentence."""
+SHORTEST_LIMIT = 64
+"""Number of subwords up to which any translation may go on."""
 LONGEST, LONGEST_EVER = 256, 1024
 """Number of subwords of a side, at most; of a corpus of long lines."""
 FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
@@ -51,6 +53,8 @@ class Plan:
     joint: bool
     longest: int
     """Number of subwords of a side, at most."""
+    longest_output: int
+    """Number of subwords of a translation, at most."""
     max_tokens: int
     accumulate: int
     steps: int
@@ -115,6 +119,7 @@ def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
         vocabulary,
         joint,
         longest,
+        min(longest, max(SHORTEST_LIMIT, 3 * lengths.longest)),
         max_tokens,
         accumulate,
         steps,
