@@ -25,7 +25,7 @@ def check(
     overrides: Overrides = None,
     json: Json = False,
 ) -> None:
-    """Examine a corpus: what is wrong in it, with examples, and what drops it.
+    """Examine a corpus: what is wrong in it, with examples.
 
     Faults of text, repeated and foreign lines, and files whose lines do not belong together. Ends
     with 2 where something failed. With -c also overlap of training, validation and test.
