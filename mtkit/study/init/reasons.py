@@ -33,7 +33,7 @@ def chosen(corpus: Corpus, plan: Plan, minutes: float) -> list[Chosen]:
         *_tokenizer(corpus, plan),
         *_batching(corpus, plan),
         *_model(plan),
-        *_training(plan, minutes),
+        *_training(corpus, plan, minutes),
         *_decoding(plan),
     ]
 
@@ -49,7 +49,7 @@ def settings_of(choices: Iterable[Chosen]) -> dict[str, dict[str, Any]]:
 def _tokenizer(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     many = max(corpus.characters) > plan.vocabulary / 4
     because = f", and up to {max(corpus.characters):,} different characters" if many else ""
-    size = f"that suits {plan.pairs:,} pairs{because}: more subwords would each be seen too seldom"
+    size = f"suits {plan.pairs:,} pairs{because}: of more subwords each would be seen too seldom"
     sides = (
         "both sides are written with the same letters: one vocabulary for both"
         if plan.joint
@@ -68,7 +68,7 @@ def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     lines = f"subwords; {plan.longest} hold all but the longest hundredth of the pairs"
     yield Chosen("batching", {"max_length": plan.longest}, lines)
     if corpus.deduplicate:
-        equal = "pairs stand there twice, and would be learnt twice as much"
+        equal = "some pairs stand there twice, and would be learnt twice as much"
         yield Chosen("batching", {"deduplicate": True}, equal)
     if corpus.drop:
         found = ", ".join(f"{count:,} {rule}" for rule, count in corpus.drop.items())
@@ -109,7 +109,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
     return {"dropout": 0.1}, "each pair is seen a few times only: little need be done against that"
 
 
-def _training(plan: Plan, minutes: float) -> Iterator[Chosen]:
+def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
     passes = f"{plan.passes:.2g} passes over {plan.pairs:,} pairs"
     ends = f"in about {minutes:g} minutes" if not plan.is_full else "more would not help"
     yield Chosen("training", {"steps": plan.steps}, f"{passes}: {ends}")
@@ -133,7 +133,9 @@ def _training(plan: Plan, minutes: float) -> Iterator[Chosen]:
     yield Chosen("training", looks, f"{VALIDATIONS} times, the first within a tenth of the run")
     if plan.sentences < 1000:
         few = {"validation_sentences": plan.sentences}
-        yield Chosen("training", few, "as many as take a twentieth of the time")
+        is_all = plan.sentences == corpus.valid
+        why = "all that are held out" if is_all else "more would take over a twentieth of the time"
+        yield Chosen("training", few, why)
     last = "the last weights are the best where the learning rate ends at nothing"
     yield Chosen("training", {"average": 1}, last)
 
