@@ -45,10 +45,13 @@ def test_an_earlier_model_translates_as_it_did(earlier: Path, run: str) -> None:
         [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         for path in (earlier / "now.jsonl", earlier / run / "translations.jsonl")
     )
-    assert [line["tokens"] for line in now] == [line["tokens"] for line in then]
-    assert [line["text"] for line in now] == [line["text"] for line in then]
-    scores = [line["score"] for line in then]
-    assert [line["score"] for line in now] == pytest.approx(scores, rel=1e-5, abs=1e-5)
+    # But for half characters, in place of which stands the next hypothesis without any.
+    whole = [(a, b) for a, b in zip(now, then, strict=True) if "\ufffd" not in b["text"]]
+    assert len(whole) > len(then) / 2
+    for name in ("tokens", "text"):
+        assert [line[name] for line, _ in whole] == [line[name] for _, line in whole]
+    scores = [line["score"] for _, line in whole]
+    assert [line["score"] for line, _ in whole] == pytest.approx(scores, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("run", FINISHED)
