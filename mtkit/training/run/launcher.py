@@ -31,6 +31,8 @@ VERDICT_BYTES = 4096
 SECONDS_TO_SAVE = 600
 """That ranks have when they are told to stop."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Where ranks read how many threads they have; of both, torch takes the latter."""
 
 
 def is_started_by_others() -> bool:
@@ -82,7 +84,7 @@ def launch(arguments: Sequence[str], count: int, threads: int) -> None:
 def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     """What ranks inherit; on the way out, what torch changed in this process is as it was."""
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
-    told = {LAUNCHER: str(folder), "OMP_NUM_THREADS": str(threads)}
+    told = {LAUNCHER: str(folder), **dict.fromkeys(THREADS, str(threads))}
     if loopback is not None:  # the name of a machine often leads nowhere
         told["GLOO_SOCKET_IFNAME"] = loopback
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
