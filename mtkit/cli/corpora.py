@@ -33,7 +33,13 @@ def check(
     from mtkit.batching.check.check import check, corpora_of
     from mtkit.batching.corpus.named import named_corpus
     from mtkit.config.configfile import load_config
+    from mtkit.config.languages import check_language
 
+    for code in languages or ():
+        try:
+            check_language(code)
+        except ValueError as error:
+            raise UserError(f"--languages: {error}") from None
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
     if source is not None:

@@ -293,11 +293,33 @@ def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert everything(corpus) == before
 
 
-def test_a_folder_is_never_replaced(corpus: Path) -> None:
-    (corpus / "mtkit.yaml").mkdir()
+@pytest.mark.parametrize("output", ["folder", ".", "a.en", "a.ko", "a.en/x/y.yaml"])
+def test_no_folder_and_nothing_that_is_read_is_ever_replaced(corpus: Path, output: str) -> None:
+    (corpus / "folder").mkdir()
     before = everything(corpus)
-    assert call("init", "a.en", "a.ko", "--force") == 2
+    assert call("init", "a.en", "a.ko", "--force", "-o", output) == 2
     assert everything(corpus) == before
+
+
+def test_a_corpus_where_its_parts_would_go_is_not_replaced(corpus: Path) -> None:
+    (corpus / "mtkit-data").mkdir()
+    for language in LANGUAGES:
+        (corpus / f"a.{language}").rename(corpus / f"mtkit-data/train.{language}")
+    before = everything(corpus)
+    assert call("init", "mtkit-data/train.en", "mtkit-data/train.ko", "--force") == 2
+    assert everything(corpus) == before
+
+
+def test_odd_names_make_a_config_that_can_be_read(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = "a\u2028\x1b b.en"
+    (corpus / "a.en").rename(corpus / odd)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["mtkit", "init", odd, "a.ko"])
+        assert call("init", odd, "a.ko", "-o", "my conf.yaml") == 0
+    assert "mtkit run -c 'my conf.yaml'" in capsys.readouterr().out
+    assert load_config("my conf.yaml").run == "runs/my conf"
 
 
 @pytest.mark.parametrize(

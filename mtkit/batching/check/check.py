@@ -91,7 +91,7 @@ def _sides(source: SideReport, target: SideReport) -> Iterator[list[str]]:
 
 def _language(side: SideReport) -> str:
     if side.language is None:
-        return "lines too short"
+        return "too few long lines"
     return f"{side.language}, {side.language_share:.0%} of lines"
 
 

@@ -209,11 +209,13 @@ def _explained(evidence: _Evidence, lines: int) -> list[Passage]:
     found: list[Passage] = []
     for block in starts:
         shift = shifts[path[block]]
-        first = _turning(evidence, block * BLOCK, found[-1].shift, shift) if found else 0
+        first = 0
         if found:
-            found[-1] = Passage(found[-1].first, first - found[-1].first, found[-1].shift)
+            last = found[-1]
+            first = max(last.first, _turning(evidence, block * BLOCK, last.shift, shift))
+            found[-1] = Passage(last.first, first - last.first, last.shift)
         found.append(Passage(first, lines - first, shift))
-    return found
+    return [passage for passage in found if passage.count]
 
 
 def _likeliest(odds: Floats, start: int) -> NDArray[np.int64]:

@@ -62,7 +62,7 @@ class SideReport:
     """Texts that differ, blank ones aside."""
     scripts: list[str]
     language: str | None
-    """Code of the language of most lines; None where none was long enough to tell."""
+    """Code of the language of most lines; None where too few were long enough to tell."""
     language_share: float
     """Of the lines that were asked, those in that language."""
 
@@ -109,13 +109,14 @@ def examine(
     places = _repeats(seen)
     moved = passages(*seen.traces)
     places["drift"] = [passage.first for passage in moved if passage.shift != 0]
-    for name, rows in places.items():
-        seen.examples[name] = pairs.at(rows[:EXAMPLES])
+    shown = {name: rows[:EXAMPLES] for name, rows in places.items()}
+    there = pairs.at({row for rows in shown.values() for row in rows})
+    seen.examples |= {name: [there[row] for row in rows] for name, rows in shown.items()}
     findings = [
         *of_files(pairs.unequal, moved, seen.examples["drift"]),
         *of_size(pairs.count, enough),
-        *of_languages(usual, languages, seen.counts["same"], pairs.count),
-        *_of_pairs(seen, usual, pairs.count),
+        *of_languages(usual, languages, seen.counts["same"], pairs.count - seen.counts["blank"]),
+        *_of_pairs(seen),
     ]
     worth = [row for row in findings if 0 < row.count <= WORTH_SHARE * row.judged]
     return Examination(
@@ -144,15 +145,12 @@ class _Pairs:
                 self.count += 1
                 yield pair
         except UnequalSidesError as error:
-            self.unequal = str(error)
+            self.unequal = error.found
 
-    def at(self, rows: Sequence[int]) -> list[Pair]:
-        """The pairs in these rows, which ascend."""
-        if not rows:
-            return []
-        wanted = set(rows)
-        count = self.count
-        found = [pair for row, pair in enumerate(islice(self, rows[-1] + 1)) if row in wanted]
+    def at(self, rows: AbstractSet[int]) -> dict[int, Pair]:
+        """The pairs in these rows."""
+        count, last = self.count, max(rows, default=-1)
+        found = {row: pair for row, pair in enumerate(islice(self, last + 1)) if row in rows}
         self.count = count
         return found
 
@@ -211,7 +209,7 @@ def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
     seen.found("no text", pairs, _which(pairs, lambda s, t: "\ufffd" in s + t or "\0" in s + t))
     seen.found("spaces", pairs, _which(pairs, lambda s, t: _untidy(s) or _untidy(t)))
     seen.found("unicode forms", pairs, _which(pairs, lambda s, t: not (_tidy(s) and _tidy(t))))
-    seen.counts["same"] += sum(pair.source == pair.target for pair in pairs)
+    seen.counts["same"] += sum(not pair.blank and pair.source == pair.target for pair in pairs)
     long = np.zeros(len(pairs), np.bool_)
     for place, side in enumerate((usual.source, usual.target)):
         lines = [(pair.source, pair.target)[place] for pair in pairs]
@@ -265,7 +263,7 @@ def _first(hashes: Hashes) -> NDArray[np.bool_]:
     return first
 
 
-def _of_pairs(seen: _Seen, usual: Usual, total: int) -> Iterator[Finding]:
+def _of_pairs(seen: _Seen) -> Iterator[Finding]:
     for name in MEANINGS:
         if name in seen.judged:
             count, judged = seen.counts[name], seen.judged[name]

@@ -27,8 +27,6 @@ ENOUGH = 100, 2_000
 """Pairs, below which a corpus is nothing to train on, or little."""
 UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
-TELLING_LINES = 20
-"""Lines whose language was asked, before a side's is known."""
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
@@ -146,11 +144,11 @@ def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
 
 
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
-    """`named`: the codes that the sides are said to be in; `same`: pairs of equal sides."""
+    """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides."""
     source, target = usual.source.language, usual.target.language
-    known = [side.languages.total() >= TELLING_LINES for side in (usual.source, usual.target)]
-    twice = same > TOO_MANY * pairs or (all(known) and source == target)
-    note = f"both are {source}" if twice and source == target else ""
+    is_one = source is not None and source == target
+    twice = is_one or same > TOO_MANY * pairs
+    note = f"both are {source}" if is_one else ""
     yield finding("one language twice", int(twice), 1, note=note)
     wrong = [
         f"{place} is {side.language}, not {code}"
@@ -166,9 +164,8 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
 def _may_be(side: Side, code: str) -> bool:
     """Whether a side may be in the language; one that is not known may be anything."""
     language = re.split("[-_]", code.lower())[0]
-    asked = side.languages.total()
     return (
-        asked < TELLING_LINES
+        side.language is None
         or language not in known_languages()
-        or side.languages[language] >= NEAR_KIN * asked
+        or side.languages[language] >= NEAR_KIN * side.languages.total()
     )

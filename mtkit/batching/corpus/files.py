@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from io import BufferedReader
@@ -27,6 +27,7 @@ LINE_BYTES = 1 << 20
 DEMO = "demo:"
 BLOCK = 1 << 20
 GZIP_FAULTS = (EOFError, gzip.BadGzipFile, zlib.error)
+_warn_once = cache(warn)  # a corpus is read several times
 
 
 def existing(path: str) -> Path:
@@ -83,7 +84,7 @@ def read_lines(path: str) -> Iterator[str]:
     except GZIP_FAULTS as error:
         raise damaged(f"{path}:{number + 1}", error) from error
     for fault, (first, count) in faults.items():
-        warn(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
+        _warn_once(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
 
 
 def count_lines(path: str) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from mtkit.batching.corpus.files import count_lines, existing, listed_paths
-from mtkit.batching.corpus.read import read_pairs, unequal
+from mtkit.batching.corpus.read import UnequalSidesError, read_pairs
 from mtkit.config.base import Key
 from mtkit.config.settings import Corpus, DataSettings, TableCorpus, TextCorpus, listed
 from mtkit.errors import SettingError, UserError
@@ -41,7 +41,7 @@ def _look(corpus: Corpus, key: Key) -> None:
                 if all(existing(path).stat().st_size <= MOST_BYTES for path in paths):
                     lines = count_lines(paths[0]), count_lines(paths[1])
                     if lines[0] != lines[1]:
-                        raise UserError(unequal(paths, lines))
+                        raise UnequalSidesError(paths, lines)
 
 
 @contextmanager

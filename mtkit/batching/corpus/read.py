@@ -53,6 +53,13 @@ class Pair(NamedTuple):
 class UnequalSidesError(UserError):
     """Two files have unlike numbers of lines; raised after the pairs that there are."""
 
+    def __init__(self, paths: tuple[str, str], lines: tuple[int, int]) -> None:
+        self.found = (
+            f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}: "
+            "line n of one must translate line n of the other"
+        )
+        super().__init__(f"{self.found}; `mtkit check` looks where they part")
+
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     """All pairs, corpus after corpus; UserError for what cannot be read, paired, or is empty."""
@@ -142,16 +149,8 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
             if source is None or target is None:
                 more = [sum(1 for _ in side) for side in sides]
                 counts = number - (source is None) + more[0], number - (target is None) + more[1]
-                raise UnequalSidesError(unequal(paths, counts))
+                raise UnequalSidesError(paths, counts)
             yield Pair(source, target, index, paths[0], number)
-
-
-def unequal(paths: tuple[str, str], lines: tuple[int, int]) -> str:
-    """What is wrong with two files of so many lines."""
-    return (
-        f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}: "
-        "line n of one must translate line n of the other; `mtkit check` looks where they part"
-    )
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:

@@ -21,8 +21,8 @@ from mtkit.batching.rules.languages import votes
 from mtkit.batching.rules.texts import ending
 
 SAMPLE_PAIRS = 20_000
-VOTING_LINES = 1_000
-"""Lines of a side of which the language is asked."""
+VOTING_LINES, TELLING_LINES = 1_000, 20
+"""Lines of a side of which the language is asked; those that must tell before it is known."""
 AT_HOME = 0.1
 """A script that has so much of a side's letters belongs there."""
 SELDOM = 0.03
@@ -44,8 +44,10 @@ class Side:
 
     @property
     def language(self) -> str | None:
-        """The language of most lines; None where none was long enough to tell."""
-        return max(self.languages, key=lambda code: (self.languages[code], code), default=None)
+        """The language of most lines; None where too few were long enough to tell."""
+        if self.languages.total() < TELLING_LINES:
+            return None
+        return max(self.languages, key=lambda code: (self.languages[code], code))
 
     @property
     def spaced(self) -> bool:

@@ -11,11 +11,17 @@ from mtkit.config.storage import half_written, naming, sync
 from mtkit.errors import UserError
 
 
-def refuse_to_overwrite(paths: Iterable[Path], *, force: bool) -> None:
-    """UserError for the first of them that is there already; with `force`, and is no file."""
+def refuse_to_overwrite(paths: Iterable[Path], read: Iterable[Path], *, force: bool) -> None:
+    """UserError for the first of `paths` that is there already; with `force`, and is no file.
+
+    What is `read` is never replaced.
+    """
+    kept = {path.resolve() for path in read}
     for path in paths:
-        if path.is_dir() or path.parent.is_file():
+        if path.is_dir() or any(parent.is_file() for parent in path.parents):
             raise UserError(f"{path}: cannot be a file there: name another with -o")
+        if path.resolve() in kept:
+            raise UserError(f"{path}: is what was to be read: name another with -o")
         if not force and (path.exists() or path.is_symlink()):
             raise UserError(f"{path}: is there already: give --force to replace it, or another -o")
 

@@ -6,13 +6,15 @@ Nothing is written before all is known, and then all of it together.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.batching.check.examine import Examination, examine
-from mtkit.batching.corpus.read import read_pairs
+from mtkit.batching.check.findings import Languages
+from mtkit.batching.corpus.read import files_of, read_pairs
 from mtkit.config.settings import Corpus as Source
 from mtkit.config.settings import TextCorpus
 from mtkit.errors import UserError
@@ -34,8 +36,6 @@ FEWEST_HELD_OUT = 5
 """Number of sentences below which nothing could be told by them."""
 MUCH_MORE = 5
 """A corpus so many times as large as its sample has more subwords than could be made of that."""
-
-Languages = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,13 @@ def init(wish: Wish) -> None:
     Raises UserError where the corpus cannot be used, or something would be overwritten; OSError
     where the disk is full: nothing is written then.
     """
+    corpora = [wish.corpus, *wish.given.values()]
+    read = [path for corpus in corpora for path in files_of(corpus, "").values()]
+    refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
     files = _files(wish, (checked.source.language, checked.target.language))
     made = [path for sides in files.values() for path in sides]
-    refuse_to_overwrite([wish.output, *made], force=wish.force)
+    refuse_to_overwrite(made, read, force=wish.force)
     found = scan(read_pairs(wish.corpus), _split(wish, checked.pairs))
     corpus = _corpus(found, wish, checked)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
@@ -154,7 +157,7 @@ def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Corpus, pl
     }
     data = []
     for part in PARTS:
-        where = _settings(wish.given[part]) if part in wish.given else _sides(files[part])
+        where = wish.given[part].without_defaults() if part in wish.given else _sides(files[part])
         held_out = ", held out by a hash of the source" if part in files and part != "train" else ""
         data.append(Chosen("data", {part: where}, f"{counts[part]:,} pairs{held_out}: {why[part]}"))
     target = corpus.languages[1]
@@ -189,17 +192,14 @@ def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]
     )
     yield ""
     yield from expectation(plan, corpus.pairs, wish.minutes)
-    yield f"next: mtkit run{'' if wish.output == Path('mtkit.yaml') else f' -c {wish.output}'}"
+    named = [] if wish.output == Path("mtkit.yaml") else ["-c", str(wish.output)]
+    yield f"next: {shlex.join(['mtkit', 'run', *named])}"
 
 
 def _name(wish: Wish) -> str:
     """The corpus, as it is called in a message."""
     settings = wish.corpus.model_dump()
     return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
-
-
-def _settings(corpus: TextCorpus) -> dict[str, Any]:
-    return corpus.without_defaults()
 
 
 def _examined(wish: Wish) -> Examination:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from mtkit.report import printable
 from mtkit.study.init.reasons import Chosen
 
 COLUMNS = 100
@@ -28,7 +29,7 @@ def yaml_of(heading: str, run: str, choices: Iterable[Chosen]) -> str:
 def _comment(text: str, indent: str) -> Iterator[str]:
     marked = f"{indent}# "
     yield from textwrap.wrap(
-        text,
+        printable(text),
         COLUMNS,
         initial_indent=marked,
         subsequent_indent=marked,
