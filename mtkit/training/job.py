@@ -228,4 +228,6 @@ def _announce(
     if resumed_from is not None:
         say(f"train: resuming after step {state.step:,}")
         if (before := resumed_from.report.get("ranks", 1)) != ranks.count:
-            say(f"train: {before} ranks until there, {ranks.count} from here: in other bits")
+            say(
+                f"train: {before} ranks until there, {ranks.count} from here: updates in other bits"
+            )

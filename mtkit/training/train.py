@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from types import FrameType
 
 from mtkit.artifacts import Artifact, open_artifact
@@ -25,10 +24,9 @@ from mtkit.report import progress, say, warn
 from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
-from mtkit.training.run.distributed import connected_ranks
+from mtkit.training.run.distributed import ALONE, connected_ranks
 from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
-from mtkit.training.run.processors import threads_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import move_average, train_step
 from mtkit.training.weights import validate, write_model
@@ -56,7 +54,7 @@ def train(config: Config) -> Artifact:
     recipe = ModelRecipe.of(config)
     current = find_current(run / "model", "model", recipe, inputs)
     if not current and (count := ranks_to_start(config, tokenizer)) > 1:
-        _start_ranks("train", config, count)
+        launch(["train"], count, dump_config(config))
         return open_artifact(run / "model", "model")
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         if current:
@@ -67,14 +65,6 @@ def train(config: Config) -> Artifact:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 _run_to_end(job, state)
     return open_artifact(run / "model", "model")
-
-
-def _start_ranks(command: str, config: Config, count: int) -> None:
-    """`mtkit COMMAND` as so many ranks, which share the cores."""
-    with NamedTemporaryFile("w", encoding="utf-8", suffix=".yaml") as file:
-        file.write(dump_config(config))
-        file.flush()
-        launch([command, "-c", file.name], count, threads_of(count))
 
 
 def _run_to_end(job: Job, state: TrainState) -> None:
@@ -101,30 +91,24 @@ def _run_to_end(job: Job, state: TrainState) -> None:
 def finish(config: Config) -> Artifact:
     """Ends a run where it stands: its model is made of what there is, without another update.
 
-    Validation and averaging are those of a run that ends by itself. The checkpoints stay as they
-    are: `train` goes on from them as if nothing had happened, and replaces the model when it ends.
+    Validation and averaging are those of a run that ends by itself, in this process alone. The
+    checkpoints stay as they are: `train` goes on from them as if nothing had happened, and replaces
+    the model when it ends.
     Raises UserError as `train`, and where no update is made yet.
     """
-    path, training = Path(config.run) / "model", config.training
+    path = Path(config.run) / "model"
     data, tokenizer, inputs = sources_of(config)
     recipe = ModelRecipe.of(config)
-    current = find_current(path, "model", recipe, inputs)
-    if not current and (count := ranks_to_start(config, tokenizer)) > 1:
-        _start_ranks("finish", config, count)
+    if find_current(path, "model", recipe, inputs):
+        say(f"train: {path} is up to date with its batches")
         return open_artifact(path, "model")
-    with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
-        if current:
-            say(f"train: {path} is up to date with its batches")
-        else:
-            with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
-                if not state.step:
-                    raise UserError(
-                        f"{config.run}: no update is made yet: train with `mtkit train`"
-                    )
-                say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
-                if state.step not in [validation.step for validation in state.validations]:
-                    _validate(job, state)
-                write_model(job, state, recipe.model_copy(update={"ended": state.step}))
+    with opened_job(config, data, tokenizer, inputs, ALONE) as (job, state):
+        if not state.step:
+            raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")
+        say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
+        if state.step not in [validation.step for validation in state.validations]:
+            _validate(job, state)
+        write_model(job, state, recipe.model_copy(update={"ended": state.step}))
     return open_artifact(path, "model")
 
 

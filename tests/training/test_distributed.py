@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import safetensors.torch
@@ -117,7 +118,9 @@ def test_the_ranks_that_mtkit_starts_are_those_that_torchrun_would_start(
     folder: Path, two: Config
 ) -> None:
     prepared(folder, "own", ranks=2)
-    code, lines = finish("-m", "mtkit", "train", "-c", "own.yaml", OMP_NUM_THREADS="2")
+    Path("safetensors.py").write_text("raise ImportError('of the directory, not the library')")
+    code, lines = finish("-P", "-m", "mtkit", "train", "-c", "own.yaml", OMP_NUM_THREADS="2")
+    Path("safetensors.py").unlink()
     assert (code, identity("own")) == (0, identity("two")), lines
     assert sum(line.startswith("train: transformer") for line in lines) == 1
     assert recorded_ranks(Path("own/checkpoints")) == 2
@@ -126,7 +129,11 @@ def test_the_ranks_that_mtkit_starts_are_those_that_torchrun_would_start(
 def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, list[str]]:
     """`finish`, with a signal to `victims` when the first rank is about to save after `step`."""
     told = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
-    return finish(*arguments, **told, STRIKE_SIGNAL=str(number), PYTHONPATH=str(STRIKE))
+    told |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": str(STRIKE)}
+    with TemporaryDirectory() as temporary:
+        ended = finish(*arguments, **told, TMPDIR=temporary)
+        assert not os.listdir(temporary)
+    return ended
 
 
 def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had_happened(
@@ -146,6 +153,8 @@ def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had
         assert lines[-1].startswith(last), lines
         assert sum("rank was lost" in line or stopped in line for line in lines) <= 1, lines
         assert all(line.startswith(OWN) for line in lines), lines
+    code, lines = finish("-m", "mtkit", "finish", "struck")
+    assert (code, identity("struck") == identity("two")) == (0, False), lines
     code, lines = finish(*command)
     assert (code, identity("struck")) == (0, identity("two")), lines
 
@@ -167,6 +176,8 @@ def test_what_ranks_fail_from_is_said_once(folder: Path) -> None:
     code, lines = finish(*command, "--set", "training.clip_norm=2")
     assert (code, len(lines)) == (2, 1), lines
     assert "a checkpoint of other settings (training.clip_norm: 1.0, now 2.0)" in lines[0]
+    _, lines = finish(*command, "--set", "training.clip_norm=2", "--debug")
+    assert any("in load_last" in line for line in lines), lines
 
 
 def test_two_machines_are_two_launchers_of_torch(folder: Path, two: Config, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_run_goes_on_with_as_many_ranks_as_it_had(
     assert started(longer) == 8
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
-    assert "20 ranks until there, 1 from here: in other bits" in capsys.readouterr().err
+    assert "20 ranks until there, 1 from here: updates in other bits" in capsys.readouterr().err
     for manifest in folder.glob("step-*/manifest.json"):
         manifest.write_text(manifest.read_text().replace('"ranks"', '"earlier"'))
         assert open_artifact(manifest.parent, "checkpoint").report.get("ranks") is None

@@ -30,7 +30,6 @@ from mtkit.training.job import REPAYING_STEPS, ranks_to_start, repays_compiling
 from mtkit.training.run.distributed import connected_ranks
 from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import peak_bytes
-from mtkit.training.run.processors import threads_of
 from mtkit.training.state import TrainState
 
 WINDOWS = 10
@@ -62,7 +61,7 @@ def bench_train(
     training = workload.config.training
     count = 1 if breakdown else ranks_to_start(workload.config, workload.tokenizer)
     if count > 1:
-        launch(command, count, threads_of(count))
+        launch(command, count)
         return
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         record = _measure(replace(workload, ranks=ranks), seconds, breakdown)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_SH, flock
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 
@@ -24,8 +25,10 @@ from mtkit.errors import Interrupted, MtkitError, UserError
 
 LAUNCHER = "MTKIT_LAUNCHER"
 """The variable that tells a rank the folder of whoever started it."""
-ALIVE, VERDICT = "alive", "verdict"
-"""Files there: locked for as long as the launcher lives; why the first rank that failed did."""
+ALIVE, VERDICT, CONFIG = "alive", "verdict", "config.yaml"
+"""Files there: locked for as long as the launcher lives; why the first rank that failed did; what
+all of them do.
+"""
 VERDICT_BYTES = 4096
 """Taken beforehand: a disk that is full has no room for the news."""
 SECONDS_TO_SAVE = 600
@@ -41,20 +44,22 @@ def is_started_by_others() -> bool:
     return is_rank or int(os.environ.get("SLURM_NTASKS", "1")) > 1
 
 
-def launch(arguments: Sequence[str], count: int, threads: int) -> None:
-    """Runs `mtkit ARGUMENTS` as `count` ranks of so many threads, until all of them have ended.
+def launch(arguments: Sequence[str], count: int, config: str | None = None) -> None:
+    """Runs `mtkit ARGUMENTS` as `count` ranks that share the cores, until all of them have ended.
 
-    Raises what ended them, as the first of them said it; with their checkpoint saved, Interrupted
-    after Ctrl-C or SIGTERM.
+    `config`: the text of the file that they read. Raises what ended them, as the first of them
+    said it; with their checkpoint saved, Interrupted after Ctrl-C or SIGTERM.
     """
     from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    from mtkit.training.run.processors import threads_of
+
     with TemporaryDirectory(prefix="mtkit-ranks-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / VERDICT).write_bytes(b" " * VERDICT_BYTES)
-        config = LaunchConfig(
+        settings = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
             nproc_per_node=count,
@@ -67,17 +72,21 @@ def launch(arguments: Sequence[str], count: int, threads: int) -> None:
             shutdown_timeout=SECONDS_TO_SAVE,
             logs_specs=DefaultLogsSpecs(str(folder)),
         )
-        command = ["-m", "mtkit", *arguments, *report.options()]
-        try:
-            with (folder / ALIVE).open("w") as alive, _surroundings(folder, threads):
-                flock(alive, LOCK_EX)
-                elastic_launch(config, sys.executable)(*command)
-        except SignalException as stopped:
-            raise _verdict(folder) or SystemExit(128 + stopped.sigval) from None
-        except ChildFailedError as failed:
-            first = failed.get_first_failure()[1]
-            lost = f"a rank was lost ({first.signal_name()}, exit code {first.exitcode}): run the "
-            raise _verdict(folder) or MtkitError(f"{lost}same command again to go on") from failed
+        command = ["-P", "-m", "mtkit", *arguments, *report.options()]
+        if config is not None:
+            (folder / CONFIG).write_text(config, encoding="utf-8")
+            command += ["-c", str(folder / CONFIG)]
+        with (folder / ALIVE).open("w") as alive, _surroundings(folder, threads_of(count)):
+            flock(alive, LOCK_EX)
+            try:
+                elastic_launch(settings, sys.executable)(*command)
+            except SignalException as stopped:
+                raise _verdict(folder) or SystemExit(128 + stopped.sigval) from None
+            except ChildFailedError as failed:
+                first = failed.get_first_failure()[1]
+                which = f"{first.signal_name()}, exit code {first.exitcode}"
+                lost = f"a rank was lost ({which}): run the same command again to go on"
+                raise _verdict(folder) or MtkitError(lost) from failed
 
 
 @contextmanager
@@ -85,6 +94,7 @@ def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     """What ranks inherit; on the way out, what torch changed in this process is as it was."""
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
     told = {LAUNCHER: str(folder), **dict.fromkeys(THREADS, str(threads))}
+    told["PYTHONPATH"] = os.pathsep.join(sys.path)  # not the directory, unless this one does
     if loopback is not None:  # the name of a machine often leads nowhere
         told["GLOO_SOCKET_IFNAME"] = loopback
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
@@ -127,6 +137,7 @@ def follow() -> None:
 def _end_with(alive: Path) -> None:
     with suppress(FileNotFoundError), alive.open() as file:
         flock(file, LOCK_SH)  # returns when the launcher's lock is gone
+    rmtree(alive.parent, ignore_errors=True)  # which a launcher that is killed leaves
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -135,7 +146,7 @@ def hand_over(line: str, code: int) -> bool:
     folder = os.environ.get(LAUNCHER)
     if folder is None:
         return False
-    with suppress(FileNotFoundError), (Path(folder) / VERDICT).open("r+b") as file:
+    with suppress(OSError), (Path(folder) / VERDICT).open("r+b") as file:
         flock(file, LOCK_EX)
         if not file.read().strip():
             file.seek(0)
