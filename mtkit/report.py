@@ -71,10 +71,11 @@ def warn(text: str) -> None:
 
 
 def error(text: str, cause: Exception | None = None) -> None:
-    """The one line on stderr that says why a command ended early, below its traceback if any."""
+    """The one line on stderr, if any, that says why a command ended early, below its traceback."""
     if _debug and cause is not None:
         traceback.print_exception(cause)
-    _line(" ".join(text.split()))
+    if text:
+        _line(" ".join(text.split()))
 
 
 def data(text: str) -> None:

@@ -60,6 +60,9 @@ def mtkit(
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs one command; ends with its exit code, and with one line on stderr where it failed."""
+    # Closed ones are None; what is said then goes nowhere.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -69,8 +72,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except Exception as error:
         line, code = _verdict(error)
-        if not hand_over(line, code):
-            report.error(line, error)
+        report.error("" if hand_over(line, code) else line, error)
     report.drop_unwritable()
     if "RANK" in os.environ:
         # Threads of gloo outlive its process group, which torch never frees once a

@@ -425,3 +425,9 @@ def test_a_full_disk_is_one_line(arguments: str, at_home: Path) -> None:
     with open("/dev/full", "wb") as full, start(*arguments.split(), stdout=full) as process:
         assert process.communicate(timeout=600)[1] == b"stdout: No space left on device\n"
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_stream_is_no_error(closed: str, at_home: Path) -> None:
+    command = f'"{sys.executable}" -m mtkit info {closed}'
+    assert subprocess.run(command, shell=True, cwd=at_home).returncode == 0

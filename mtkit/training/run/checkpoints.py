@@ -171,7 +171,8 @@ def recorded_ranks(folder: Path) -> int | None:
     """
     for path in sorted(folder.glob("step-*"), reverse=True):
         with suppress(UserError):
-            return int(open_artifact(path, "checkpoint").report.get("ranks", 1))
+            found = open_artifact(path, "checkpoint").report.get("ranks")
+            return found if isinstance(found, int) else 1
     return None
 
 
