@@ -132,7 +132,7 @@ def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, 
     told |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": str(STRIKE)}
     with TemporaryDirectory() as temporary:
         ended = finish(*arguments, **told, TMPDIR=temporary)
-        assert not os.listdir(temporary)
+        assert not list(Path(temporary).glob("mtkit-*"))
     return ended
 
 
