@@ -127,15 +127,14 @@ def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
         raise UserError(f"the ranks do not reach each other ({reason})") from error
     if index > 0:
         set_quiet(True)
-    try:
-        with _losses_named():
-            yield TorchRanks(device)
-        # A rank that closes its connections while another still reads the last of what it sent
-        # makes that one fail: all say first that they have everything.
-        store.set(f"mtkit/done/{index}", "")
-        store.wait([f"mtkit/done/{rank}" for rank in range(count)])
-    finally:
-        dist.destroy_process_group()
+    with _losses_named():
+        yield TorchRanks(device)
+    # A rank that closes its connections while another still reads the last of what it sent
+    # makes that one fail: all say first that they have everything. One that fails keeps them until
+    # it ends: by then it has said why, and the others, which hear of it so, say less.
+    store.set(f"mtkit/done/{index}", "")
+    store.wait([f"mtkit/done/{rank}" for rank in range(count)])
+    dist.destroy_process_group()
 
 
 @contextmanager
