@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transformer": (
         {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
-        {"steps": 800, "warmup": 100, "schedule": {"kind": "inverse_sqrt", "peak": 4e-3}},
+        {"steps": 800, "warmup": 100, "schedule": {"kind": "cosine", "peak": 4e-3}},
     ),
     "seq2seq": ({"d_model": 64, "dropout": 0.1}, {"steps": 250, "warmup": 40}),
 }

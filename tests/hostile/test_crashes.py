@@ -202,7 +202,7 @@ def test_a_translation_that_waits_for_input_can_be_told_to_stop(
         endless.stdin.flush()
         assert endless.stdout.readline()
         endless.send_signal(number)
-        assert endless.communicate() == (b"", b"")
+        assert endless.communicate() == (b"", b"translating with ctranslate2 float32\n")
     assert endless.returncode == code
 
 
