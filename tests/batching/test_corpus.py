@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mtkit.batching.corpus.files import LINE_BYTES, read_lines
+from mtkit.batching.corpus.files import LINE_BYTES, count_lines, read_lines
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.config.settings import Corpus
 from mtkit.errors import UserError
@@ -180,8 +181,10 @@ def test_damaged_gzip_is_told_with_its_line() -> None:
     write("flipped", whole[:5000] + bytes([whole[5000] ^ 255]) + whole[5001:])
     Path("a.gz").write_bytes(b"no gzip at all")
     for name, line in (("cut", r"\d{4,}"), ("flipped", r"\d+"), ("a.gz", "1")):
-        with pytest.raises(UserError, match=f"{name}:{line}: gzip damaged or cut short"):
+        with pytest.raises(UserError, match=f"^{name}:{line}: gzip damaged or cut short") as read:
             list(read_lines(name))
+        with pytest.raises(UserError, match=f"^{re.escape(str(read.value))}$"):
+            count_lines(name)
 
 
 def test_identity_is_of_content_and_columns_alone(tmp_path: Path) -> None:
