@@ -70,7 +70,8 @@ def find_best(path: str | Path | None) -> Artifact:
     if kind_at(place) == "checkpoint":
         return open_artifact(place, "checkpoint", verify=True)
     folder = place / CHECKPOINTS
-    has_model = any((at / MANIFEST).is_file() for at in (place / "model", place))
+    # A model that has lost its manifest is damaged, and its run not unfinished.
+    has_model = (place / "model").exists() or (place / MANIFEST).is_file()
     if has_model or not (folder / INDEX).is_file():
         return find_model(place)
     match read_json(folder / INDEX):

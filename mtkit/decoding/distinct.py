@@ -40,8 +40,8 @@ def submit(
             if not short:
                 break
             under_way[0] = engine.submit(short, wider)
-            for key, more in zip(short, map(_there, under_way[0].wait()), strict=True):
-                found[key] = more if request.sampling else _merged(found[key], more)
+            for key, more in zip(short, under_way[0].wait(), strict=True):
+                found[key] = _there(more if request.sampling else _merged(found[key], more))
                 kept[key] = _distinct(tokenizer, found[key], request.count)
         return list(kept.values())
 
@@ -66,8 +66,9 @@ def _requests(request: Request) -> Iterator[Request]:
 
 
 def _there(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Those that are not merely room for one."""
-    return [hypothesis for hypothesis in hypotheses if hypothesis.score > -math.inf]
+    """Those that are not merely room for one; the first, where weights overflow and all are."""
+    there = [hypothesis for hypothesis in hypotheses if hypothesis.score > -math.inf]
+    return there or list(hypotheses[:1])
 
 
 def _merged(found: Sequence[Hypothesis], more: Sequence[Hypothesis]) -> list[Hypothesis]:

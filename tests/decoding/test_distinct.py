@@ -169,6 +169,13 @@ def test_half_a_character_stands_only_where_there_is_nothing_else() -> None:
     assert listed({1: [half], 2: [half, whole]}, 1, 5, sampled=True) == ([whole], [1, 2])
 
 
+@pytest.mark.parametrize("score", [-math.inf, math.nan])
+def test_where_no_hypothesis_has_a_probability_the_first_stands(score: float) -> None:
+    first, second = spelling(b"d", score), spelling(b"e", score)
+    assert listed({2: [first, second]}, 1, 2)[0] == [first]
+    assert listed({2: [first, second], 4: [second], 8: [second]}, 2, 2)[0] == [first]
+
+
 def test_samples_stay_in_the_order_in_which_they_are_drawn() -> None:
     d, e = spelling(b"d", -3.0), spelling(b"e", -0.2)
     assert listed({2: [d, D], 4: [d, D, e, d]}, 2, 5, sampled=True) == ([d, e], [2, 4])
