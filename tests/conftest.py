@@ -108,3 +108,11 @@ def fresh(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
         return config.model_copy(update={"run": str(tmp_path / run)})
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def threads_are_as_before() -> Iterator[None]:
+    """A command may set the number of threads for the whole process: sums have other bits then."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
