@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Contents, contents_of, read_pairs
-from mtkit.batching.encode import Drops, Encoded, Rule, encode_pairs
+from mtkit.batching.encode import KEPT, Drops, Encoded, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.rules.judge import Judge, held_out
 from mtkit.batching.rules.usual import usual_of
@@ -162,7 +162,7 @@ def _store(
     ):
         for chunk in encoded:
             corpora = np.array([pair.corpus for pair in chunk.pairs], np.uint16)
-            append(chunk.tokens, chunk.lengths, corpora[chunk.rules == Rule.KEPT])
+            append(chunk.tokens, chunk.lengths, corpora[chunk.rules == KEPT])
             drops.add(chunk.pairs, chunk.rules)
             count, kept = count + len(chunk.pairs), kept + len(chunk.lengths)
             tokens += chunk.lengths.sum(axis=0, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Pairs to subword ids, chunk by chunk, but for those that a rule drops, and the record of these.
 
-Rules apply in the order of `Rule`; the first that fits names the reason. The result does not depend
-on the number of threads, which suffice, as SentencePiece lets others run while it encodes.
+Rules apply in the order of `RULES`; the first that fits names the reason. The result does not
+depend on the number of threads, which suffice, as SentencePiece lets others run while it encodes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from enum import IntEnum
 from hashlib import blake2b
 from itertools import chain, compress
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.corpus.read import Pair
-from mtkit.batching.rules.judge import Judge
+from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
@@ -38,36 +37,13 @@ Shown = dict[str, str]
 """An example's `where`, `source` and `target`."""
 
 
-class Rule(IntEnum):
-    KEPT = 0
-    BLANK = 1
-    DUPLICATE = 2
-    # Those of `batching.drop`, in its order.
-    UNEVEN = 3
-    GLUED = 4
-    LETTERS = 5
-    DIGITS = 6
-    NUMBERS = 7
-    LINKS = 8
-    MARKUP = 9
-    MOJIBAKE = 10
-    SCRIPT = 11
-    LANGUAGE = 12
-    REPETITION = 13
-    COPIED = 14
-    BRACKETS = 15
-    ENDING = 16
-    OVERLAP = 17
-    TOO_LONG = 18
-    RATIO = 19
-
-    @property
-    def title(self) -> str:
-        return self.name.lower().replace("_", " ")
-
+RULES = ("kept", "blank", "duplicate", *ALL_RULES, "too long", "ratio")
+"""What can become of a pair."""
+KEPT, BLANK, DUPLICATE = range(3)
+TOO_LONG, RATIO = map(RULES.index, ("too long", "ratio"))
 
 Rules = NDArray[np.uint8]
-"""A `Rule` for each pair of a chunk."""
+"""For each pair of a chunk, its place in RULES."""
 
 
 class Encoded(NamedTuple):
@@ -131,14 +107,14 @@ def _encode(
     pairs: list[Pair], by_text: Rules, tokenizer: Tokenizer, settings: BatchingSettings
 ) -> Encoded:
     """`by_text` (k,): what is dropped already, and hence not encoded."""
-    left = list(compress(pairs, by_text == Rule.KEPT))
+    left = list(compress(pairs, by_text == KEPT))
     sources = tokenizer.encode_source([pair.source for pair in left])
     targets = tokenizer.encode_target([pair.target for pair in left])
     lengths = np.array([list(map(len, sources)), list(map(len, targets))], np.int64).T
     by_length = length_rules(lengths, settings)
     rules = by_text.copy()
-    rules[by_text == Rule.KEPT] = by_length
-    kept = by_length == Rule.KEPT
+    rules[by_text == KEPT] = by_length
+    kept = by_length == KEPT
     sides = compress(zip(sources, targets, strict=True), kept)
     ids = chain.from_iterable(chain.from_iterable(sides))
     dtype = token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))
@@ -151,49 +127,49 @@ def length_rules(lengths: NDArray[np.int64], settings: BatchingSettings) -> Rule
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
     rules = np.zeros(len(lengths), np.uint8)
     if settings.max_ratio is not None:
-        rules[longer > settings.max_ratio * shorter] = Rule.RATIO
-    rules[longer > settings.max_length] = Rule.TOO_LONG
-    rules[shorter == 0] = Rule.BLANK
+        rules[longer > settings.max_ratio * shorter] = RATIO
+    rules[longer > settings.max_length] = TOO_LONG
+    rules[shorter == 0] = BLANK
     return rules
 
 
-def _text_rule(pair: Pair, met: set[bytes] | None) -> Rule:
+def _text_rule(pair: Pair, met: set[bytes] | None) -> int:
     """What the text itself says; `met`: hashes of the pairs before, where none may come again."""
     if pair.blank:
-        return Rule.BLANK
+        return BLANK
     if met is None:
-        return Rule.KEPT
+        return KEPT
     known = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
     if known in met:
-        return Rule.DUPLICATE
+        return DUPLICATE
     met.add(known)
-    return Rule.KEPT
+    return KEPT
 
 
 def _apply(judge: Judge, pairs: list[Pair], rules: Rules) -> None:
     """Writes into `rules` which of those pairs that are kept so far fall to the judge's rules."""
-    left = np.flatnonzero(rules == Rule.KEPT)
+    left = np.flatnonzero(rules == KEPT)
     for name, faults in judge.judge([pairs[row] for row in left]).items():
         accused = left[faults]
-        rules[accused[rules[accused] == Rule.KEPT]] = Rule[name.upper()]
+        rules[accused[rules[accused] == KEPT]] = RULES.index(name)
 
 
 class Drops:
     """How many pairs each rule dropped, and the first of them: where they are, how they begin."""
 
     def __init__(self) -> None:
-        self._by_rule: dict[Rule, dict[str, Any]] = {}
+        self._by_rule: dict[int, dict[str, Any]] = {}
 
     def add(self, pairs: list[Pair], rules: Rules) -> None:
         for index in np.flatnonzero(rules):
-            found = self._by_rule.setdefault(Rule(rules[index]), {"count": 0, "examples": []})
+            found = self._by_rule.setdefault(int(rules[index]), {"count": 0, "examples": []})
             found["count"] += 1
             if found["count"] <= EXAMPLES_KEPT:
                 found["examples"].append(shown(pairs[index]))
 
     def record(self) -> dict[str, dict[str, Any]]:
         """For each rule that dropped any, its `count` and `examples`."""
-        return {rule.title: self._by_rule[rule] for rule in sorted(self._by_rule)}
+        return {RULES[rule]: self._by_rule[rule] for rule in sorted(self._by_rule)}
 
     def summary(self) -> str:
         """For instance: 3 blank, 14 too long."""

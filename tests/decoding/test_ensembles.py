@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +25,8 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.halves import TranslationModel
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from searches import (
-    SYMBOLS,
-    VOCABULARY,
-    LogProbs,
-    assert_same,
-    beam_search,
-    everything,
-    hypotheses_of,
-    random_model,
-)
+from mtkit.tokenizer.symbols import EOS, PAD
+from searches import VOCABULARY, assert_same, beam_search, hypotheses_of, random_model
 
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
 LONG = " ".join(f"{sentence} " * 3 for sentence in SENTENCES)
@@ -60,24 +49,6 @@ def probabilities(model: TranslationModel[Any, Any], source: Tensor, target: Ten
     """Of every symbol at every place of `target`, which begins with BOS."""
     with torch.inference_mode():
         return model.project(model(source, source != PAD, target)).double().softmax(-1)
-
-
-def mean_forcing(members: list[EncoderDecoder], source: Tensor) -> LogProbs:
-    """log P of every symbol that may follow others, by the members one at a time."""
-    source = source[source != PAD].unsqueeze(0)
-
-    @cache
-    def log_probs_after(written: tuple[int, ...]) -> list[float]:
-        target = torch.tensor([[BOS, *written]])
-        each = [probabilities(it, source, target)[0, -1].tolist() for it in members]
-        allowed = [*SYMBOLS, EOS]
-        means = {symbol: sum(of[symbol] for of in each) / len(each) for symbol in allowed}
-        return [
-            math.log(means[symbol] / sum(means.values())) if symbol in means else -math.inf
-            for symbol in range(VOCABULARY)
-        ]
-
-    return log_probs_after
 
 
 # The model
@@ -124,19 +95,6 @@ def test_the_order_of_the_models_does_not_matter(name: str) -> None:
     backwards = beam_search(Ensemble(members_of(model)[::-1]), SOURCE, settings)
     for sentence in range(len(SOURCE)):
         assert_same(hypotheses_of(backwards, sentence), hypotheses_of(found, sentence))
-
-
-@every_ensemble
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_a_beam_as_wide_as_the_search_space_finds_the_best_by_the_mean(
-    name: str, alpha: float
-) -> None:
-    model = random_model(name)
-    settings = DecodingSettings(beam=200, length_penalty=alpha, max_length=3)
-    found = beam_search(model, SOURCE, settings)
-    for sentence, source in enumerate(SOURCE):
-        wanted = everything(mean_forcing(members_of(model), source), 3, alpha)
-        assert_same(hypotheses_of(found, sentence), wanted)
 
 
 @every_ensemble
