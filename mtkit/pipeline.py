@@ -10,10 +10,11 @@ from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import contents_of, read_pairs
 from mtkit.config.configfile import config_of
+from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, origin_of, say_change, told
 from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import at_work, complete_settings, default_place, find_current
-from mtkit.config.settings import Config, Corpus
+from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table

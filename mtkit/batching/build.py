@@ -22,10 +22,11 @@ from mtkit.batching.rules.judge import Judge, held_out
 from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
+from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, change_in, origin_of, say_change, told
 from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
-from mtkit.config.settings import Config, Corpus, DataSettings
+from mtkit.config.settings import Config, DataSettings
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say

@@ -39,7 +39,7 @@ def init(options: InitOptions) -> None:
     this machine trains, and says what to expect. Then: mtkit run
     """
     from mtkit.batching.corpus.named import named_corpus
-    from mtkit.config.settings import TextCorpus
+    from mtkit.config.corpora import TextCorpus
     from mtkit.study.init.init import Wish, init
 
     def text(files: Files) -> TextCorpus | None:

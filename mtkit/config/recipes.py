@@ -14,9 +14,10 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 from mtkit.artifacts import Kind
 from mtkit.config.base import Settings
 from mtkit.config.batching import Filtering
+from mtkit.config.corpora import listed
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import Config, Course, Extent, TokenizerSettings, listed
+from mtkit.config.settings import Config, Course, Extent, TokenizerSettings
 
 
 class TokenizerRecipe(TokenizerSettings):

@@ -18,7 +18,8 @@ from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.rules.judge import ALL_RULES, held_out
 from mtkit.config.batching import BatchingSettings
-from mtkit.config.settings import Config, TableCorpus, TextCorpus
+from mtkit.config.corpora import TableCorpus, TextCorpus
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
 from nasties import INVALID, VALID

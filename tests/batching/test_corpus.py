@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from mtkit.batching.corpus.files import LINE_BYTES, count_lines, read_lines
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
-from mtkit.config.settings import Corpus
+from mtkit.config.corpora import Corpus
 from mtkit.errors import UserError
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)

@@ -20,8 +20,9 @@ import folders
 from alignments import alignment_error_rate, from_pharaoh
 from architectures import ARCHITECTURES, make, seq2seq, sources, targets
 from mtkit.batching.build import build_batches
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.config.settings import Config, TextCorpus
+from mtkit.config.settings import Config
 from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine

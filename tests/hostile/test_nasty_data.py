@@ -35,8 +35,8 @@ from mtkit.artifacts import create
 from mtkit.batching.build import open_batches
 from mtkit.batching.corpus.read import Pair, read_pairs
 from mtkit.config.configfile import dump_config
+from mtkit.config.corpora import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSettings
-from mtkit.config.settings import DatasetCorpus
 from mtkit.config.storage import write_json
 from mtkit.decoding.engines import pytorch
 from mtkit.decoding.search import Hypotheses

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from mtkit.batching.check.examine import Examination, SideReport, examine
 from mtkit.batching.check.findings import Finding, Languages, Status
 from mtkit.batching.rules.judge import held_out
-from mtkit.config.settings import Config, Corpus, listed
+from mtkit.config.corpora import Corpus, listed
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import cell_width, printable, show, table
 

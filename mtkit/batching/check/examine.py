@@ -36,7 +36,7 @@ from mtkit.batching.rules.characters import UNSPACED, census, classes_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.rules.usual import Sample, Side, Usual, hash_of, usual_in
 from mtkit.config.batching import DropRule
-from mtkit.config.settings import Corpus
+from mtkit.config.corpora import Corpus
 from mtkit.errors import UserError
 from mtkit.report import progress
 

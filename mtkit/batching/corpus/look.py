@@ -9,7 +9,8 @@ from typing import Literal
 from mtkit.batching.corpus.files import count_lines, existing, listed_paths
 from mtkit.batching.corpus.read import UnequalSidesError, read_pairs
 from mtkit.config.base import Key
-from mtkit.config.settings import Corpus, DataSettings, TableCorpus, TextCorpus, listed
+from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus, listed
+from mtkit.config.settings import DataSettings
 from mtkit.errors import SettingError, UserError
 
 MOST_BYTES = 1 << 28

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from mtkit.config.settings import Corpus, DatasetCorpus, TableCorpus, TextCorpus
+from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus
 from mtkit.errors import UserError
 
 TABLES = (".tsv", ".jsonl")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from mtkit.artifacts import sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, measured, read_lines
-from mtkit.config.settings import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
+from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.errors import MtkitError, UserError
 
 COLUMNS_NAMED = 20

@@ -17,7 +17,7 @@ from mtkit.batching.rules.languages import foreign
 from mtkit.batching.rules.numbers import numbers_differ
 from mtkit.batching.rules.usual import Usual, log_ratios
 from mtkit.config.batching import DropRule
-from mtkit.config.settings import Corpus
+from mtkit.config.corpora import Corpus
 
 Faults = NDArray[np.bool_]
 """(k,): which of k pairs a rule accuses."""

@@ -15,8 +15,8 @@ from typing import Any
 from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.check.findings import Languages
 from mtkit.batching.corpus.read import files_of, read_pairs
-from mtkit.config.settings import Corpus as Source
-from mtkit.config.settings import TextCorpus
+from mtkit.config.corpora import Corpus as Source
+from mtkit.config.corpora import TextCorpus
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.study.init.choice import Plan, plan_of
