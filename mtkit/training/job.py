@@ -17,7 +17,7 @@ from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.batching.corpus.read import files_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.provenance import origin_of, resized
+from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked
 from mtkit.config.settings import Config
@@ -83,7 +83,7 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     check_settings(data.artifact, config)
     files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
-    if difference := resized(data.artifact, files):
+    if difference := altered(data.artifact, files):
         warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if origin is not None:

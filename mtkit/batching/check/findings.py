@@ -34,7 +34,7 @@ MEANINGS: dict[str, str] = {
     "unequal files": "where they part, drift says, if anything can: mend the files there",
     "drift": "lines belong to other lines: one was lost or added before; mend the files there",
     "no text": "not UTF-8 text; what is no UTF-8 becomes U+FFFD: convert the files",
-    "few pairs": "under 2,000 training pairs are little, under 100 nothing: bring more",
+    "few pairs": "bring more",
     "one language twice": "both sides are in one language, or the same text: name the right files",
     "declared language": "a side is not in the language that was named: are the sides swapped?",
     "blank": "a side holds nothing: always dropped",
@@ -139,8 +139,9 @@ def _astray(passage: Passage, first: Pair) -> str:
 def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
     """`enough`: pairs, below which it fails, and below which there is a warning."""
     status: Status = "failed" if pairs < enough[0] else "warned" if pairs < enough[1] else "passed"
-    few = pairs if status != "passed" else 0
-    yield finding("few pairs", few, pairs, status=status)
+    few = status != "passed"
+    note = f"{pairs:,}: under {enough[1]:,} are little, under {enough[0]:,} nothing" if few else ""
+    yield finding("few pairs", int(few), 1, note=note, status=status)
 
 
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Which language a line is in, as py3langid says, whose model of 97 languages comes with it."""
+"""Which language a line is in, as py3langid says, whose model comes with it."""
 
 from __future__ import annotations
 

@@ -91,6 +91,6 @@ class Measured:
         return replace(self.rates, tokens=tokens, sentence=sentence)
 
 
-UNKNOWN_LENGTHS = Lengths(20.0, 20.0, 25.0, 1024)
+UNKNOWN_LENGTHS = Lengths(16.0, 16.0, 20.0, 64)
 FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 5e-5, 5e-5))
 """Of two cores: what is tried first is chosen by it."""

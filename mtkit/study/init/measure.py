@@ -34,7 +34,8 @@ from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
 
-TRAINING_SECONDS = 5.0
+TRAINING_SECONDS = 12.0
+"""A machine that does other things as well is seldom as fast for five seconds as for a minute."""
 SENTENCES = 200
 """Number of sentences that are translated."""
 LONG_SHARE = 0.99
@@ -116,7 +117,7 @@ def _training_speed(config: Config) -> dict[str, Any]:
     """
     settings = Path(config.run).with_name("trial.yaml")
     settings.write_text(dump_config(config), encoding="utf-8")
-    command = [sys.executable, "-m", "mtkit", "bench", "train", "-c", str(settings), "--json"]
+    command = [sys.executable, "-P", "-m", "mtkit", "bench", "train", "-c", str(settings), "--json"]
     command += ["--seconds", f"{TRAINING_SECONDS:g}", "--quiet"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
