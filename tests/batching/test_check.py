@@ -212,6 +212,8 @@ def test_one_word_corpora_and_five_lines_are_told_to_be_too_few(tmp_path: Path) 
     assert failures(examine(corpus(tmp_path, words))) == set()
     assert examine(corpus(tmp_path, words))["few pairs"].status == "warned"
     assert failures(examine(corpus(tmp_path, LINES[:5]))) == {"few pairs"}
+    few = examine(corpus(tmp_path, LINES[:50]), enough=(1, 100))["few pairs"]
+    assert (few.status, few.note) == ("warned", "50: under 100 are little, under 1 nothing")
     same = [(word, word) for word, _ in words]
     assert "one language twice" in failures(examine(corpus(tmp_path, same)))
 
@@ -221,6 +223,14 @@ def test_a_language_that_is_not_the_one_named_fails(tmp_path: Path) -> None:
     assert failures(examine(train, languages=("en", "ko"))) == set()
     assert failures(examine(train, languages=("ko", "en"))) == {"declared language"}
     assert failures(examine(train, languages=("en-GB", None))) == set()
+
+
+def test_a_language_that_cannot_be_told_is_said_not_to_be_judged(tmp_path: Path) -> None:
+    found = examine(corpus(tmp_path, LINES), languages=("en", "bm"))["declared language"]
+    assert (found.status, found.count) == ("passed", 0)
+    assert found.note == "target: bm is none of the languages that can be told apart"
+    found = examine(corpus(tmp_path, LINES), languages=("nb", None))["declared language"]
+    assert (found.status, found.note) == ("failed", "source is en, not nb")
 
 
 def test_a_file_that_is_no_text_fails(tmp_path: Path) -> None:

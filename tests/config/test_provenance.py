@@ -79,6 +79,11 @@ def test_a_changed_corpus_is_told_at_every_stage_and_by_no_hash(
     train(config)
     said = capsys.readouterr().err
     assert f"batches: data.{part}: {part}.src has 8 bytes more since, which only `mtkit b" in said
+    text = Path(f"{part}.src").read_bytes()
+    Path(f"{part}.src").write_bytes(text[:-8].swapcase())
+    train(config)
+    assert f"data.{part}: {part}.src has other text of the same le" in capsys.readouterr().err
+    Path(f"{part}.src").write_bytes(text)
     train_tokenizer(config)
     build_batches(config)
     said = capsys.readouterr().err

@@ -39,16 +39,21 @@ def pairs_of(sources: list[str]) -> list[Pair]:
 
 
 @given(st.lists(texts, max_size=300))
-def test_no_source_is_in_two_parts_and_every_pair_is_counted(sources: list[str]) -> None:
+def test_no_source_is_in_two_parts_and_each_is_in_one(sources: list[str]) -> None:
     split = Split(pairs=100)
     placed = list(split.place(pairs_of(sources)))
     parts: dict[bytes, set[str]] = {}
     for part, pair in placed:
         parts.setdefault(key_of(pair.source), set()).add(part)
     assert all(len(found) == 1 for found in parts.values())
-    assert len(placed) + split.left_out == len(sources)
     held_out = [key_of(pair.source) for part, pair in placed if part != "train"]
     assert len(held_out) == len(set(held_out))
+    is_learnt = [split.part_of(key_of(source)) == "train" for source in sources]
+    assert [part for part, _ in placed].count("train") == sum(is_learnt)
+    assert set(map(key_of, sources)) == set(parts) | {
+        key_of(source) for source in sources if not source.strip()
+    }
+    assert list(split.place(pairs_of(sources))) == placed
 
 
 @given(st.lists(st.uuids().map(str), min_size=1, max_size=50), st.data())

@@ -30,6 +30,9 @@ UNRELATED_LINES = 5_000
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
+SPELLINGS = {"nb": "no", "fil": "tl"}
+"""Languages that are told apart by another code."""
+
 MEANINGS: dict[str, str] = {
     "unequal files": "where they part, drift says, if anything can: mend the files there",
     "drift": "lines belong to other lines: one was lost or added before; mend the files there",
@@ -151,22 +154,21 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
     twice = is_one or same > TOO_MANY * pairs
     note = f"both are {source}" if is_one else ""
     yield finding("one language twice", int(twice), 1, note=note)
-    wrong = [
-        f"{place} is {side.language}, not {code}"
-        for place, side, code in zip(
-            ("source", "target"), (usual.source, usual.target), named, strict=True
-        )
-        if code is not None and not _may_be(side, code)
-    ]
-    if any(named):
-        yield finding("declared language", len(wrong), 2, note="; ".join(wrong))
+    sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
+    judged = [_named(place, side, code) for place, side, code in sides if code is not None]
+    if judged:
+        wrong = sum(not may_be for may_be, _ in judged)
+        notes = filter(None, (note for _, note in judged))
+        yield finding("declared language", wrong, len(judged), note="; ".join(notes))
 
 
-def _may_be(side: Side, code: str) -> bool:
-    """Whether a side may be in the language; one that is not known may be anything."""
-    language = re.split("[-_]", code.lower())[0]
-    return (
-        side.language is None
-        or language not in known_languages()
-        or side.languages[language] >= NEAR_KIN * side.languages.total()
-    )
+def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
+    """Whether a side may be in the language that is named, and what to say of it."""
+    language = SPELLINGS.get(found := re.split("[-_]", code.lower())[0], found)
+    if side.language is None:
+        return True, f"{place}: too few long lines to tell"
+    if language not in known_languages():
+        return True, f"{place}: {code} is none of the languages that can be told apart"
+    if side.languages[language] >= NEAR_KIN * side.languages.total():
+        return True, ""
+    return False, f"{place} is {side.language}, not {code}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -82,7 +83,7 @@ def read_lines(path: str) -> Iterator[str]:
                     faults[fault] = first, count + 1
                 yield line.rstrip("\r\n")
     except GZIP_FAULTS as error:
-        raise damaged(f"{path}:{number + 1}", error) from error
+        raise damaged(path, error) from error
     for fault, (first, count) in faults.items():
         _warn_once(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
 
@@ -92,8 +93,8 @@ def count_lines(path: str) -> int:
     try:
         with opened(existing(path)) as file:
             return lines_in(iter(partial(file.read1, BLOCK), b""))
-    except GZIP_FAULTS:
-        return sum(1 for _ in read_lines(path))  # slower, but it names the line
+    except GZIP_FAULTS as error:
+        raise damaged(path, error) from error
 
 
 def measured(file: Path) -> dict[str, Any]:
@@ -131,9 +132,13 @@ def opened(path: Path) -> BufferedReader:
     return BufferedReader(gzip.open(path)) if is_zipped else path.open("rb")
 
 
-def damaged(where: str, fault: Exception) -> UserError:
-    """What to say of one of GZIP_FAULTS."""
-    return UserError(f"{where}: gzip damaged or cut short ({fault}): get it anew")
+def damaged(path: str, fault: Exception) -> UserError:
+    """What to say of a file with one of GZIP_FAULTS; read again to know the line that it is in."""
+    number = 0
+    with suppress(*GZIP_FAULTS), opened(Path(path)) as file:
+        for number, _ in enumerate(_raw_lines(file), 1):  # noqa: B007
+            pass
+    return UserError(f"{path}:{number + 1}: gzip damaged or cut short ({fault}): get it anew")
 
 
 def _raw_lines(file: BufferedReader) -> Iterator[bytes]:

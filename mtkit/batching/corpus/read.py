@@ -185,7 +185,8 @@ def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
     except IndexError:
         wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
         found = f"{wanted} are wanted, the line has {len(cells)}"
-        raise UserError(f"{where}: {found}: name others: --columns, source_column and target_column") from None
+        names = "--columns, or source_column and target_column"
+        raise UserError(f"{where}: {found}: name others by {names}") from None
 
 
 def _pair_in_jsonl(line: str, columns: Columns, where: str) -> tuple[str, str]:

@@ -72,12 +72,13 @@ def init(wish: Wish) -> None:
     files = _files(wish, (checked.source.language, checked.target.language))
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
-    found = scan(read_pairs(wish.corpus), _split(wish, checked.pairs))
+    split = _split(wish, checked.pairs)
+    found = scan(read_pairs(wish.corpus), split)
     corpus = _corpus(found, wish, checked)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
     with written_together([*made, wish.output]) as opened:
-        for part, pair in _split(wish, checked.pairs).place(read_pairs(wish.corpus)):
+        for part, pair in split.place(read_pairs(wish.corpus)):
             if part == "train" and share < 1 and not is_among(share, key_of(pair.source)):
                 continue
             for path, line in zip(files[part], (pair.source, pair.target), strict=True):

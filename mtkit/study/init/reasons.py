@@ -111,7 +111,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
 
 def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
     passes = f"{plan.passes:.2g} passes over {plan.pairs:,} pairs"
-    ends = f"in about {minutes:g} minutes" if not plan.is_full else "more would not help"
+    ends = f"in about {minutes:g} min" if not plan.is_full else "more would not help"
     yield Chosen("training", {"steps": plan.steps}, f"{passes}: {ends}")
     width, most = plan.size.d_model, MUON_WARMUP
     if plan.size.is_published:

@@ -22,7 +22,6 @@ class Scan:
     """What is known of a corpus that was split."""
 
     counts: Counter[Part]
-    left_out: int
     sample: Sample
     """Of the pairs to learn from."""
     characters: tuple[int, int]
@@ -48,7 +47,6 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
     shared = sum(count for character, count in letters.items() if character in source)
     return Scan(
         counts,
-        split.left_out,
         sample,
         (_needed(source), _needed(target)),
         shared / max(1, sum(letters.values())),

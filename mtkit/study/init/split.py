@@ -9,7 +9,7 @@ was trained on is never held out later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -52,7 +52,7 @@ def point_of(key: bytes) -> float:
     return int.from_bytes(key[:6]) / (1 << 48)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Split:
     """Places each pair of a corpus of about `pairs` pairs.
 
@@ -63,9 +63,6 @@ class Split:
     pairs: int
     wanted: frozenset[Part] = frozenset({"valid", "test"})
     taken: frozenset[bytes] = frozenset()
-    left_out: int = 0
-    """Number of pairs that are in no part: their source is held out, and they are not."""
-    _met: set[bytes] = field(default_factory=set)
 
     def part_of(self, key: bytes) -> Part:
         """Where sources of this key belong."""
@@ -77,16 +74,16 @@ class Split:
         return "train"
 
     def place(self, pairs: Iterable[Pair]) -> Iterator[Placed]:
-        """Every pair but those left out, in order."""
+        """Every pair, in order, but those of which only the source is held out."""
+        met: set[bytes] = set()
         for pair in pairs:
             key = key_of(pair.source)
             part = self.part_of(key)
             is_blank = not (pair.source.strip() and pair.target.strip())
-            if key in self.taken or (part != "train" and (is_blank or key in self._met)):
-                self.left_out += 1
+            if key in self.taken or (part != "train" and (is_blank or key in met)):
                 continue
             if part != "train":
-                self._met.add(key)
+                met.add(key)
             yield Placed(part, pair)
 
 
