@@ -46,10 +46,7 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
     letters = {character: count for character, count in target.items() if character.isalpha()}
     shared = sum(count for character, count in letters.items() if character in source)
     return Scan(
-        counts,
-        sample,
-        (_needed(source), _needed(target)),
-        shared / max(1, sum(letters.values())),
+        counts, sample, (_needed(source), _needed(target)), shared / max(1, sum(letters.values()))
     )
 
 
