@@ -28,6 +28,11 @@ EXPECTED = {
     "string": "text",
 }
 
+MOVED: Mapping[Key, str] = {
+    ("training", "r_drop"): "training.objective: {kind: r_drop, alpha: ...}"
+}
+"""What stands for a setting of before."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -137,6 +142,8 @@ def sections(annotation: Any) -> Iterator[type[Settings]]:
 
 def _suggestion(key: Key, data: Any) -> str:
     """What an unknown setting was probably meant to be."""
+    if key in MOVED:
+        return f"it is {MOVED[key]} now"
     for part in key[:-1]:
         data = data[part]
     here = data.get("kind")

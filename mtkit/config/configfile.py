@@ -172,7 +172,8 @@ def _truth_values_as_numbers(data: Any, settings: Any, key: Key) -> Iterator[Key
         data = dict(enumerate(data))
     if isinstance(data, dict):
         for name, value in data.items():
-            yield from _truth_values_as_numbers(value, settings[name], (*key, name))
+            if isinstance(value, bool | list | dict):
+                yield from _truth_values_as_numbers(value, settings[name], (*key, name))
 
 
 def _split(override: str) -> tuple[list[str], Any, str]:

@@ -22,6 +22,7 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.languages import check_language
 from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.objective import CrossEntropy, Objective
 
 
 class DataSettings(Settings):
@@ -152,9 +153,7 @@ class Learning(Settings):
     ema: Probability | None = Field(None, description="decay of an average of the weights")
     subword_sampling: SubwordSampling | None = None
     source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
-    r_drop: PositiveFloat | None = Field(
-        None, description="alpha of R-Drop: two passes with different dropout are to agree"
-    )
+    objective: Objective = CrossEntropy()
     max_skipped: PositiveInt = Field(
         5, description="updates in a row that may be skipped for a loss or gradient not finite"
     )
@@ -164,6 +163,14 @@ class Learning(Settings):
     validate_every: PositiveInt = 500
     validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
     best_by: Metric = "bleu"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_r_drop(cls, settings: Any) -> Any:
+        """What was stored before there was `objective`: no R-Drop is the default, as it was."""
+        if isinstance(settings, dict) and settings.get("r_drop", ...) is None:
+            return {name: value for name, value in settings.items() if name != "r_drop"}
+        return settings
 
 
 class Extent(Settings):

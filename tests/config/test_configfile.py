@@ -68,6 +68,10 @@ def load(text: str, *overrides: str) -> Config:
             "x.yaml:12: max_tokens: unknown setting; did you mean 'batching.max_tokens'?",
         ),
         (
+            GOOD + "  r_drop: 5\n",
+            "x.yaml:12: training.r_drop: unknown setting; it is training.objective: {kind: r_drop,",
+        ),
+        (
             GOOD.replace("heads: 4", "attention: dot"),
             "x.yaml:8: model.attention: unknown setting; kind seq2seq has it, transformer has not",
         ),

@@ -239,7 +239,7 @@ RICH = {
     "ema": 0.9,
     "subword_sampling": {"alpha": 0.3},
     "source_dropout": 0.1,
-    "r_drop": 2.0,
+    "objective": {"kind": "simcut", "alpha": 2.0},
     "optimizer": {"kind": "muon"},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
     "validate_every": 3,

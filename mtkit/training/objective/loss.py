@@ -20,9 +20,9 @@ read and written once more for it, and is added to both products instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -52,21 +52,38 @@ class Loss:
 
 RowTerms = tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]
 """For each token: log Σ exp(logits), the gold logit, and what is added to cross-entropy."""
-RowLoss = Callable[[Float[Tensor, "P R V"], Int[Tensor, "P R 1"], float], RowTerms]
-"""A loss of the logits that P passes of the model have for the same R tokens.
-
-Given logits, the gold symbols and the smoothing, it returns what the losses are made of; the logits
-become the gradient of the sum over tokens and passes, but for its term - ε / V.
-"""
 
 
-def cross_entropy(
-    logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
-) -> RowTerms:
-    """The row loss of each pass by itself."""
-    log_sum, gold_logit = softmax_(logits, gold)
-    subtract_gold_(logits, gold, smoothing)
-    return log_sum, gold_logit, torch.zeros_like(log_sum)
+class RowLoss(ABC):
+    """A loss of the logits that P passes of the model have for the same R tokens."""
+
+    shares: ClassVar[tuple[float, ...]]
+    """What part of the loss the cross-entropy of each of the P passes is."""
+
+    @abstractmethod
+    def __call__(
+        self, logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
+    ) -> RowTerms:
+        """What the loss is made of, given the gold symbols and the smoothing.
+
+        The logits become the gradient of the loss, but for its term - ε / V.
+        """
+
+
+class CrossEntropy(RowLoss):
+    """That of a single pass."""
+
+    shares = (1.0,)
+
+    def __call__(
+        self, logits: Float[Tensor, "1 R V"], gold: Int[Tensor, "1 R 1"], smoothing: float
+    ) -> RowTerms:
+        log_sum, gold_logit = softmax_(logits, gold)
+        subtract_gold_(logits, gold, smoothing)
+        return log_sum, gold_logit, torch.zeros_like(log_sum)
+
+
+CROSS_ENTROPY = CrossEntropy()
 
 
 def softmax_(
@@ -80,37 +97,10 @@ def softmax_(
 
 
 def subtract_gold_(
-    probs: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
+    probs: Float[Tensor, "... R V"], gold: Int[Tensor, "... R 1"], smoothing: float
 ) -> None:
     """Turns probabilities into the gradient of cross-entropy, but for its term - ε / V."""
     probs.scatter_(-1, gold, smoothing - 1, reduce="add")
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """The row loss of R-Drop: two passes, with different dropout, are to predict the same.
-
-    Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equation 4, here half of
-    it, so that losses compare with those of training without it: with p and q of the two passes,
-
-        ½ (-log p(y) - log q(y)) + α/4 (KL(p ‖ q) + KL(q ‖ p)).
-
-    The sum of both divergences is E_p[z] - E_q[z], with z the difference of the passes' logits, and
-    its gradient with respect to the logits of p is p · (z - E_p[z]) + p - q.
-    """
-
-    alpha: float
-
-    def __call__(
-        self, logits: Float[Tensor, "2 R V"], gold: Int[Tensor, "2 R 1"], smoothing: float
-    ) -> RowTerms:
-        apart = logits - logits.flip(0)
-        log_sum, gold_logit = softmax_(logits, gold)
-        expected = (logits * apart).sum(dim=-1, keepdim=True)
-        pull = apart.sub_(expected).mul_(logits).add_(logits).sub_(logits.flip(0))
-        subtract_gold_(logits, gold, smoothing)
-        logits.add_(pull, alpha=self.alpha / 2)
-        return log_sum, gold_logit, self.alpha / 2 * expected
 
 
 def projected_loss(
@@ -118,9 +108,9 @@ def projected_loss(
     weight: Float[Tensor, "V D"],
     target: Int[Tensor, "B T"],
     smoothing: float,
-    row_loss: RowLoss = cross_entropy,
+    row_loss: RowLoss = CROSS_ENTROPY,
 ) -> Loss:
-    """The mean over P passes of `row_loss` of `target`, but for its padding.
+    """The `row_loss` of P passes for `target`, but for its padding.
 
     Its logits are hidden · weight^T. Products run in autocast's type where that is on; softmax and
     sums in float32 (or float64).
@@ -154,18 +144,16 @@ class _ProjectedLoss(torch.autograd.Function):
         fused: _Fused,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        passes, wanted = len(hidden), any(ctx.needs_input_grad[:2])
+        wanted = any(ctx.needs_input_grad[:2])
         with torch.autocast(hidden.device.type, enabled=False):
             terms, *gradients = fused(hidden, hidden, weight, target, wanted=wanted)
             exact = hidden.to(terms.dtype)
             mean = weight.to(terms.dtype).mean(dim=0)  # h · mean = the mean logit
-            smoothed, nll = fused.smoothed(terms.sum(dim=(1, 2)), exact.sum(dim=(0, 1)) @ mean)
-            smoothed_rows, nll_rows = fused.smoothed(terms, exact @ mean)  # (P, R)
+            smoothed, nll = fused.smoothed(terms.sum(dim=2), exact.sum(dim=1) @ mean)
+            smoothed_rows, nll_rows = fused.smoothed(terms, exact @ mean)  # (R,)
         if wanted:
             ctx.fused = fused
             ctx.save_for_backward(hidden, weight, target, *gradients)
-        smoothed, nll = smoothed / passes, nll / passes
-        smoothed_rows, nll_rows = smoothed_rows.mean(dim=0), nll_rows.mean(dim=0)
         ctx.mark_non_differentiable(nll, nll_rows)
         return smoothed, nll, smoothed_rows, nll_rows
 
@@ -182,7 +170,7 @@ class _ProjectedLoss(torch.autograd.Function):
                     hidden, hidden * factors, weight, target, wanted=True
                 )
             grad_hidden, of_sum = grad_hidden * factors, None
-        scale = (1.0 if of_sum is None else of_sum) / len(hidden)
+        scale = 1.0 if of_sum is None else of_sum
         return grad_hidden * scale, grad_weight * scale, None, None
 
 
@@ -196,12 +184,17 @@ class _Fused:
     """The number format of matrix products."""
 
     def smoothed(
-        self, terms: Float[Tensor, "3 ..."], mean_logit: Float[Tensor, ...]
+        self, terms: Float[Tensor, "3 P ..."], mean_logit: Float[Tensor, "P ..."]
     ) -> tuple[Float[Tensor, ...], Float[Tensor, ...]]:
         """The loss and its nll, of the terms of rows or of their sums."""
         log_sum, gold_logit, added = terms
         nll, uniform = log_sum - gold_logit, log_sum - mean_logit
-        return (1 - self.smoothing) * nll + self.smoothing * uniform + added, nll
+        smoothed, shares = (1 - self.smoothing) * nll + self.smoothing * uniform, self.shares(terms)
+        return shares @ smoothed + added.sum(dim=0), shares @ nll
+
+    def shares(self, like: Tensor) -> Float[Tensor, " P"]:
+        """Those of the passes in cross-entropy."""
+        return like.new_tensor(self.row_loss.shares)
 
     def __call__(
         self,
@@ -226,7 +219,7 @@ class _Fused:
         terms = [hidden.new_empty((passes, 0, 3), dtype=exact)]
         buffer = table.new_empty(passes * min(size, count), len(weight))
         grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-        total = factors.to(exact).sum(dim=(0, 1))
+        total = self.shares(grad_hidden) @ factors.to(exact).sum(dim=1)
         grad_weight = (total * (-self.smoothing / len(weight))).repeat(len(weight) * wanted, 1)
         for start in range(0, count, size):
             chunk = slice(start, min(start + size, count))
@@ -242,5 +235,6 @@ class _Fused:
                 grad_hidden[:, chunk] = (logits @ table).view(passes, -1, width)
                 grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
         if wanted:
-            grad_hidden.sub_(self.smoothing * weight.to(exact).mean(dim=0))
+            mean = weight.to(exact).mean(dim=0)
+            grad_hidden.sub_(torch.outer(self.smoothing * self.shares(mean), mean).unsqueeze(1))
         return torch.cat(terms, dim=1).movedim(-1, 0), grad_hidden, grad_weight

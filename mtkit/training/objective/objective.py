@@ -6,46 +6,64 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from mtkit.config.objective import CrossEntropy, RDrop, SimCut
 from mtkit.config.settings import Learning
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch, SourceIds
-from mtkit.tokenizer.symbols import EOS, PAD, UNK
-from mtkit.training.objective.loss import Agreement, Loss, RowLoss, cross_entropy, projected_loss
+from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+from mtkit.training.objective.consistency import Agreement, Constancy
+from mtkit.training.objective.loss import CROSS_ENTROPY, Loss, RowLoss, projected_loss
 
 
 def build_objective(model: EncoderDecoder, settings: Learning) -> Objective:
     """The loss that the settings ask for, on top of `model`."""
     shared = (model, settings.label_smoothing, settings.source_dropout)
-    if settings.r_drop is None:
-        return Objective(*shared)
-    return Objective(*shared, Agreement(settings.r_drop), passes=2)
+    match settings.objective:
+        case CrossEntropy():
+            return Objective(*shared)
+        case RDrop(alpha=alpha):
+            return Objective(*shared, Agreement(alpha))
+        case SimCut(alpha=alpha, cut=cut):
+            return Objective(*shared, Constancy(alpha), cut)
 
 
 class Objective(nn.Module):
-    """The mean of a row loss over passes with different dropout: plain cross-entropy has one."""
+    """A row loss of as many passes as it compares, each with dropout of its own.
+
+    Words are hidden from all passes but the first with probability `cut`, in the source and in what
+    the decoder reads. Gao et al. 2022 make their embeddings 0. Here they become UNK, as in
+    `TokenDropout`: of any model a symbol can be changed, whatever it does with embeddings, and they
+    still count as words in every mask, which is made of PAD.
+    """
 
     def __init__(
         self,
         model: EncoderDecoder,
         smoothing: float,
         token_dropout: float = 0.0,
-        row_loss: RowLoss = cross_entropy,
-        passes: int = 1,
+        row_loss: RowLoss = CROSS_ENTROPY,
+        cut: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
-        self.token_dropout = TokenDropout(token_dropout)
-        self.row_loss, self.passes = row_loss, passes
+        self.token_dropout, self.cut = TokenDropout(token_dropout), TokenDropout(cut)
+        self.row_loss = row_loss
 
     def forward(
         self, source: SourceIds, target_input: Int[Tensor, "B T"], target_output: Int[Tensor, "B T"]
     ) -> Loss:
-        source, target_input = source.repeat(self.passes, 1), target_input.repeat(self.passes, 1)
-        hidden = self.model(self.token_dropout(source), source != PAD, target_input)
+        passes = len(self.row_loss.shares)
+        source = self._cut(self.token_dropout(source.repeat(passes, 1)), len(source))
+        target_input = self._cut(target_input.repeat(passes, 1), len(target_input))
+        hidden = self.model(source, source != PAD, target_input)
         hidden, weight = self.model.output_factors(hidden)
-        hidden = hidden.unflatten(0, (self.passes, -1))  # (P, B, T, D)
+        hidden = hidden.unflatten(0, (passes, -1))  # (P, B, T, D)
         return projected_loss(hidden, weight, target_output, self.smoothing, self.row_loss)
+
+    def _cut(self, ids: Int[Tensor, "N L"], plain: int) -> Int[Tensor, "N L"]:
+        """With words hidden, but for the first `plain` rows."""
+        return torch.cat([ids[:plain], self.cut(ids[plain:])])
 
     def size(self, batch: Batch) -> int:
         """What the loss is a mean over: the target tokens, of all micro-batches of an update."""
@@ -56,15 +74,15 @@ class TokenDropout(nn.Module):
     """In training, each word piece becomes UNK with probability p (Gal and Ghahramani 2016).
 
     So that the model learns to make out a word from those around it; Sennrich and Zhang 2019 found
-    that it helps where there is little data. The end of the sentence and padding stay.
+    that it helps where there is little data. Both ends of the sentence, and padding, stay.
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
-    def forward(self, ids: SourceIds) -> SourceIds:
+    def forward(self, ids: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
         if not self.training or self.p == 0:
             return ids
         dropped = torch.rand(ids.shape, device=ids.device) < self.p
-        return ids.masked_fill(dropped & (ids != PAD) & (ids != EOS), UNK)
+        return ids.masked_fill(dropped & (ids != PAD) & (ids != BOS) & (ids != EOS), UNK)

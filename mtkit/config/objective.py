@@ -1,0 +1,33 @@
+"""What training minimises: one kind, with its numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat
+
+from mtkit.config.base import Probability, Settings
+
+
+class CrossEntropy(Settings):
+    """-log P of the references, smoothed by `label_smoothing`."""
+
+    kind: Literal["cross_entropy"] = "cross_entropy"
+
+
+class RDrop(Settings):
+    """Two passes with different dropout are to agree too; Liang et al. 2021. Twice the time."""
+
+    kind: Literal["r_drop"] = "r_drop"
+    alpha: PositiveFloat = Field(5.0, description="weight of their difference")
+
+
+class SimCut(Settings):
+    """One pass is to agree with another of which words are hidden; Gao et al. 2022. As long."""
+
+    kind: Literal["simcut"] = "simcut"
+    alpha: PositiveFloat = Field(3.0, description="weight of their difference")
+    cut: Probability = Field(0.05, description="share of subwords hidden, on both sides")
+
+
+Objective = Annotated[CrossEntropy | RDrop | SimCut, Field(discriminator="kind")]
