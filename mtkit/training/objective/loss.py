@@ -189,12 +189,13 @@ class _Fused:
         """The loss and its nll, of the terms of rows or of their sums."""
         log_sum, gold_logit, added = terms
         nll, uniform = log_sum - gold_logit, log_sum - mean_logit
-        smoothed, shares = (1 - self.smoothing) * nll + self.smoothing * uniform, self.shares(terms)
-        return shares @ smoothed + added.sum(dim=0), shares @ nll
+        smoothed = (1 - self.smoothing) * nll + self.smoothing * uniform
+        return self.shared(smoothed) + added.sum(dim=0), self.shared(nll)
 
-    def shares(self, like: Tensor) -> Float[Tensor, " P"]:
-        """Those of the passes in cross-entropy."""
-        return like.new_tensor(self.row_loss.shares)
+    def shared(self, values: Float[Tensor, "P ..."]) -> Float[Tensor, ...]:
+        """The sum over the passes, of each its share."""
+        parts = zip(self.row_loss.shares, values, strict=True)
+        return torch.stack([share * value for share, value in parts]).sum(dim=0)
 
     def __call__(
         self,
@@ -219,7 +220,7 @@ class _Fused:
         terms = [hidden.new_empty((passes, 0, 3), dtype=exact)]
         buffer = table.new_empty(passes * min(size, count), len(weight))
         grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-        total = self.shares(grad_hidden) @ factors.to(exact).sum(dim=1)
+        total = self.shared(factors.to(exact).sum(dim=1))
         grad_weight = (total * (-self.smoothing / len(weight))).repeat(len(weight) * wanted, 1)
         for start in range(0, count, size):
             chunk = slice(start, min(start + size, count))
@@ -236,5 +237,6 @@ class _Fused:
                 grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
         if wanted:
             mean = weight.to(exact).mean(dim=0)
-            grad_hidden.sub_(torch.outer(self.smoothing * self.shares(mean), mean).unsqueeze(1))
+            for share, of_pass in zip(self.row_loss.shares, grad_hidden, strict=True):
+                of_pass.sub_(share * self.smoothing * mean)
         return torch.cat(terms, dim=1).movedim(-1, 0), grad_hidden, grad_weight
