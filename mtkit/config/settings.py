@@ -5,7 +5,7 @@ Reading YAML, overrides and the wording of errors live in `configfile`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
