@@ -20,12 +20,13 @@ from mtkit.batching.corpus.read import Pair
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.study.init.choice import Plan, most_passes, plan_of
+from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS
 from mtkit.study.init.measure import Trial
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
+from mtkit.study.init.scan import scan
 from mtkit.study.init.sizes import SIZES
 from mtkit.study.init.split import Split, held_out_share, is_among, key_of
 from mtkit.study.init.written import yaml_of
@@ -246,6 +247,24 @@ def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     assert not korean.joint
     assert korean.vocabulary == 5000
     assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "joint"),
+    [
+        ("Tom went home early today.", "汤姆今天很早就回家了，Tom 说。", False),
+        ("Two men are talking.", "Zwei Männer unterhalten sich.", True),
+        ("Двое мужчин разговаривают.", "Two men are talking.", False),
+        ("Двое мужчин разговаривают.", "Двоє чоловіків розмовляють.", True),
+    ],
+)
+def test_sides_share_a_vocabulary_where_letters_are_alike_whichever_is_the_source(
+    source: str, target: str, joint: bool
+) -> None:
+    for texts in ((source, target), (target, source)):
+        pairs = [Pair(*texts, 0, "file", 1)]
+        found = scan(pairs, Split(1, frozenset()))
+        assert (found.shared >= SHARED_LETTERS) == joint
 
 
 TRIAL = Trial(Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 5e-5, 5e-5), 600, 10**6)

@@ -21,7 +21,7 @@ FEWEST_SENTENCES, MOST_SENTENCES = 50, 1000
 """Number of sentences that a validation translates."""
 FEWEST_STEPS = 10 * VALIDATIONS
 SHARED_LETTERS = 0.5
-"""From this part of the target's letters on, one vocabulary serves both sides."""
+"""From this part of the letters on that are alike, one vocabulary serves both sides."""
 FEWEST_TAKEN = 20_000
 """Number of pairs that are taken at least, if there are so many: they are soon made ready."""
 SIDE = 0.625

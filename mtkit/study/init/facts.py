@@ -25,7 +25,7 @@ class Corpus:
     characters: tuple[int, int] = (100, 100)
     """Number of different characters of each side, very rare ones left out."""
     shared: float = 1.0
-    """The part of the target's letters that the source has, too."""
+    """The part of the letters of a side that the other has as often."""
     deduplicate: bool = False
     """Whether pairs stand there twice."""
     drop: Mapping[DropRule, int] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class Scan:
     characters: tuple[int, int]
     """Number of different characters of each side, very rare ones left out."""
     shared: float
-    """The part of the target's letters that the source has, too."""
+    """The part of the letters of a side that the other has as often; 0 to 1."""
 
 
 def scan(pairs: Iterable[Pair], split: Split) -> Scan:
@@ -43,10 +43,8 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
 
     sample = sample_pairs(learnt(), SAMPLE_PAIRS, seed=1)
     source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
-    letters = {character: count for character, count in target.items() if character.isalpha()}
-    shared = sum(count for character, count in letters.items() if character in source)
     return Scan(
-        counts, sample, (_needed(source), _needed(target)), shared / max(1, sum(letters.values()))
+        counts, sample, (_needed(source), _needed(target)), _shared(source, target)
     )
 
 
@@ -55,6 +53,17 @@ def _characters(lines: Iterable[str]) -> Counter[str]:
     for line in lines:
         found.update(line.casefold())
     return found
+
+
+def _shared(source: Counter[str], target: Counter[str]) -> float:
+    """How alike the letters of two texts are: what their distributions have in common."""
+    one, other = (
+        {letter: count for letter, count in of.items() if letter.isalpha()}
+        for of in (source, target)
+    )
+    parts = max(1, sum(one.values())), max(1, sum(other.values()))
+    alike = (min(one[c] / parts[0], other[c] / parts[1]) for c in one.keys() & other.keys())
+    return sum(alike, 0.0)
 
 
 def _needed(characters: Counter[str]) -> int:
