@@ -43,9 +43,7 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
 
     sample = sample_pairs(learnt(), SAMPLE_PAIRS, seed=1)
     source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
-    return Scan(
-        counts, sample, (_needed(source), _needed(target)), _shared(source, target)
-    )
+    return Scan(counts, sample, (_needed(source), _needed(target)), _shared(source, target))
 
 
 def _characters(lines: Iterable[str]) -> Counter[str]:
