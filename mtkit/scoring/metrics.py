@@ -27,7 +27,13 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from mtkit.errors import UserError
 from mtkit.report import warn
 
-TOKENIZERS = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko"), "zh": ("zh", None)}
+UNSPACED: Mapping[str, tuple[str, str | None]] = {
+    "ja": ("ja-mecab", "MeCab"),
+    **dict.fromkeys(("zh", "yue"), ("zh", None)),
+    **dict.fromkeys(("bo", "dz", "km", "lo", "my", "th"), ("char", None)),
+}
+"""Languages that are written without spaces between words: a line would be one word."""
+TOKENIZERS = {"ko": ("ko-mecab", "mecab_ko"), **UNSPACED}
 """sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
 MOST_CHARACTERS = 10_000
 """Characters of a line up to which metrics that are made for sentences are done in seconds."""
@@ -71,7 +77,8 @@ class Metric:
     sign: Callable[[str, Language], str] = lambda signature, language: signature
     name: str | None = None
     """The name that people see, where it is not sacreBLEU's."""
-    needs_language: bool = False
+    by_spaces: bool = False
+    """Whether it counts words as the spaces of a known language part them."""
     most_characters: int | float = math.inf
     """Characters of a line, above which the time would grow with their square."""
     highest: float = 100.0
@@ -147,7 +154,7 @@ METRICS: Mapping[str, Metric] = {
         prepare=_moses,
         sign=_signed_by_moses,
         name="BLEU (lower-cased, Moses-tokenised)",
-        needs_language=True,
+        by_spaces=True,
         most_characters=MOST_CHARACTERS,
     ),
 }
@@ -158,10 +165,11 @@ def evaluate(
 ) -> dict[str, Score]:
     """Every metric there is for what is known of the language, and for lines as long as these."""
     longest = max(map(len, chain(hypotheses, *references)), default=0)
+    has_spaces = bool(language) and language_code(language) not in UNSPACED
     return {
         key: metric.compute(hypotheses, references, language, interval=interval)
         for key, metric in METRICS.items()
-        if (language or not metric.needs_language) and longest <= metric.most_characters
+        if (has_spaces or not metric.by_spaces) and longest <= metric.most_characters
     }
 
 

@@ -125,9 +125,21 @@ def test_the_moses_row_appears_where_the_language_is_known(
     assert "Moses" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("language", ["zh", "ja", "th-TH"])
+def test_words_are_not_counted_where_no_spaces_part_them(language: str) -> None:
+    lines = ["我喜欢你。", "他来了。"] * 5
+    assert set(metrics.evaluate(lines, [lines], language)) == {"bleu", "chrf", "ter"}
+    assert "bleu_lc_moses" in metrics.evaluate(lines, [lines], "ko")
+
+
 @pytest.mark.parametrize(
     ("language", "package", "words"),
-    [("zh", None, "zh"), ("ja", "MeCab", "ja-mecab"), ("ko", "mecab_ko", "ko-mecab")],
+    [
+        ("zh-Hans", None, "zh"),
+        ("ja", "MeCab", "ja-mecab"),
+        ("ko", "mecab_ko", "ko-mecab"),
+        ("th", None, "char"),
+    ],
 )
 def test_bleu_suits_the_language(language: str, package: str | None, words: str) -> None:
     found = METRICS["bleu"].compute(["나는 学校."], [["나는 学校."]], language)
