@@ -30,4 +30,18 @@ class SimCut(Settings):
     cut: Probability = Field(0.05, description="share of subwords hidden, on both sides")
 
 
-Objective = Annotated[CrossEntropy | RDrop | SimCut, Field(discriminator="kind")]
+class MinimumRisk(Settings):
+    """Of what the model itself writes, the expected 1 - chrF or 1 - BLEU; Shen et al. 2016.
+
+    It goes on from a trained model, `init_from`. A batch takes the memory of 1 + `samples` as large
+    ones: lower `batching.max_tokens`, and raise `accumulate` instead.
+    """
+
+    kind: Literal["minimum_risk"] = "minimum_risk"
+    metric: Literal["bleu", "chrf"] = "chrf"
+    samples: int = Field(8, ge=2, description="translations drawn of each source")
+    alpha: PositiveFloat = Field(0.005, description="sharpness: 1 weighs them by P, 0 alike")
+    reference: bool = Field(True, description="whether it is weighed beside them")
+
+
+Objective = Annotated[CrossEntropy | RDrop | SimCut | MinimumRisk, Field(discriminator="kind")]

@@ -213,13 +213,21 @@ class TrainingSettings(Course):
     init_from: str | None = Field(None, description="model or run whose weights to start from")
 
     @model_validator(mode="after")
-    def _one_length(self) -> TrainingSettings:
+    def _parts_fit(self) -> TrainingSettings:
         if self.steps is None and self.epochs is None:
             raise ValueError("needs steps or epochs")
         if self.steps is not None and self.epochs is not None:
             raise ValueError("steps and epochs are both set: set one of them to null")
         if self.best_by in ("bleu", "chrf") and not self.validation_sentences:
             raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
+        if self.objective.kind == "minimum_risk":
+            if self.init_from is None:
+                raise ValueError(
+                    "objective: minimum_risk needs init_from, a trained model: what an untrained "
+                    "one writes is all as bad"
+                )
+            if self.label_smoothing:
+                raise ValueError("objective: minimum_risk smooths nothing: set label_smoothing: 0")
         return self
 
 
@@ -237,6 +245,11 @@ class Config(Settings):
     def _parts_fit(self) -> Config:
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
+        if (self.training.objective.kind, self.batching.max_tokens) == ("minimum_risk", "auto"):
+            raise ValueError(
+                "batching.max_tokens: auto does not know how long sampled translations will be: "
+                "set a number for objective: minimum_risk"
+            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         self.model.check_length("batching.max_length", self.batching.max_length)
         return self

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
@@ -171,6 +172,18 @@ def evaluate(
         for key, metric in METRICS.items()
         if (has_spaces or not metric.by_spaces) and longest <= metric.most_characters
     }
+
+
+def sentence_scorer(
+    metric: Literal["bleu", "chrf"], language: Language
+) -> Callable[[str, str], float]:
+    """The score of a hypothesis by a reference, as sacreBLEU has it of single sentences.
+
+    BLEU is smoothed there (exp), and goes up to as many words in a row as there are.
+    """
+    bleu = partial(BLEU, tokenize=bleu_tokenizer(language), effective_order=True)
+    scorer: Scorer = bleu() if metric == "bleu" else CHRF()
+    return lambda hypothesis, reference: scorer.sentence_score(hypothesis, [reference]).score
 
 
 def can_resample(lines: int) -> bool:

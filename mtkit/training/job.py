@@ -30,6 +30,7 @@ from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
+from mtkit.training.objective.risk import Judge
 from mtkit.training.run.checkpoints import Checkpoints, recorded_ranks
 from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.launcher import is_started_by_others
@@ -175,7 +176,8 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
             )
         load_weights(model, trained / "model.safetensors")
     precision = pick_precision(training.precision, device)
-    state = new_state(model.to(device), training, precision, ranks)
+    judge = Judge(tokenizer, config.data.target_language)
+    state = new_state(model.to(device), training, precision, ranks, judge)
     if config.batching.max_tokens != "auto":
         state.max_tokens = config.batching.max_tokens
     return state

@@ -60,7 +60,7 @@ class Journal:
         )
 
     def log_step(self) -> None:
-        """Writes the means since the last call, per target token; nothing if all were skipped."""
+        """Writes the means since the last call; nothing if all were skipped."""
         window, state = self.state.window, self.state
         if not window.tokens:
             return
@@ -68,7 +68,7 @@ class Journal:
         record = {
             "loss": nll,
             "perplexity": math.exp(min(nll, 700.0)),
-            "smoothed_loss": window.smoothed / window.tokens,
+            **state.objective.told(window.smoothed / window.tokens),
             "learning_rate": window.learning_rate,
             "gradient_norm": window.gradient_norm,
             "tokens": window.tokens,

@@ -18,7 +18,9 @@ from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data import Position
-from mtkit.training.objective.objective import Objective, build_objective
+from mtkit.training.objective.build import build_objective
+from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.risk import Judge
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
 
@@ -28,6 +30,7 @@ class Window:
     """Sums over the updates since the last logged step, and how the last of them went."""
 
     smoothed: float = 0.0
+    """The mean of what is minimised, times the target tokens."""
     nll: float = 0.0
     tokens: int = 0
     learning_rate: float = 0.0
@@ -116,11 +119,18 @@ class TrainState(Progress):
 
 
 def new_state(
-    model: EncoderDecoder, learning: Learning, precision: Precision, ranks: Ranks = ALONE
+    model: EncoderDecoder,
+    learning: Learning,
+    precision: Precision,
+    ranks: Ranks = ALONE,
+    judge: Judge | None = None,
 ) -> TrainState:
-    """The state before the first update of `model`, which is on its device already."""
+    """The state before the first update of `model`, which is on its device already.
+
+    `judge` is needed where whole translations are learnt from.
+    """
     device = model.output_weight.device
-    objective = build_objective(model.train(), learning)
+    objective = build_objective(model.train(), learning, judge)
     return TrainState(
         precision=precision,
         model=model,

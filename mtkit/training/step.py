@@ -65,6 +65,7 @@ def train_step(
     state.step += 1
     state.skipped += not healthy
     state.skipped_in_a_row = 0 if healthy else state.skipped_in_a_row + 1
+    smoothed *= tokens / size
     return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 

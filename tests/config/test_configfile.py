@@ -166,6 +166,26 @@ def test_complaints_name_line_setting_and_remedy(text: str, line: str) -> None:
     assert line in complaint(text)
 
 
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, "training: objective: minimum_risk needs init_from, a trained model"),
+        ({"training.init_from": "m"}, "minimum_risk smooths nothing: set label_smoothing: 0"),
+        (
+            {
+                "training.init_from": "m",
+                "training.label_smoothing": "0",
+                "batching.max_tokens": "auto",
+            },
+            "batching.max_tokens: auto does not know how long sampled translations will be",
+        ),
+    ],
+)
+def test_minimum_risk_says_what_it_needs(settings: dict[str, str], line: str) -> None:
+    overrides = [f"{name}={value}" for name, value in settings.items()]
+    assert line in complaint(GOOD, "training.objective.kind=minimum_risk", *overrides)
+
+
 PAIR = GOOD.replace(
     "  kind: transformer\n  layers: 3\n  heads: 4\n",
     "  encoder: {layers: 3, heads: 4}\n  decoder: {kind: lstm}\n",

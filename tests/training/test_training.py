@@ -248,21 +248,37 @@ RICH = {
 }
 
 
+RISK = RICH | {
+    "objective": {"kind": "minimum_risk", "samples": 3},
+    "init_from": "start",
+    "label_smoothing": 0.0,
+    "validate_every": 6,
+}
+
+
 @pytest.mark.parametrize(
-    ("kind", "number"),
+    ("kind", "number", "settings"),
     [
-        ("transformer", signal.SIGINT),
-        ("seq2seq", signal.SIGTERM),
-        ("transformer-lstm", signal.SIGINT),
-        ("lstm-transformer", signal.SIGTERM),
+        ("transformer", signal.SIGINT, RICH),
+        ("seq2seq", signal.SIGTERM, RICH),
+        ("transformer-lstm", signal.SIGINT, RICH),
+        ("lstm-transformer", signal.SIGTERM, RICH),
+        ("transformer", signal.SIGTERM, RISK),
+        ("seq2seq", signal.SIGINT, RISK),
     ],
 )
 def test_interrupted_equals_uninterrupted_bit_for_bit(
-    kind: str, number: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    number: int,
+    settings: dict[str, Any],
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
-    train(fresh(kind, "whole", training=RICH))
-    config = fresh(kind, "broken", training=RICH)
+    if "init_from" in settings:
+        train(fresh(kind, settings["init_from"], training={"steps": 3}))
+    train(fresh(kind, "whole", training=settings))
+    config = fresh(kind, "broken", training=settings)
     add, at = Journal.add, [5, 7]
 
     def add_and_interrupt(self: Journal, report: Any) -> None:

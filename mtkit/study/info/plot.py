@@ -28,6 +28,7 @@ from mtkit.training.run.metrics import MetricsLog, points_of
 
 LOGGED = {
     "training loss": ("train", "loss"),
+    "reward": ("train", "reward"),
     "validation loss": ("valid", "loss"),
     "validation BLEU": ("valid", "bleu"),
     "validation chrF2": ("valid", "chrf"),

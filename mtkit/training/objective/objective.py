@@ -6,25 +6,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mtkit.config.objective import CrossEntropy, RDrop, SimCut
-from mtkit.config.settings import Learning
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
-from mtkit.training.objective.consistency import Agreement, Constancy
 from mtkit.training.objective.loss import CROSS_ENTROPY, Loss, RowLoss, projected_loss
-
-
-def build_objective(model: EncoderDecoder, settings: Learning) -> Objective:
-    """The loss that the settings ask for, on top of `model`."""
-    shared = (model, settings.label_smoothing, settings.source_dropout)
-    match settings.objective:
-        case CrossEntropy():
-            return Objective(*shared)
-        case RDrop(alpha=alpha):
-            return Objective(*shared, Agreement(alpha))
-        case SimCut(alpha=alpha, cut=cut):
-            return Objective(*shared, Constancy(alpha), cut)
 
 
 class Objective(nn.Module):
@@ -68,6 +53,10 @@ class Objective(nn.Module):
     def size(self, batch: Batch) -> int:
         """What the loss is a mean over: the target tokens, of all micro-batches of an update."""
         return batch.target_tokens
+
+    def told(self, mean: float) -> dict[str, float]:
+        """The mean loss as it is logged."""
+        return {"smoothed_loss": mean}
 
 
 class TokenDropout(nn.Module):
