@@ -13,9 +13,7 @@ MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
 """Learning rates that suit a model of that width: in many passes, and in few."""
 MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
 """Number of updates, at most."""
-SOME_PASSES, MANY_PASSES = 12, 40
-FEW_PAIRS = 15_000
-"""Number of pairs that are learnt by heart in fewer passes than more of them would be."""
+SOME_PASSES, MANY_PASSES = 12, 50
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
     if plan.size.is_published:
         big = plan.size.d_model > 512
         return {"dropout": 0.3 if big else 0.1}, "as in Vaswani et al. 2017, table 3"
-    is_little = plan.pairs < FEW_PAIRS and plan.passes >= SOME_PASSES
-    if plan.passes >= MANY_PASSES or is_little:
+    if plan.passes >= MANY_PASSES:
         most = {"dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1}
         return most, f"{plan.pairs:,} pairs that are seen so often would be learnt by heart"
     if plan.passes >= SOME_PASSES:
