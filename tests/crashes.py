@@ -192,8 +192,7 @@ def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: i
     with subprocess.Popen(command, cwd=home, stdout=pipe, stderr=subprocess.STDOUT) as process:
         while victim and process.poll() is None:
             if _last_checkpoint(home) >= f"step-{step:08d}":
-                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-                those = dict(zip(LAUNCHED, [process.pid, *map(int, children.split())], strict=True))
+                those = dict(zip(LAUNCHED, [process.pid, *_ranks_of(process.pid)], strict=True))
                 with suppress(ProcessLookupError):
                     os.kill(those[victim], signal.SIGKILL)
                 break
@@ -202,6 +201,17 @@ def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: i
     with open(home / SAID, "ab") as said:
         said.write(text)
     return process.returncode
+
+
+def _ranks_of(launcher: int) -> list[int]:
+    """Its children that are ranks, in their order."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    found = {}
+    for child in children:
+        for variable in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(b"RANK="):
+                found[int(variable[5:])] = int(child)
+    return [found[rank] for rank in sorted(found)]
 
 
 def _speak_at(home: Path) -> None:

@@ -66,11 +66,20 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
-    signal.signal(signal.SIGTERM, _leave)
+    told: list[int] = []
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        """What is half done is cleared away on the way out, as after Ctrl-C."""
+        told.append(128 + number)
+        sys.exit(told[0])
+
+    signal.signal(signal.SIGTERM, leave)
     follow()
     try:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except Exception as error:
+        if told:  # a library that was being imported made an error of its own of the way out
+            sys.exit(told[0])
         line, code = _verdict(error)
         report.error("" if hand_over(line, code) else line, error)
     report.drop_unwritable()
@@ -79,11 +88,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # DistributedDataParallel had it, and can abort an interpreter that is shutting down.
         os._exit(code)
     sys.exit(code)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """What is half done is cleared away on the way out, as after Ctrl-C."""
-    sys.exit(128 + number)
 
 
 def _verdict(error: Exception) -> tuple[str, int]:

@@ -6,6 +6,7 @@ record of the holder, for those who are refused; without the lock the record mea
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # to translate, no settings of training are read
 
 LOCK, OWNER = ".lock", ".owner.json"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
+STARTED_BY = "MTKIT_STARTED_BY"
+"""The variable that tells a process, in JSON, which one started it as a part of itself."""
 LATEST = Path("runs/latest")
 """A link that training makes: the last run of this directory."""
 
@@ -163,18 +166,23 @@ def locked(run: Path) -> Iterator[None]:
             f"{run}: cannot write a run there ({error.strerror}): choose another folder with --run"
         ) from None
     try:
-        owner = {
-            "pid": os.getpid(),
-            "host": platform.node(),
-            "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-            "since": datetime.now().isoformat(" ", "seconds"),
-        }
+        owner = json.loads(os.environ.get(STARTED_BY, "null")) or this_process()
         write_json(run / OWNER, owner)
         yield
     finally:
         with suppress(OSError):  # without the lock it means nothing
             (run / OWNER).unlink()
         lock.release()
+
+
+def this_process() -> dict[str, str | int]:
+    """What people know a process by, and can stop it by."""
+    return {
+        "pid": os.getpid(),
+        "host": platform.node(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "since": datetime.now().isoformat(" ", "seconds"),
+    }
 
 
 def _owner(run: Path) -> str:

@@ -33,7 +33,7 @@ from mtkit.training.data import Segmentation, Stream
 from mtkit.training.objective.risk import Judge
 from mtkit.training.run.checkpoints import Checkpoints, recorded_ranks
 from mtkit.training.run.distributed import Ranks
-from mtkit.training.run.launcher import is_started_by_others
+from mtkit.training.run.launcher import is_one_of_slurm, ranks_started
 from mtkit.training.run.memory import MEMORY_SHARE, MOST_TOKENS, largest_batch, limit_bytes
 from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.run.processors import bytes_of_rank, processors, ranks_that_pay
@@ -191,12 +191,16 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
     """
     training, device = config.training, pick_device(config.training.device)
     there = processors(device)
-    if is_started_by_others():
+    if started := ranks_started():
+        if training.ranks not in ("auto", started):
+            warn(f"training.ranks: {training.ranks}, but torchrun started {started}: they train")
         return 1
     if training.ranks != "auto":
         if device.type != "cpu" and training.ranks > there:
             raise UserError(f"training.ranks: {training.ranks}, but there is {there} {device.type}")
         return training.ranks
+    if is_one_of_slurm():
+        return 1
     if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
         return min(recorded, there)
     with torch.device("meta"):  # without memory

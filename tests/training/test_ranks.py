@@ -120,7 +120,9 @@ def started(config: Config) -> int:
 
 @pytest.mark.usefixtures("eight")
 def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     large = fresh("transformer", batching={"max_tokens": 4096})
     assert started(large) == 4
@@ -132,6 +134,15 @@ def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert started(large) == 1
+    five = fresh("transformer", training={"ranks": 5})
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    assert started(five) == 5
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert started(five) == 1
+    assert "training.ranks: 5, but torchrun started 2" in capsys.readouterr().err
+    assert started(fresh("transformer", training={"ranks": 2})) == 1
+    assert not capsys.readouterr().err
+    monkeypatch.delenv("WORLD_SIZE")
     monkeypatch.setattr(job, "pick_device", lambda _: torch.device("cuda"))
     with pytest.raises(UserError, match=r"training.ranks: 9, but there is 8 cuda"):
         started(fresh("transformer", training={"ranks": 9}))

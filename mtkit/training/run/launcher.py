@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 
 from mtkit import report
+from mtkit.config.runs import STARTED_BY, this_process
 from mtkit.errors import Interrupted, MtkitError, UserError
 
 LAUNCHER = "MTKIT_LAUNCHER"
@@ -38,10 +39,16 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Where ranks read how many threads they have; of both, torch takes the latter."""
 
 
-def is_started_by_others() -> bool:
-    """Whether this process is one of several already: of torchrun's, of Slurm's, of `launch`'s."""
-    is_rank = not {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ)
-    return is_rank or int(os.environ.get("SLURM_NTASKS", "1")) > 1
+def ranks_started() -> int | None:
+    """How many ranks torchrun, or `launch`, started this process among; None: it is no rank."""
+    if {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):
+        return None
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_one_of_slurm() -> bool:
+    """Whether Slurm runs the same command several times, or is going to."""
+    return int(os.environ.get("SLURM_NTASKS", "1")) > 1
 
 
 def launch(arguments: Sequence[str], count: int, config: str | None = None) -> None:
@@ -84,7 +91,8 @@ def launch(arguments: Sequence[str], count: int, config: str | None = None) -> N
                 raise _verdict(folder) or SystemExit(128 + stopped.sigval) from None
             except ChildFailedError as failed:
                 first = failed.get_first_failure()[1]
-                which = f"{first.signal_name()}, exit code {first.exitcode}"
+                code = first.exitcode
+                which = f"exit code {code}" if code >= 0 else first.signal_name()
                 lost = f"a rank was lost ({which}): run the same command again to go on"
                 raise _verdict(folder) or MtkitError(lost) from failed
 
@@ -94,6 +102,7 @@ def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     """What ranks inherit; on the way out, what torch changed in this process is as it was."""
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
     told = {LAUNCHER: str(folder), **dict.fromkeys(THREADS, str(threads))}
+    told[STARTED_BY] = json.dumps(this_process())
     told["PYTHONPATH"] = os.pathsep.join(sys.path)  # not the directory, unless this one does
     if loopback is not None:  # the name of a machine often leads nowhere
         told["GLOO_SOCKET_IFNAME"] = loopback
@@ -107,7 +116,8 @@ def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
         os.environ.update(before)
         if current_thread() is main_thread():
             for number, handler in handlers.items():
