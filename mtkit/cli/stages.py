@@ -156,7 +156,8 @@ def translate(options: TranslateOptions) -> None:
     )
     models = open_models(options.models or [None], options.among(DecodingSettings))
     settings, count = models[0].config.decoding, options.n_best or 1
-    request = Request(settings, count, sampling, attention=options.alignments)
+    has_scores = options.jsonl or options.n_best is not None
+    request = Request(settings, count, sampling, attention=options.alignments, scores=has_scores)
     with report.writing_stdout() if options.output is None else nullcontext():
         translate(Translator.of(models, request, machine), files, shape)
 

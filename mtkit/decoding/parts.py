@@ -83,11 +83,12 @@ class Window:
     def join(self, found: Found) -> list[Translation]:
         """The translation of each line, of what was found for each sentence."""
         words = self._source_words() if self.request.attention else {}
+        texts = iter(self.tokenizer.decode([it.tokens for of_one in found for it in of_one]))
         of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
         for key, hypotheses in zip(self.sentences, found, strict=True):
             numbers = words.get(key, [])
             of_line[key[0] - self.first].append(
-                [self._translated(it, numbers) for it in hypotheses]
+                [self._translated(it, next(texts), numbers) for it in hypotheses]
             )
         return [
             self._whole(of_parts, is_cut=len(line) > LONGEST)
@@ -122,16 +123,15 @@ class Window:
                 words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
         return words
 
-    def _translated(self, hypothesis: Hypothesis, source_words: list[int]) -> Translation:
-        (text,) = self.tokenizer.decode([hypothesis.tokens])
+    def _translated(self, hypothesis: Hypothesis, text: str, words: list[int]) -> Translation:
         pieces = self.tokenizer.target_pieces(hypothesis.tokens)
         found = Translation(text, hypothesis.score, pieces, not hypothesis.finished)
         if hypothesis.attention is None or not text.strip():
             return found
         from mtkit.decoding.alignment import Block
 
-        words, offsets = Words(text), self.tokenizer.target_offsets(hypothesis.tokens)
-        block = Block.of(hypothesis.attention, list(map(words.at, offsets)), source_words)
+        at, offsets = Words(text).at, self.tokenizer.target_offsets(hypothesis.tokens)
+        block = Block.of(hypothesis.attention, list(map(at, offsets)), words)
         return replace(found, blocks=(block,))
 
     def _whole(self, of_parts: list[list[Translation]], *, is_cut: bool) -> Translation:

@@ -54,18 +54,20 @@ class Translator:
         compute_type: str = "auto",
         workers: int | None = None,
         threads: int | None = None,
+        scores: bool = True,
         **changes: int | float | None,
     ) -> Translator:
         """The model of a run or a model folder; `changes` replace its own decoding settings.
 
         Without a path: $MTKIT_MODEL, else the last run of this directory. With several, an ensemble
-        that decodes by the settings of the first. The other options are those of `EngineOptions`.
+        that decodes by the settings of the first. The other options are those of `EngineOptions`,
+        and `scores` of `Request`.
         Raises UserError where there is no model, or a damaged one, for models that are no ensemble,
         for settings that cannot be, and for an engine that cannot honour them.
         """
         models = open_models([path] if path is None or isinstance(path, Place) else path, changes)
         options = EngineOptions(engine, compute_type, device, workers, threads)
-        return cls.of(models, Request(models[0].config.decoding), options)
+        return cls.of(models, Request(models[0].config.decoding, scores=scores), options)
 
     @property
     def settings(self) -> DecodingSettings:

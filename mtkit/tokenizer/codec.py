@@ -6,7 +6,8 @@ whole characters: bytes that spell none are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from itertools import compress, groupby
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 JOINT = "spm.model"
 SOURCE, TARGET = "spm.source.model", "spm.target.model"
 
-_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+_LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Tokenizer:
@@ -29,15 +30,16 @@ class Tokenizer:
         """Raises UserError for what is no SentencePiece model of ours."""
         self.models = {path.name: model for path, model in models.items()}
         """The files, by name: one for both sides, or source then target."""
-        processors = [_processor(path, model) for path, model in models.items()]
-        self._source, self._target = processors[0], processors[-1]
-        self.source_vocab: int = self._source.vocab_size()
-        self.target_vocab: int = self._target.vocab_size()
-        symbols = range(self.target_vocab)
-        pieces = zip(symbols, self._target.is_byte(list(symbols)), strict=True)
+        sides = [_opened(path, model) for path, model in models.items()]
+        (self._source, sources), (self._target, targets) = sides[0], sides[-1]
+        self.vocabularies = sources, targets
+        """Every subword of the source side and of the target side, by its id."""
+        self.source_vocab, self.target_vocab = len(sources), len(targets)
+        are_bytes = self._target.is_byte(list(range(self.target_vocab)))
         self._bytes = {
-            i: int(self._target.id_to_piece(i)[1:-1], 16) for i, is_byte in pieces if is_byte
+            i: int(targets[i][1:-1], 16) for i, is_byte in enumerate(are_bytes) if is_byte
         }
+        self._special_or_bytes = {PAD, UNK, BOS, EOS, *self._bytes}
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -69,17 +71,18 @@ class Tokenizer:
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Text of each sequence of target ids; special ids are skipped, line breaks are spaces."""
-        texts = (
-            self._target.decode([line[place] for place in self._written(line)]) for line in ids
-        )
-        return [text.translate(_LINE_BREAKS) for text in texts]
+        written = [[line[place] for place in self._written(line)] for line in ids]
+        texts = self._target.decode(written, num_threads=1) if ids else []
+        return [_LINE_BREAK.sub(" ", text) for text in texts]
 
     def is_whole(self, ids: list[int]) -> bool:
         """Whether their bytes spell whole characters, so that `decode` leaves none of them out."""
         return len(self._written(ids)) == sum(i > EOS for i in ids)
 
-    def _written(self, ids: list[int]) -> list[int]:
+    def _written(self, ids: list[int]) -> Sequence[int]:
         """Places of what is text: no special id, and no byte of half a character."""
+        if self._special_or_bytes.isdisjoint(ids):
+            return range(len(ids))
         places = [place for place, i in enumerate(ids) if i > EOS]
         if self._bytes.keys().isdisjoint(ids):
             return places
@@ -113,26 +116,21 @@ class Tokenizer:
             offsets.append(max(begin, end - 1))
         return offsets
 
-    @property
-    def vocabularies(self) -> tuple[list[str], list[str]]:
-        """Every subword of the source side and of the target side, by its id."""
-        sources, targets = range(self.source_vocab), range(self.target_vocab)
-        return self.source_pieces(list(sources)), self.target_pieces(list(targets))
-
     def source_pieces(self, ids: list[int]) -> list[str]:
         """The subwords themselves, on the source side."""
-        return [self._source.id_to_piece(i) for i in ids]
+        return [self.vocabularies[0][i] for i in ids]
 
     def target_pieces(self, ids: list[int]) -> list[str]:
         """The subwords themselves, for people who look at alignments and scores."""
-        return [self._target.id_to_piece(i) for i in ids]
+        return [self.vocabularies[1][i] for i in ids]
 
 
-def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
+def _opened(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
+    """A model and its subwords, by their ids."""
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
-        processor.id_to_piece(list(range(processor.vocab_size())))  # they may be no UTF-8
+        pieces = processor.id_to_piece(list(range(processor.vocab_size())))  # they may be no UTF-8
     except (RuntimeError, OSError, ValueError) as error:
         raise UserError(f"{path}: not a SentencePiece model: train one with mtkit") from error
     found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
@@ -141,7 +139,7 @@ def _processor(path: Path, model: bytes) -> SentencePieceProcessor:
             f"{path}: ids of pad, unk, bos and eos are {found}, not {(PAD, UNK, BOS, EOS)}: "
             "train a tokenizer with mtkit"
         )
-    return processor
+    return processor, pieces
 
 
 def _utf8(character: str) -> bytes:

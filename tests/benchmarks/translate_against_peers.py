@@ -185,7 +185,12 @@ def _peer(script: str, task: Task, arguments: list[str]) -> list[str]:
 def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) -> None:
     model, output = str(task.opened.artifact.path), str(task.work / "output.txt")
     load = partial(
-        Translator.load, model, engine=engine[0], compute_type=engine[1], beam=task.options.beam
+        Translator.load,
+        model,
+        engine=engine[0],
+        compute_type=engine[1],
+        scores=False,
+        beam=task.options.beam,
     )
     own = mtkit("translate", str(task.input), "-o", output, *task.beam, "-m", model, "--quiet")
     own += ["--engine", engine[0], "--compute-type", engine[1]]

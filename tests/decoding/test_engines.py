@@ -145,6 +145,19 @@ def test_both_engines_go_on_alike_from_a_prefix(folder: Path, settings: dict[str
         assert all(h.tokens == [] for h in [*ours, *theirs] if h.score == -math.inf)
 
 
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_where_nobody_reads_scores_the_same_is_found(folder: Path, engine: str, beam: int) -> None:
+    request = Request(DecodingSettings(beam=beam, max_length=12))
+    with_scores, without = (
+        found_by(folder, engine, replace(request, scores=scores), sources(40))
+        for scores in (True, False)
+    )
+    for (one,), (other,) in zip(with_scores, without, strict=True):
+        assert (one.tokens, one.finished) == (other.tokens, other.finished)
+        assert math.isfinite(one.score)
+
+
 def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
     content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
     (tmp_path / "in").write_bytes(content)

@@ -121,7 +121,14 @@ def _ways(
     for library, compute_type in ENGINES:
         if engine not in ("auto", library):
             continue
-        load = partial(Translator.load, models, device, engine=library, compute_type=compute_type)
+        load = partial(
+            Translator.load,
+            models,
+            device,
+            engine=library,
+            compute_type=compute_type,
+            scores=False,  # as `mtkit translate` without --jsonl or --n-best
+        )
         try:
             name = load(beam=beam).engine.name
         except UserError as error:
