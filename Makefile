@@ -9,8 +9,8 @@ INSTALLED := .venv/.installed
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
 
-# Each file of tests is one worker's: what it prepares is prepared once.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# Each file of tests is one worker's: what it prepares is prepared once; the slow ones come first.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # The laws of the core of every room: what they say of a change is known within a minute.
 quick: $(INSTALLED)
