@@ -21,7 +21,6 @@ from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 
 from mtkit import report
-from mtkit.config.runs import STARTED_BY, this_process
 from mtkit.errors import Interrupted, MtkitError, UserError
 
 LAUNCHER = "MTKIT_LAUNCHER"
@@ -100,6 +99,8 @@ def launch(arguments: Sequence[str], count: int, config: str | None = None) -> N
 @contextmanager
 def _surroundings(folder: Path, threads: int) -> Iterator[None]:
     """What ranks inherit; on the way out, what torch changed in this process is as it was."""
+    from mtkit.config.runs import STARTED_BY, this_process  # which every command would wait for
+
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
     told = {LAUNCHER: str(folder), **dict.fromkeys(THREADS, str(threads))}
     told[STARTED_BY] = json.dumps(this_process())
