@@ -107,12 +107,12 @@ FILES: dict[str, bytes] = {
 """Whole files of text."""
 
 LARGE: dict[str, bytes] = {
-    "10^5 blank lines": b"\n" * 10**5,
-    "1 MB without a space": b"x" * 10**6 + b"\nWhy?\n",
-    "1 MB of words": (b"dog " * 49 + b"ant. ") * (10**6 // 201) + b"\nWhy?\n",
-    "1 MB of one character": "\u0301".encode() * (10**6 // 2) + b"\nWhy?\n",
+    "30,000 blank lines": b"\n" * 30_000,
+    "300 kB without a space": b"x" * 300_000 + b"\nWhy?\n",
+    "300 kB of words": (b"dog " * 49 + b"ant. ") * (300_000 // 201) + b"\nWhy?\n",
+    "300 kB of one character": "\u0301".encode() * (300_000 // 2) + b"\nWhy?\n",
 }
-"""Files of which each takes seconds."""
+"""Files that would take minutes if anything took the square of their length."""
 
 DEEP = "[" * 100_000 + "]" * 100_000
 NESTED = '{"a": ' * 400 + "1" + "}" * 400

@@ -77,7 +77,7 @@ def refused(capture: Capture, *arguments: str) -> str:
 def _in_time(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """In a folder of its own; what hangs is interrupted, and fails; how long it takes is not said."""
+    """In a folder of its own; what hangs is interrupted, and fails; how long it takes is unsaid."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", math.inf)
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
@@ -179,8 +179,12 @@ def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
         assert line.strip() or not any(of_line)
 
 
-@pytest.mark.parametrize("option", FLAGS)
-@pytest.mark.parametrize("name", FILES)
+ASKED = [(name, option) for name in ("every line", "blank among others") for option in FLAGS]
+ASKED += [(name, [*FLAGS][number % 4]) for number, name in enumerate(FILES)]
+"""Every option on some files, every file with one of the options."""
+
+
+@pytest.mark.parametrize(("name", "option"), dict.fromkeys(ASKED))
 def test_translate_writes_a_line_for_each_line(
     name: str, option: str, model: str, capsys: Capture
 ) -> None:
@@ -271,7 +275,7 @@ def generated(count: int) -> Any:
     return law
 
 
-test_translate_writes_a_line_for_each_generated_line = generated(80)
+test_translate_writes_a_line_for_each_generated_line = generated(40)
 test_campaign_of_generated_lines = pytest.mark.campaign(generated(2_800))
 
 
