@@ -449,6 +449,7 @@ def test_two_files_become_a_translator_by_two_commands(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.study.init.measure.TRAINING_SECONDS", 0.5)
     monkeypatch.setattr("mtkit.study.init.init.TRIALS", 1)
+    monkeypatch.setattr("mtkit.study.init.choice.most_passes", lambda pairs: 5.0)
     for language in LANGUAGES:
         write(tmp_path / f"a.{language}", list(islice(read_lines(f"demo:train.{language}"), 400)))
     assert call("init", "a.en", "a.ko", "--minutes", "0.5") == 0
