@@ -31,7 +31,7 @@ def look_again() -> None:
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`function`, which looks at its arguments; jaxtyping makes one for each signature."""
-    looking = beartype(function)
+    looking = functools.cache(lambda: beartype(function))  # most are never called
 
     @functools.wraps(function)
     def look(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
@@ -39,6 +39,6 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         _left -= 1
         if _left < 0:
             jaxtyping.config.update("jaxtyping_disable", True)
-        return looking(*arguments, **named)
+        return looking()(*arguments, **named)
 
     return look
