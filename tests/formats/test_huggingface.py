@@ -153,7 +153,7 @@ class Theirs:
         return sequences, getattr(found, "sequences_scores", torch.zeros(0)).tolist()
 
 
-def ours(model: Path, lines: list[str], engine: str = "torch", **search: float) -> Found:
+def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) -> Found:
     translator = Translator.load(
         model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
     )
