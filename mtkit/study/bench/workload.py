@@ -59,7 +59,10 @@ WARM_UPDATES = 3
 
 @dataclass(frozen=True)
 class Timed:
-    """One update: its real target tokens, its seconds, and those of them spent waiting for data."""
+    """One update: its real target tokens, its seconds, and those of them spent waiting for data.
+
+    Its seconds are those since the update before: a loop has more to do than to learn.
+    """
 
     tokens: int
     seconds: float
@@ -97,14 +100,16 @@ class Workload:
         stream = Stream(config, self.data, cut, state.max_tokens, ranks)
         learn = partial(train_step, state, seed=config.seed, clip_norm=clip_norm, ranks=ranks)
         updates = prefetch(stream.updates(state.position))
+        last = time.perf_counter()
         for number in count():
             began = time.perf_counter()
             update = next(updates)
             ready = time.perf_counter()
             batches = [batch.to(state.model.output_weight.device) for batch in update.batches]
             report = learn(batches, LEARNING_RATE)
+            before, last = last, time.perf_counter()
             if number >= WARM_UPDATES:
-                yield Timed(report.tokens, time.perf_counter() - began, ready - began)
+                yield Timed(report.tokens, last - before, ready - began)
 
 
 @contextmanager
