@@ -16,6 +16,7 @@ from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import at_work, complete_settings, default_place, find_current
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
+from mtkit.decoding.written import write_corpora
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
@@ -33,6 +34,7 @@ def run(config: Config) -> None:
     Raises what the stages raise.
     """
     look_at(config.data, "train", "valid", "test")
+    write_corpora(config)
     train_tokenizer(config)
     build_batches(config)
     _score(config, train(config))

@@ -21,7 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("batching.corpus", "models", "study.plots"),
     ("tokenizer",),
     ("batching", "decoding", "scoring"),
-    ("training",),
+    ("training", "decoding.written"),
     ("formats", "pipeline"),
     ("study",),
     ("cli",),

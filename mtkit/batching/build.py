@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Contents, contents_of, read_pairs
+from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.batching.encode import KEPT, Drops, Encoded, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.rules.judge import Judge, held_out
@@ -26,7 +27,7 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, change_in, origin_of, say_change, told
 from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
-from mtkit.config.settings import Config, DataSettings
+from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.report import progress, say
@@ -70,7 +71,7 @@ def build_batches(config: Config) -> Artifact:
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
     check_settings(tokenizer, config)
     recipe = BatchesRecipe.of(config)
-    contents = _contents(config.data, with_test="overlap" in config.batching.drop)
+    contents = _contents(config)
     inputs = {name: of.identity for name, of in contents.items()} | {
         "tokenizer": tokenizer.identity
     }
@@ -92,9 +93,10 @@ def build_batches(config: Config) -> Artifact:
     return artifact
 
 
-def _contents(data: DataSettings, *, with_test: bool) -> dict[str, Contents]:
-    read: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
-    if with_test and data.test:
+def _contents(config: Config) -> dict[str, Contents]:
+    data = config.data
+    read: dict[str, Corpus | list[Corpus]] = {"train": training_texts(config), "valid": data.valid}
+    if "overlap" in config.batching.drop and data.test:
         read["test"] = data.test
     return {name: contents_of(corpora, f"data.{name}") for name, corpora in read.items()}
 
@@ -125,7 +127,7 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
     batching = config.batching
-    encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _judge(config))
+    encode = encode_pairs(read_pairs(texts_of(config)), tokenizer, batching, _judge(config))
     parts = {"train": _store("train", encode, folder, tokenizer)}
     # BLEU wants every line, as it came. They may be in memory: training holds them as well.
     valid = list(read_pairs(config.data.valid))
@@ -148,7 +150,7 @@ def _judge(config: Config) -> Judge | None:
     kept_apart: set[str] = set()
     if "overlap" in rules:
         kept_apart = held_out([data.valid, *([data.test] if data.test else [])])
-    return Judge(rules, usual_of(read_pairs(data.train)), kept_apart)
+    return Judge(rules, usual_of(read_pairs(texts_of(config))), kept_apart)
 
 
 def _store(

@@ -108,7 +108,7 @@ def _encode(
 ) -> Encoded:
     """`by_text` (k,): what is dropped already, and hence not encoded."""
     left = list(compress(pairs, by_text == KEPT))
-    sources = tokenizer.encode_source([pair.source for pair in left])
+    sources = tokenizer.encode_source([pair.tagged for pair in left])
     targets = tokenizer.encode_target([pair.target for pair in left])
     lengths = np.array([list(map(len, sources)), list(map(len, targets))], np.int64).T
     by_length = length_rules(lengths, settings)

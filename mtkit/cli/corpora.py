@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Json, Overrides
+from mtkit.cli.options import Json, Overrides, located
 from mtkit.errors import UserError
 
 
@@ -32,8 +32,9 @@ def check(
     """
     from mtkit.batching.check.check import check, corpora_of
     from mtkit.batching.corpus.named import named_corpus
-    from mtkit.config.configfile import load_config
+    from mtkit.config.configfile import read_config
     from mtkit.config.languages import check_language
+    from mtkit.decoding.written import writers
 
     for code in languages or ():
         try:
@@ -45,11 +46,14 @@ def check(
     if source is not None:
         if overrides:
             raise UserError("--set: only with -c")
-        corpora = {"train": named_corpus(source, target, columns)}
-        check(corpora, languages or (None, None), as_json=json)
+        alone = {"train": named_corpus(source, target, columns)}
+        check(alone, languages or (None, None), as_json=json)
         return
     if columns:
         raise UserError("--columns: only without -c, whose file names them")
-    settings = load_config(config, overrides or [])
+    settings, origin = read_config(config, overrides or [], None)
     named = languages or (None, settings.data.target_language)
-    check(corpora_of(settings), named, as_json=json)
+    with located(origin):
+        list(writers(settings))
+        corpora = corpora_of(settings)
+    check(corpora, named, as_json=json)

@@ -32,8 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, (place, text) in STAGES.items():
-    app.command(name, cls=LongCommand, help=text)(stage_of(place))
+for name, (places, text) in STAGES.items():
+    app.command(name, cls=LongCommand, help=text)(stage_of(places))
 for command in (check, init, finish, translate, score, attend, export, info, compare):
     app.command(cls=Command if command in (score, info, compare) else LongCommand)(command)
 app.add_typer(bench, name="bench")

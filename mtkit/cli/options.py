@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 from typer import Option, Typer
 from typer.core import TyperCommand, TyperOption
 from typer.main import get_command
 
 from mtkit import report
-from mtkit.errors import UserError
+from mtkit.errors import SettingError, UserError
+
+if TYPE_CHECKING:
+    from mtkit.config.complaints import Origin
 
 
 def flag(*names: str, help: str, tell: Callable[[bool], None] | None = None) -> Any:
@@ -52,6 +56,15 @@ class Command(TyperCommand):
             if takes_one and given.count(option) > 1:
                 ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
         return super().parse_args(ctx, args)
+
+
+@contextmanager
+def located(origin: Origin) -> Iterator[None]:
+    """Around what a config is used for: what is wrong with a setting is told with its line."""
+    try:
+        yield
+    except SettingError as error:
+        raise UserError(f"{origin.where(error.key)}: {error}") from error
 
 
 class LongCommand(Command):

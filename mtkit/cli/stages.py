@@ -5,7 +5,7 @@ What takes time to import is imported inside the commands: help and errors come 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,11 @@ from mtkit.cli.options import (
     Models,
     Overrides,
     flag,
+    located,
     of_fields,
     refuse,
 )
-from mtkit.errors import SettingError, UserError
+from mtkit.errors import UserError
 
 if TYPE_CHECKING:
     from mtkit.config.base import Settings
@@ -33,31 +34,32 @@ if TYPE_CHECKING:
 
 STAGES = {
     "run": (
-        "mtkit.pipeline:run",
+        ("mtkit.pipeline:run",),
         "Do all stages, then score the test set.\n\n"
         "Stages whose results are up to date are skipped.",
     ),
     "train-spm": (
-        "mtkit.tokenizer.train:train_tokenizer",
-        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/.",
+        ("mtkit.decoding.written:write_corpora", "mtkit.tokenizer.train:train_tokenizer"),
+        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/; "
+        "what a model is to write of that text, into RUN/written/, comes first.",
     ),
     "batch": (
-        "mtkit.batching.build:build_batches",
+        ("mtkit.batching.build:build_batches",),
         "Stage 2: prepare the training data.\n\n"
         "Reads, filters and encodes the corpora, into RUN/batches/.",
     ),
     "train": (
-        "mtkit.training.train:train",
+        ("mtkit.training.train:train",),
         "Stage 3: train, or resume training.\n\n"
         "A run that was interrupted goes on by itself, or ends with the best so far by `mtkit "
         "finish`; the model comes into RUN/model/.",
     ),
 }
-"""The commands that do what a config says: the function that each calls, and its help."""
+"""The commands that do what a config says: the functions that each calls, and its help."""
 
 
-def stage_of(place: str) -> Callable[..., None]:
-    """The command that calls the function `module:function` with the config."""
+def stage_of(places: Sequence[str]) -> Callable[..., None]:
+    """The command that calls each function `module:function` with the config."""
 
     def stage(
         config: Path | None = Option(
@@ -71,10 +73,9 @@ def stage_of(place: str) -> Callable[..., None]:
         settings, origin = read_config(config, overrides or [], run)
         if origin.is_demo:
             report.say("no mtkit.yaml here: working on the demo, English to Korean (see --config)")
-        try:
-            resolve_name(place)(settings)
-        except SettingError as error:
-            raise UserError(f"{origin.where(error.key)}: {error}") from error
+        with located(origin):
+            for place in places:
+                resolve_name(place)(settings)
 
     return stage
 

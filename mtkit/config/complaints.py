@@ -151,6 +151,8 @@ def _suggestion(key: Key, data: Any) -> str:
     known = list(names())
     if having := [kind for path, kinds in known if path == plain for kind in kinds]:
         return f"kind {' or '.join(having)} has it, {here} has not"
+    if plain in [path for path, _ in known]:  # of a section that has other keys
+        return f"it does not go with {', '.join(name for name in data if name != key[-1])}"
     around = [(path[-1], kinds) for path, kinds in known if path[:-1] == plain[:-1]]
     siblings = [str(name) for name, kinds in around if not kinds or here in kinds]
     close = difflib.get_close_matches(str(plain[-1]), siblings, 1)

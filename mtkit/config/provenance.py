@@ -56,6 +56,8 @@ def change(before: Told, now: Told) -> str | None:
                 return f"{key} has {_more(is_now - was, 'byte')}, {is_now:,} now"
             case {"bytes": int()}, {"bytes": int()}:
                 return f"{key} has other text of the same length"
+            case {"model": str()}, {"model": str()}:
+                return f"{key} is another model now"
             case was, is_now:
                 return f"{key}: {was}, now {is_now}"
     others = (key for key in now if before and key not in before and isinstance(now[key], dict))

@@ -14,10 +14,21 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 from mtkit.artifacts import Kind
 from mtkit.config.base import Settings
 from mtkit.config.batching import Filtering
-from mtkit.config.corpora import listed
+from mtkit.config.corpora import Writing, WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import Config, Course, Extent, TokenizerSettings
+
+
+class WrittenRecipe(Writing):
+    """All that a written corpus depends on, but for the models and the text."""
+
+    target_language: str | None = None
+
+    @classmethod
+    def of(cls, config: Config, corpus: WrittenCorpus) -> WrittenRecipe:
+        counted = config.data.target_language if corpus.choose_by == "bleu" else None
+        return corpus.part(cls, target_language=counted)
 
 
 class TokenizerRecipe(TokenizerSettings):
@@ -37,7 +48,7 @@ class BatchesRecipe(Filtering):
 
     @classmethod
     def of(cls, config: Config) -> BatchesRecipe:
-        weights = [corpus.weight for corpus in listed(config.data.train)]
+        weights = [corpus.weight for corpus in config.data.training.values()]
         return config.batching.part(cls, weights=weights)
 
 
@@ -80,6 +91,7 @@ class TestRecipe(Settings):
 
 
 RECIPES: Mapping[Kind, type[Settings]] = {
+    "corpus": WrittenRecipe,
     "tokenizer": TokenizerRecipe,
     "batches": BatchesRecipe,
     "checkpoint": ModelRecipe,

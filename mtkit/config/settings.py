@@ -16,9 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.config.base import Probability, Settings
+from mtkit.config.base import Key, Probability, Settings
 from mtkit.config.batching import BatchingSettings
-from mtkit.config.corpora import Corpus
+from mtkit.config.corpora import Corpus, TrainingCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.languages import check_language
 from mtkit.config.model import ModelSettings, TransformerSettings
@@ -26,7 +26,7 @@ from mtkit.config.objective import CrossEntropy, Objective
 
 
 class DataSettings(Settings):
-    train: Corpus | list[Corpus]
+    train: TrainingCorpus | list[TrainingCorpus]
     valid: Corpus
     test: Corpus | None = None
     target_language: str | None = Field(
@@ -39,6 +39,14 @@ class DataSettings(Settings):
         if code is not None:
             check_language(code)
         return code
+
+    @property
+    def training(self) -> dict[Key, TrainingCorpus]:
+        """The corpora of `train`, by the path of each in a config."""
+        key: Key = ("data", "train")
+        if not isinstance(self.train, list):
+            return {key: self.train}
+        return {(*key, place): corpus for place, corpus in enumerate(self.train)}
 
 
 class TokenizerSettings(Settings):

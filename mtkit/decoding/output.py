@@ -61,7 +61,8 @@ def open_output(
     except BaseException:
         with suppress(OSError):  # it must not take the place of the error that led here
             if asked and _has_content(partial):
-                say(f"{path}: what is done is kept: the same command with --resume goes on")
+                again = "the same command" if resume else "the same command with --resume"
+                say(f"{path}: what is done is kept: {again} goes on")
             elif not is_special:
                 _forget(partial, record)
         raise

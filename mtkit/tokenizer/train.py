@@ -18,6 +18,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
+from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
 from mtkit.config.provenance import FROM, say_change, told
 from mtkit.config.recipes import TokenizerRecipe
@@ -66,7 +67,7 @@ def train_tokenizer(config: Config) -> Artifact:
     if model:
         inputs, made_from = {"model": model.identity}, {"training.init_from": origin}
     else:
-        train = contents_of(config.data.train, "data.train")
+        train = contents_of(training_texts(config), "data.train")
         inputs, made_from = {"train": train.identity}, {**told(recipe, "tokenizer"), **train.told}
     if current := find_current(path, "tokenizer", recipe, inputs):
         complete_settings(config)
@@ -88,7 +89,7 @@ def train_tokenizer(config: Config) -> Artifact:
 def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
     """Trains one model or two into `folder`; says what came of it."""
     settings = config.tokenizer
-    sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
+    sample = sample_pairs(read_pairs(texts_of(config)), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
     lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
     if not settings.joint:
@@ -119,7 +120,7 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str,
             place = seen if seen < size else random.randrange(seen + 1)
             if place < size:
                 replaced = sample[place : place + 1]
-                sample[place : place + 1] = [(pair.source, pair.target)]
+                sample[place : place + 1] = [(pair.tagged, pair.target)]
                 held += _characters(sample[place : place + 1]) - _characters(replaced)
             while held > SAMPLE_CHARACTERS:
                 held -= _characters([sample.pop(random.randrange(len(sample)))])

@@ -15,6 +15,7 @@ import torch
 from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.batching.corpus.read import files_of
+from mtkit.batching.corpus.written import texts_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.provenance import altered, origin_of
@@ -83,7 +84,7 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     check_settings(data.artifact, config)
-    files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
+    files = files_of(texts_of(config), "data.train") | files_of(config.data.valid, "data.valid")
     if difference := altered(data.artifact, files):
         warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}

@@ -16,6 +16,7 @@ from mtkit.batching import encode
 from mtkit.batching.build import build_batches
 from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examine import Examination, examine
+from mtkit.batching.corpus.written import texts_of
 from mtkit.batching.rules.judge import ALL_RULES, held_out
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TableCorpus, TextCorpus
@@ -112,7 +113,7 @@ def test_what_check_counts_is_what_batch_drops(
 ) -> None:
     batching = BatchingSettings.model_validate(setting)
     report = build_batches(tokenized.model_copy(update={"batching": batching})).report["train"]
-    found = examine(tokenized.data.train, held_out([tokenized.data.valid]))
+    found = examine(texts_of(tokenized), held_out([tokenized.data.valid]))
     rule = batching.drop[0] if batching.drop else "duplicate"
     counted = found["repeated pairs" if batching.deduplicate else rule].count
     assert report["dropped"].get(rule, 0) == counted

@@ -8,11 +8,13 @@ from dataclasses import asdict
 
 from mtkit.batching.check.examine import Examination, SideReport, examine
 from mtkit.batching.check.findings import Finding, Languages, Status
+from mtkit.batching.corpus.written import commissions, texts_of
 from mtkit.batching.rules.judge import held_out
+from mtkit.config.base import dotted
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import cell_width, printable, show, table
+from mtkit.report import cell_width, printable, say, show, table
 
 WIDTH = 80
 """Cells of a line in a terminal."""
@@ -33,9 +35,18 @@ Corpora = Mapping[str, Corpus | list[Corpus]]
 
 
 def corpora_of(config: Config) -> Corpora:
-    """All corpora of a config, by their names in `data`."""
+    """All corpora of a config that are there, by their names in `data`.
+
+    Raises SettingError where one cannot be written, for want of its text or of a model.
+    """
     data = config.data
-    found: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
+    train = dict(zip(data.training, texts_of(config), strict=True))
+    for commission in commissions(config):
+        if commission.current() is None:
+            say(f"{dotted(commission.key)}: left out, as no model has written it yet")
+            del train[commission.key]
+    found: dict[str, Corpus | list[Corpus]] = {"train": list(train.values())} if train else {}
+    found["valid"] = data.valid
     return found if data.test is None else found | {"test": data.test}
 
 

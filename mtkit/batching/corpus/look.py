@@ -9,7 +9,7 @@ from typing import Literal
 from mtkit.batching.corpus.files import count_lines, existing, listed_paths
 from mtkit.batching.corpus.read import UnequalSidesError, read_pairs
 from mtkit.config.base import Key
-from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus, listed
+from mtkit.config.corpora import TextCorpus, TrainingCorpus, WrittenCorpus, listed
 from mtkit.config.settings import DataSettings
 from mtkit.errors import SettingError, UserError
 
@@ -26,16 +26,18 @@ def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> No
         corpora = getattr(data, name)
         for index, corpus in enumerate(listed(corpora) if corpora is not None else []):
             key: Key = ("data", name)
-            _look(corpus, (*key, index) if isinstance(corpora, list) else key)
+            look(corpus, (*key, index) if isinstance(corpora, list) else key)
 
 
-def _look(corpus: Corpus, key: Key) -> None:
-    sides = {TextCorpus: ("source", "target"), TableCorpus: ("table",)}.get(type(corpus), ())
-    for side in sides:
-        with _told_of((*key, side)):
-            for path in listed_paths(getattr(corpus, side)):
+def look(corpus: TrainingCorpus, key: Key) -> None:
+    """A look at one corpus, which stands at `key` of a config; SettingError as `look_at`."""
+    for side in ("source", "target", "table"):
+        with led_to((*key, side)):
+            for path in listed_paths(getattr(corpus, side, None) or []):
                 existing(path)
-    with _told_of(key):
+    if isinstance(corpus, WrittenCorpus):  # whose missing side is as long as the other
+        corpus = corpus.as_given()
+    with led_to(key):
         next(read_pairs(corpus))
         if isinstance(corpus, TextCorpus):
             for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):
@@ -46,7 +48,7 @@ def _look(corpus: Corpus, key: Key) -> None:
 
 
 @contextmanager
-def _told_of(key: Key) -> Iterator[None]:
+def led_to(key: Key) -> Iterator[None]:
     """Around what a setting leads to."""
     try:
         yield

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from mtkit.artifacts import sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, measured, read_lines
-from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
+from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, WrittenText, listed
 from mtkit.errors import MtkitError, UserError
 
 COLUMNS_NAMED = 20
@@ -39,6 +39,13 @@ class Pair(NamedTuple):
     """Place of its corpus in the list of corpora."""
     file: str
     line: int
+    tag: str | None = None
+    """What the model reads before the source, where that is marked; no rule sees it."""
+
+    @property
+    def tagged(self) -> str:
+        """What the model reads."""
+        return self.source if self.tag is None else f"{self.tag} {self.source}"
 
     @property
     def where(self) -> str:
@@ -75,7 +82,7 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
         for pair in pairs:
             yield pair
         if pair is None:
-            name = " and ".join(", ".join(side) for side in _sides(corpus))
+            name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name}: empty: give a corpus with at least one pair")
 
 
@@ -125,6 +132,8 @@ def _content(corpus: Corpus, hashed: Callable[[Path, str], str]) -> list[Any]:
         ]
         if isinstance(corpus, TableCorpus):
             found.append([corpus.source_column, corpus.target_column])
+        if isinstance(corpus, WrittenText) and corpus.tag is not None:
+            found.append([corpus.tag])
         return found
     chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
     path = Path(corpus.dataset)
@@ -143,6 +152,7 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
     sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
         raise UserError(f"data: {len(sources)} source files for {len(targets)} target files")
+    tag = corpus.tag if isinstance(corpus, WrittenText) else None
     for paths in zip(sources, targets, strict=True):
         sides = [read_lines(path) for path in paths]
         for number, (source, target) in enumerate(zip_longest(*sides), 1):
@@ -150,7 +160,7 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
                 more = [sum(1 for _ in side) for side in sides]
                 counts = number - (source is None) + more[0], number - (target is None) + more[1]
                 raise UnequalSidesError(paths, counts)
-            yield Pair(source, target, index, paths[0], number)
+            yield Pair(source, target, index, paths[0], number, tag)
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:

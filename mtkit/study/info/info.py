@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
+from mtkit.batching.corpus.written import WRITTEN
 from mtkit.config.complaints import flattened
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.provenance import FROM
@@ -97,7 +98,8 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     if artifact is not None:
         yield from _facts(artifact, _settings_in(artifact), verified=verify)
         return
-    found = [_artifact_at(folder / kind, verify=verify) for kind in get_args(Kind)]
+    places = [*sorted((folder / WRITTEN).glob("[!.]*")), *map(folder.joinpath, get_args(Kind))]
+    found = [_artifact_at(place, verify=verify) for place in places]
     parts = [part for part in found if part]
     records = MetricsLog(folder / "metrics.jsonl").read()
     if not parts and not records:
