@@ -21,6 +21,7 @@ from sacrebleu.metrics.chrf import CHRF
 import mtkit.decoding.written
 from architectures import transformer
 from commands import call
+from crashes import SAID, run_alone
 from folders import as_if_trained, train, write_model
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
@@ -517,9 +518,10 @@ def test_a_run_learns_from_what_models_wrote_and_needs_them_no_more_to_train(
 ) -> None:
     entries = [SELF | {"weight": 2}, BACK, CHOSEN | {"choose_by": "bleu"}]
     write_config(*entries, tokenizer={"vocab_size": 160}, training={"steps": 4, "ranks": 2})
-    assert call("run") == 0
-    said = capsys.readouterr().err
+    assert run_alone(["run"], here).code == 0
+    said = (here / SAID).read_text("utf-8")
     assert said.index("data.train.3: the target is written by a and b") < said.index("tokenizer:")
+    assert "on 2 ranks of cpu" in said
     config = load_config("run/config.yaml")
     assert config == load_config("mtkit.yaml")
     assert call("run") == 0
@@ -530,7 +532,7 @@ def test_a_run_learns_from_what_models_wrote_and_needs_them_no_more_to_train(
     assert call("compare", "run", "other") == 0
     for name in "ab":
         shutil.rmtree(name)
-    assert call("train", "--set", "training.steps=6") == 0
+    assert run_alone(["train", "--set", "training.steps=6"], here).code == 0
     assert open_artifact(Path("run/model"), "model").manifest["settings"]["training"]["steps"] == 6
     assert call("run") == 2
     assert "data.train.1.model: a: no model there" in capsys.readouterr().err
