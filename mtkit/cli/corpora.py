@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
 from mtkit.cli.options import Json, Overrides, located
 from mtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from mtkit.config.settings import Config
 
 
 def check(
@@ -32,9 +36,7 @@ def check(
     """
     from mtkit.batching.check.check import check, corpora_of
     from mtkit.batching.corpus.named import named_corpus
-    from mtkit.config.configfile import read_config
     from mtkit.config.languages import check_language
-    from mtkit.decoding.written import writers
 
     for code in languages or ():
         try:
@@ -43,17 +45,25 @@ def check(
             raise UserError(f"--languages: {error}") from None
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
-    if source is not None:
+    if config is None:
         if overrides:
             raise UserError("--set: only with -c")
-        alone = {"train": named_corpus(source, target, columns)}
-        check(alone, languages or (None, None), as_json=json)
+        corpus = named_corpus(str(source), target, columns)
+        check({"train": corpus}, languages or (None, None), as_json=json)
         return
     if columns:
         raise UserError("--columns: only without -c, whose file names them")
-    settings, origin = read_config(config, overrides or [], None)
+    settings = _looked_at(config, overrides or [])
     named = languages or (None, settings.data.target_language)
+    check(corpora_of(settings), named, as_json=json)
+
+
+def _looked_at(path: Path, overrides: list[str]) -> Config:
+    """The config, with nothing in the way of the models that are to write for it."""
+    from mtkit.config.configfile import read_config
+    from mtkit.decoding.written import writers
+
+    config, origin = read_config(path, overrides, None)
     with located(origin):
-        list(writers(settings))
-        corpora = corpora_of(settings)
-    check(corpora, named, as_json=json)
+        list(writers(config))
+    return config
