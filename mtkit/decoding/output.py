@@ -30,8 +30,7 @@ def open_output(
     """The file, or standard output, and how many lines of input it has already.
 
     `asked` is all that it depends on; without it nothing is kept for later. `rows` are written for
-    a line of input. Raises UserError where `path` cannot be written, or where `resume` finds the
-    beginning of something else than is `asked`.
+    a line of input. UserError where `path` cannot be written, or begins with what is not `asked`.
     """
     if path is None:
         yield sys.stdout.buffer, 0
