@@ -213,7 +213,7 @@ def nasty(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shutil.copytree(home, tmp_path_factory.mktemp("nasty") / "home")
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.one_of(
@@ -424,7 +424,7 @@ class Killed(BaseException):
 def test_what_is_interrupted_goes_on_and_ends_as_if_it_had_not_been(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [f"{sentence[:12]} {number}" for number in range(40) for sentence in SENTENCES]
+    lines = [f"{sentence[:12]} {number}" for number in range(20) for sentence in SENTENCES]
     Path("mono.src").write_text("".join(f"{line}\n" for line in lines))
     entries = [SELF | {"model": "b", "sampling": {}}, {"source": "mono.src", "model": ["a", "b"]}]
     whole = config_of(*entries)
