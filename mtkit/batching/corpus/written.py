@@ -21,6 +21,7 @@ from mtkit.config.recipes import WrittenRecipe
 from mtkit.config.runs import find_best, find_current
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError, UserError
+from mtkit.report import quietly
 
 WRITTEN = "written"
 SOURCE, TARGET = "source.txt", "target.txt"
@@ -96,7 +97,8 @@ def _writer(place: str, config: Config) -> str:
     here = Path(place).resolve()
     if Path(config.run).resolve() in (here, *here.parents):
         raise UserError(f"{place}: the model of this very run: let another run's write")
-    return find_best(place).identity
+    with quietly():  # that it may not be finished is said when it writes
+        return find_best(place).identity
 
 
 def _text(config: Config, corpus: WrittenCorpus) -> WrittenText:
