@@ -39,7 +39,7 @@ from mtkit.report import progress, say
 Record = dict[str, Any]
 """A translation as `translate` writes it in JSON, perhaps with others in `n_best`."""
 FILES = {"source": SOURCE, "target": TARGET}
-TRANSLATIONS = "translations.jsonl"
+TRANSLATIONS, BEGUN = "translations.jsonl", ".begun-"
 COUNTED = ("lines", "blank", "empty", "unfinished", "copied")
 """Lines: all; blank ones; those that the models left empty, without an end, or as they were."""
 
@@ -54,6 +54,7 @@ def write_corpora(config: Config) -> None:
         look_at(config.data, "train", "valid")
     for commission, models in ordered:
         if commission.current():
+            _clear(commission.path)  # of what a process left that was killed at its last step
             say(f"{dotted(commission.key)}: written, and up to date")
         else:
             say_change(commission.path, "corpus", commission.made_from)
@@ -105,14 +106,17 @@ def _missing(corpus: WrittenCorpus) -> str:
 
 def _begun(commission: Commission, translator: Translator) -> Path:
     """A hidden folder for what is not complete; that of any other request for it is deleted."""
-    asked = [commission.recipe.model_dump(), commission.inputs, translator.engine.name]
-    mine = f".begun-{commission.path.name}-"
-    begun = commission.path.with_name(f"{mine}{sha256_of(asked)[:12]}")
-    for other in commission.path.parent.glob(f"{mine}*"):
-        if other != begun:
-            shutil.rmtree(other)
+    path, asked = commission.path, [commission.inputs, translator.engine.name]
+    begun = path.with_name(f"{BEGUN}{path.name}-{sha256_of(asked)[:12]}")
+    _clear(path, but=begun)
     begun.mkdir(parents=True, exist_ok=True)
     return begun
+
+
+def _clear(path: Path, but: Path | None = None) -> None:
+    for begun in path.parent.glob(f"{BEGUN}{path.name}-*"):
+        if begun != but:
+            shutil.rmtree(begun)
 
 
 def _copy(corpus: WrittenCorpus, folder: Path) -> None:

@@ -417,6 +417,18 @@ def test_it_is_written_anew_when_what_it_was_made_from_changes_which_is_said(
     assert sides_of(folder_of(config)) == (lines, finished(translations(["a"], lines)))
 
 
+def test_what_a_process_left_that_was_killed_at_the_last_moment_is_cleared_away(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(SELF)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda path: None)
+        write_corpora(config)
+    assert len(list(Path("run/written").iterdir())) == 2
+    write_corpora(config)
+    assert list(Path("run/written").iterdir()) == [folder_of(config)]
+
+
 class Killed(BaseException):
     """As a signal ends a process, so far as Python knows of it."""
 
