@@ -433,6 +433,7 @@ class Killed(BaseException):
     """As a signal ends a process, so far as Python knows of it."""
 
 
+@pytest.mark.slow
 def test_what_is_interrupted_goes_on_and_ends_as_if_it_had_not_been(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
