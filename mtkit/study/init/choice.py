@@ -34,7 +34,7 @@ LONGEST, LONGEST_EVER = 256, 1024
 """Number of subwords of a side, at most; of a corpus of long lines."""
 FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
 """Of an update, in models that Muon trains."""
-UPDATES, UPDATES_PER_PASS = 800, 30
+UPDATES, UPDATES_PER_PASS = 1000, 40
 """Number of updates that such a model makes good use of, in all and in each pass."""
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
