@@ -26,7 +26,7 @@ from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import load_weights
+from mtkit.models.weights import WithoutMemory, load_weights
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
@@ -204,7 +204,7 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
         return 1
     if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
         return min(recorded, there)
-    with torch.device("meta"):  # without memory
+    with WithoutMemory():
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     on_cpu, batch = device.type == "cpu", config.batching.max_tokens
