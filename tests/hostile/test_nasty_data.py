@@ -471,7 +471,7 @@ def test_what_is_no_file_of_text_is_named(
         "folder": "a folder, not a file",
         "loop": "no such file",
         "x" * 300: "cannot be read (File name too long)",
-        "empty and empty": "empty: give a corpus with at least one pair",
+        "empty": "empty: give a corpus with at least one pair",
         "secret": "cannot be read (Permission denied)",
     }.items():
         path = name.split()[0]
