@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.models.layers import Dropout, linear
+from mtkit.models.layers import SUBLAYER_GAIN, Dropout, linear
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 MASKED_BIAS = -1e9
@@ -79,7 +79,7 @@ class MultiHeadAttention(nn.Module):
         self.query = linear(d_model, d_model)
         self.key = linear(d_model, d_model)
         self.value = linear(d_model, d_model)
-        self.output = linear(d_model, d_model)
+        self.output = linear(d_model, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(dropout)
 
     def look_at(self, memory: SourceHidden) -> KeyValue:

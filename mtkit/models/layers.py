@@ -13,6 +13,11 @@ from torch import Tensor, nn
 from mtkit.config.model import LstmLayers, TransformerLayers
 from mtkit.terms import Hidden
 
+SUBLAYER_GAIN = 0.1
+"""Weights with which a sublayer ends are so much smaller at first: what it adds to the residual sum
+is little until it has learnt something (as Zhang et al. 2019, Fixup, where it is nothing).
+"""
+
 
 class Dropout(nn.Module):
     """Zeroes elements with probability p and scales the rest by 1 / (1 - p).
@@ -102,7 +107,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activate = ACTIVATIONS[settings.activation]
         self.expand = linear(d_model, settings.ffn * (2 if settings.activation == "gated" else 1))
-        self.contract = linear(settings.ffn, d_model)
+        self.contract = linear(settings.ffn, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(settings.activation_dropout)
 
     def forward(self, x: Hidden) -> Hidden:
@@ -162,9 +167,9 @@ def for_products(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer with Glorot weights and no initial bias."""
+def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
+    """A linear layer with Glorot weights, times `gain`, and no initial bias."""
     layer = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight)
+    nn.init.xavier_uniform_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.config.model import TransformerLayers
+from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.layers import (
     Dropout,
     FeedForward,
@@ -66,6 +67,15 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
         gate, value = inner[..., :12], inner[..., 12:]
         inner = gate * torch.sigmoid(gate) * value
     torch.testing.assert_close(layer(x), inner @ layer.contract.weight.T + layer.contract.bias)
+
+
+def test_a_fresh_sublayer_adds_little_to_what_it_reads() -> None:
+    torch.manual_seed(0)
+    x, attention = torch.randn(2, 5, 64), MultiHeadAttention(64, 4, 0.0)
+    attended, _ = attention(x, attention.look_at(x), None)
+    expanded = FeedForward(TransformerLayers(ffn=128), 64)(x)
+    for added in attended, expanded:
+        assert 0 < added.norm() < 0.15 * x.norm()
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
