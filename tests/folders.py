@@ -17,7 +17,9 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.config.storage import write_json
 from mtkit.decoding.translator import Translator
+from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.layers import SUBLAYER_GAIN, FeedForward
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.tokenizer.codec import Tokenizer
@@ -51,7 +53,7 @@ def write_model(
     change: Callable[[EncoderDecoder], None] = lambda model: None,
     **decoding: float,
 ) -> Path:
-    """A model folder with random weights, after a `change`."""
+    """A model folder with random weights, their sublayers full grown, after a `change`."""
     torch.manual_seed(0)
     vocab = tokenizer.source_vocab
     card = ModelConfig(
@@ -61,12 +63,23 @@ def write_model(
         decoding=DecodingSettings.model_validate({"max_length": 12} | decoding),
     )
     model = EncoderDecoder(kind, vocab, vocab)
+    _grow_sublayers(model)
     change(model)
     with create(path, "model", {}, {}) as folder:
         save_weights(weights_of(model), folder / "model.safetensors")
         write_json(folder / "config.json", card.model_dump())
         tokenizer.copy_to(folder)
     return path
+
+
+@torch.no_grad()
+def _grow_sublayers(model: EncoderDecoder) -> None:
+    """Sublayers of a new model add so little that it would hardly look at what it reads."""
+    for part in model.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.output.weight.div_(SUBLAYER_GAIN)
+        elif isinstance(part, FeedForward):
+            part.contract.weight.div_(SUBLAYER_GAIN)
 
 
 def as_if_trained(model: EncoderDecoder) -> None:
