@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from mtkit.config.base import Key, Settings, dotted
-from mtkit.config.settings import Config
+from mtkit.config.settings import LEFT, Config
 
 EXPECTED = {
     "bool": "true or false",
@@ -27,11 +27,6 @@ EXPECTED = {
     "model": "settings (key: value)",
     "string": "text",
 }
-
-MOVED: Mapping[Key, str] = {
-    ("training", "r_drop"): "training.objective: {kind: r_drop, alpha: ...}"
-}
-"""What stands for a setting of before."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,9 @@ def sections(annotation: Any) -> Iterator[type[Settings]]:
 
 def _suggestion(key: Key, data: Any) -> str:
     """What an unknown setting was probably meant to be."""
-    if key in MOVED:
-        return f"it is {MOVED[key]} now"
+    section, name = key[:-1], key[-1]
+    if section == ("training",) and name in LEFT:
+        return LEFT[str(name)][1]
     for part in key[:-1]:
         data = data[part]
     here = data.get("kind")

@@ -5,6 +5,7 @@ Reading YAML, overrides and the wording of errors live in `configfile`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -148,6 +149,13 @@ class SubwordSampling(Settings):
     sides: Literal["source", "target", "both"] = "both"
 
 
+LEFT: Mapping[str, tuple[float | None, str]] = {
+    "ema": (None, "there is none any more: a schedule that falls to nothing does as much"),
+    "r_drop": (None, "it is training.objective: {kind: r_drop, alpha: ...} now"),
+}
+"""Settings of before: what they were when they did nothing, and what does their work."""
+
+
 class Learning(Settings):
     """What is learnt, update by update: what checkpoints are known by."""
 
@@ -158,7 +166,6 @@ class Learning(Settings):
     clip_norm: PositiveFloat | None = 1.0
     accumulate: PositiveInt = Field(1, description="batches per update")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    ema: Probability | None = Field(None, description="decay of an average of the weights")
     subword_sampling: SubwordSampling | None = None
     source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
     objective: Objective = CrossEntropy()
@@ -174,11 +181,12 @@ class Learning(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_r_drop(cls, settings: Any) -> Any:
-        """What was stored before there was `objective`: no R-Drop is the default, as it was."""
-        if isinstance(settings, dict) and settings.get("r_drop", ...) is None:
-            return {name: value for name, value in settings.items() if name != "r_drop"}
-        return settings
+    def _without_what_left(cls, settings: Any) -> Any:
+        """What was stored when there were more settings, and did not use them, says the same."""
+        if not isinstance(settings, dict):
+            return settings
+        unused = {name for name, (off, _) in LEFT.items() if settings.get(name, ...) == off}
+        return {name: value for name, value in settings.items() if name not in unused}
 
 
 class Extent(Settings):

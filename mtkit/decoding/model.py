@@ -17,8 +17,6 @@ from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-AVERAGE = "average.safetensors"
-"""Of a checkpoint with `training.ema`: the weights that are validated."""
 
 Place = str | Path
 """A run or a model folder."""
@@ -34,8 +32,7 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
-        name = AVERAGE if AVERAGE in self.artifact.manifest["files"] else WEIGHTS
-        return self.artifact.path / name
+        return self.artifact.path / WEIGHTS
 
     @property
     def run(self) -> Path:

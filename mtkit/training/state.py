@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mtkit.config.settings import Learning, Metric
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import copied_weights, weights_of
 from mtkit.training.data import Position
 from mtkit.training.objective.build import build_objective
 from mtkit.training.objective.objective import Objective
@@ -103,8 +102,6 @@ class TrainState(Progress):
     """The objective as it is differentiated: with gradients that all ranks share."""
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    average: dict[str, Tensor] | None = None
-    """Exponential moving average of the weights, if asked for."""
     seconds: float = 0.0
     """How long the run took so far, interruptions apart."""
 
@@ -112,10 +109,6 @@ class TrainState(Progress):
         """The context in which forward passes of the objective run."""
         device = self.model.output_weight.device.type
         return torch.autocast(device, DTYPES[self.precision], self.precision != "float32")
-
-    def weights(self) -> dict[str, Tensor]:
-        """What is validated and kept: the moving average where there is one."""
-        return weights_of(self.model) if self.average is None else self.average
 
 
 def new_state(
@@ -138,5 +131,4 @@ def new_state(
         parallel=ranks.parallel(objective),
         optimizer=build_optimizer(model, learning.optimizer),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
-        average=copied_weights(model) if learning.ema is not None else None,
     )

@@ -18,9 +18,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 import torch
-from torch import Tensor
 
-from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.terms import Batch
 from mtkit.training.data import NOTHING, seed_of
 from mtkit.training.run.distributed import ALONE, Ranks
@@ -101,13 +99,3 @@ def settle(state: TrainState, ranks: Ranks) -> None:
     for _ in range(2):
         gradients(state, [NOTHING.to(state.model.output_weight.device)], 1, 0, ranks)
     state.optimizer.zero_grad(set_to_none=True)
-
-
-@torch.no_grad()
-def move_average(
-    average: dict[str, Tensor], model: EncoderDecoder, decay: float, step: int
-) -> None:
-    """average ← d · average + (1 - d) · weights, with d = min(decay, (1 + step) / (10 + step))."""
-    share = 1 - min(decay, (1 + step) / (10 + step))
-    for name, parameter in model.named_parameters():
-        average[name].lerp_(parameter.to(average[name].device), share)

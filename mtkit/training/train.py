@@ -20,6 +20,7 @@ from mtkit.config.settings import Config, TrainingSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
+from mtkit.models.weights import weights_of
 from mtkit.report import progress, say, warn
 from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
@@ -28,7 +29,7 @@ from mtkit.training.run.distributed import ALONE, connected_ranks
 from mtkit.training.run.launcher import launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
 from mtkit.training.state import StepReport, TrainState, is_stalled
-from mtkit.training.step import move_average, train_step
+from mtkit.training.step import train_step
 from mtkit.training.weights import validate, write_model
 
 MOMENT = 1.0
@@ -168,8 +169,6 @@ def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
         # Ranks wait for each other's gradients: none may make more of its batches than the others.
         report = split_if_refused(step, batches, rate) if ranks.count == 1 else step(batches, rate)
         state.position = update.position
-        if state.average is not None and training.ema is not None:
-            move_average(state.average, state.model, training.ema, state.step)
         if state.step % GIVE_BACK_UPDATES == 0:
             give_back()
         if state.skipped_in_a_row >= training.max_skipped:
@@ -196,7 +195,7 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
 
 
 def _validate(job: Job, state: TrainState) -> None:
-    state.validations.append(validate(job, state, state.weights(), state.step))
+    state.validations.append(validate(job, state, weights_of(state.model), state.step))
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:

@@ -116,30 +116,21 @@ class Candidate:
 
 
 def _best_weights(job: Job, state: TrainState) -> Candidate:
-    """The best checkpoint, or a rival of it where validation says that one is better.
-
-    Rivals are the mean of the best few and, of a moving average, the weights themselves.
-    """
+    """The best checkpoint, or the mean of the best few where validation says that it is better."""
     checkpoints, metric = job.checkpoints, job.config.training.best_by
     there = set(checkpoints.steps())
     ranked = [v for v in rank(state.validations, metric) if v.step in there]
     best = ranked[0].step
     few = [validation.step for validation in ranked[: job.config.training.average]]
-    rivals: list[tuple[str, dict[str, Tensor], list[int]]] = []
-    if len(few) > 1:
-        mean = _mean([checkpoints.weights(step) for step in few])
-        rivals.append((f"mean of the best {len(few)} checkpoints", mean, few))
-    if state.average is not None:
-        plain = checkpoints.weights(best, averaged=False)
-        rivals.append(("without the moving average", plain, [best]))
     kept = Candidate("best checkpoint", checkpoints.weights(best), ranked[0], [best])
-    for name, weights, steps in rivals:
-        validation = validate(job, state, weights, max(steps))
-        scores = [getattr(found, metric) for found in (validation, kept.validation)]
-        say(f"{name}: valid {metric} {scores[0]:.3f}, {kept.name} {scores[1]:.3f}")
-        if validation.key(metric) < kept.validation.key(metric):
-            kept = Candidate(name, weights, validation, steps)
-    return kept
+    if len(few) == 1:
+        return kept
+    mean = _mean([checkpoints.weights(step) for step in few])
+    validation = validate(job, state, mean, max(few))
+    rival = Candidate(f"mean of the best {len(few)} checkpoints", mean, validation, few)
+    scores = [getattr(candidate.validation, metric) for candidate in (rival, kept)]
+    say(f"{rival.name}: valid {metric} {scores[0]:.3f}, {kept.name} {scores[1]:.3f}")
+    return min(kept, rival, key=lambda found: found.validation.key(metric))
 
 
 def _mean(all_weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -73,6 +73,10 @@ def load(text: str, *overrides: str) -> Config:
             "x.yaml:12: training.r_drop: unknown setting; it is training.objective: {kind: r_drop,",
         ),
         (
+            GOOD + "  ema: 0.999\n",
+            "x.yaml:12: training.ema: unknown setting; there is none any more: a schedule that",
+        ),
+        (
             GOOD.replace("heads: 4", "attention: dot"),
             "x.yaml:8: model.attention: unknown setting; kind seq2seq has it, transformer has not",
         ),

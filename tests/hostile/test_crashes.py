@@ -44,7 +44,6 @@ told_to_stop = pytest.mark.parametrize(
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 RICH = {
     "accumulate": 2,
-    "ema": 0.9,
     "subword_sampling": {"alpha": 0.3},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
     "log_every": 3,

@@ -60,9 +60,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_in(folder: Path) -> Config:
-    return tiny_config(
-        folder, "transformer", training={"steps": 2, "keep": 1, "average": 1, "ema": 0.9}
-    )
+    return tiny_config(folder, "transformer", training={"steps": 2, "keep": 1, "average": 1})
 
 
 # How each kind of artifact is used

@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepared(folder: Path, name: str, **training: object) -> Config:
     """A config, also as NAME.yaml, of a run that has everything but the training."""
     dropout = {"dropout": 0.3}
-    settings = {"ema": 0.9, "save_every": 1} | training
+    settings = {"save_every": 1} | training
     config = tiny_config(folder, "transformer", model=dropout, training=settings)
     config = config.model_copy(update={"run": name})
     train_tokenizer(config)

@@ -82,7 +82,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[Objective], bool]) -
 def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
     where: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = fresh("transformer", training={"ema": 0.9})
+    config = fresh("transformer")
     state = state_of(config)
     update(state, [batch_of(4)], config, 0.1)
     before = copied_weights(state.model)

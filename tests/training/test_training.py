@@ -236,7 +236,6 @@ def comparable(run: Path) -> dict[str, Any]:
 
 RICH = {
     "accumulate": 2,
-    "ema": 0.9,
     "subword_sampling": {"alpha": 0.3},
     "source_dropout": 0.1,
     "objective": {"kind": "simcut", "alpha": 2.0},
@@ -404,30 +403,9 @@ def test_while_rivals_are_validated_the_weights_of_their_mean_are_not_held(
 
     monkeypatch.setattr(Checkpoints, "weights", remembered)
     monkeypatch.setattr(run_weights, "validate", counted)
-    train(fresh("transformer", training={"ema": 0.9, "average": 4, "validate_every": 3}))
-    assert len(read) == 4 + 2
-    assert held == [2, 2]  # the best, and those without the moving average; the mean is a third
-
-
-@pytest.mark.parametrize(
-    ("peak", "kept"),
-    [(0.5, "average.safetensors"), (0.003, "model.safetensors")],
-    ids=["weights that jump about", "weights that improve steadily"],
-)
-def test_the_moving_average_is_validated_and_kept_where_it_is_better_than_the_weights(
-    fresh: Callable[..., Config], peak: float, kept: str
-) -> None:
-    settings = {"ema": 0.9, "average": 1, "best_by": "loss", "validate_every": 12}
-    schedule = {"schedule": {"kind": "inverse_sqrt", "peak": peak}}
-    model = train(fresh("transformer", training=settings | schedule))
-    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
-    (averaged,) = (record["loss"] for record in records if record["kind"] == "valid")
-    found = safetensors.torch.load_file("run/model/model.safetensors")
-    for name in ("average.safetensors", "model.safetensors"):
-        weights = safetensors.torch.load_file(Path("run/checkpoints/step-00000012") / name)
-        assert all(torch.equal(found[key], weights[key]) for key in found) == (name == kept)
-    loss = model.report["validation"]["loss"]
-    assert loss == averaged if kept == "average.safetensors" else loss < averaged
+    train(fresh("transformer", training={"average": 4, "validate_every": 3}))
+    assert len(read) == 4 + 1
+    assert held == [1]  # the best; the mean is a second
 
 
 def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Config]) -> None:

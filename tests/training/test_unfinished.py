@@ -47,16 +47,15 @@ def interrupted(
     return train_until
 
 
-@pytest.mark.parametrize(("kind", "ema"), [("transformer", None), ("seq2seq", 0.9)])
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     kind: str,
-    ema: float | None,
     fresh: Callable[..., Config],
     interrupted: Callable[[Config, int], None],
     tmp_path: Path,
     capsys: Capture,
 ) -> None:
-    config = fresh(kind, training={"validate_every": 2, "best_by": "loss", "ema": ema})
+    config = fresh(kind, training={"validate_every": 2, "best_by": "loss"})
     interrupted(config, 7)
     index = Path("run/checkpoints/checkpoints.json")
     assert json.loads(index.read_text()) == {"best": 6, "last": 7, "steps": 12}
@@ -68,7 +67,7 @@ def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     )
     assert opened.artifact.path == best
     assert opened.run == Path("run")
-    assert opened.weights == best / ("average.safetensors" if ema else "model.safetensors")
+    assert opened.weights == best / "model.safetensors"
     translations = load("run").translate(LINES)
     # It is all that is needed, wherever it is copied to.
     shutil.copytree(best, tmp_path / "elsewhere" / "copy")

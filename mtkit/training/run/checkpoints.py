@@ -23,7 +23,7 @@ from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError, is_out_of_memory
-from mtkit.models.weights import load_weights, read_weights, save_weights, weights_of
+from mtkit.models.weights import load_weights, save_weights, weights_of
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
@@ -69,8 +69,6 @@ class Checkpoints:
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
             self.write_card(folder)
             save_weights(weights_of(state.model), folder / "model.safetensors")
-            if state.average is not None:
-                save_weights(state.average, folder / "average.safetensors")
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
             write_json(folder / "state.json", numbers)
@@ -140,19 +138,13 @@ class Checkpoints:
             )
         return found
 
-    def weights(self, step: int, *, averaged: bool = True) -> dict[str, Tensor]:
-        """Those validated at `step`; if not `averaged`, as the updates left them there."""
-        folder = self.open(step).path
-        average = folder / "average.safetensors"
-        is_average = averaged and average.exists()
-        return safetensors.torch.load_file(average if is_average else folder / "model.safetensors")
+    def weights(self, step: int) -> dict[str, Tensor]:
+        return safetensors.torch.load_file(self.open(step).path / "model.safetensors")
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
         path = checkpoint.path
         try:
             load_weights(state.model, path / "model.safetensors")
-            if state.average is not None:
-                state.average = read_weights(state.model, path / "average.safetensors")
             _restore(state.optimizer, path / "optimizer.safetensors")
             _restore_numbers(state, read_json(path / "state.json"))
             if path.name != self.path(state.step).name:
