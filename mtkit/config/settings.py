@@ -152,6 +152,7 @@ class SubwordSampling(Settings):
 LEFT: Mapping[str, tuple[float | None, str]] = {
     "ema": (None, "there is none any more: a schedule that falls to nothing does as much"),
     "r_drop": (None, "it is training.objective: {kind: r_drop, alpha: ...} now"),
+    "source_dropout": (0.0, "there is none any more: model.dropout does more"),
 }
 """Settings of before: what they were when they did nothing, and what does their work."""
 
@@ -167,7 +168,6 @@ class Learning(Settings):
     accumulate: PositiveInt = Field(1, description="batches per update")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     subword_sampling: SubwordSampling | None = None
-    source_dropout: Probability = Field(0.0, description="of whole subwords of the source")
     objective: Objective = CrossEntropy()
     max_skipped: PositiveInt = Field(
         5, description="updates in a row that may be skipped for a loss or gradient not finite"

@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from architectures import ARCHITECTURES, make, sources, targets
-from mtkit.config.settings import Learning, Sgd, TrainingSettings
+from mtkit.config.settings import Learning, Sgd
 from mtkit.models.layers import Dropout
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
-from mtkit.training.objective.build import build_objective
 from mtkit.training.objective.consistency import Agreement, Constancy
 from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, RowLoss, projected_loss
 from mtkit.training.objective.objective import Objective, TokenDropout
@@ -105,7 +104,7 @@ def test_two_equal_passes_cost_what_one_does(row_loss: RowLoss, formula: Formula
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_r_drop_compares_two_draws_of_dropout(name: str) -> None:
     model, source, target = make(name), sources([5, 3, 7]), targets(3, 6)
-    objective = Objective(model, SMOOTHING, 0.0, Agreement(ALPHA))
+    objective = Objective(model, SMOOTHING, Agreement(ALPHA))
     without = Objective(model, SMOOTHING)(source, target, target)
     torch.testing.assert_close(objective(source, target, target).smoothed, without.smoothed)
     torch.manual_seed(5)
@@ -130,7 +129,7 @@ def without_dropout(objective: Objective) -> Objective:
 def test_simcut_compares_with_a_pass_that_words_of_both_sides_are_hidden_from(name: str) -> None:
     model, source, target = make(name), sources([9, 3, 7]), targets(3, 8)
     read = torch.cat([torch.full((3, 1), BOS), target[:, :-1]], dim=1)
-    objective = Objective(model, SMOOTHING, 0.0, Constancy(ALPHA), cut=0.5)
+    objective = Objective(model, SMOOTHING, Constancy(ALPHA), cut=0.5)
     without = Objective(model, SMOOTHING)(source, read, target)
     torch.testing.assert_close(objective.eval()(source, read, target).smoothed, without.smoothed)
     seen: list[Tensor] = []
@@ -154,7 +153,7 @@ def test_padding_changes_nothing_of_simcut(name: str) -> None:
     source, target = sources([6, 6]), targets(2, 5)
     ids = (source, target, target)
     padded = [F.pad(side, (0, 3), value=PAD) for side in ids]
-    objective = Objective(make(name), SMOOTHING, 0.0, Constancy(ALPHA), cut=0.5)
+    objective = Objective(make(name), SMOOTHING, Constancy(ALPHA), cut=0.5)
     without_dropout(objective).cut = Unk()  # drawn words would lie elsewhere
     torch.testing.assert_close(vars(objective(*ids)), vars(objective(*padded)))
 
@@ -195,20 +194,6 @@ def test_token_dropout_hides_its_share_of_words_and_nothing_else() -> None:
     assert not hidden[:, 0].any()
     assert hidden[:, 1:40].double().mean().item() == pytest.approx(0.2, abs=0.02)
     torch.testing.assert_close(TokenDropout(0.2).eval()(ids), ids)
-
-
-@pytest.mark.parametrize("name", ["transformer", "seq2seq-dot"])
-@pytest.mark.parametrize("kind", ["cross_entropy", "r_drop", "simcut"])
-def test_the_source_is_hidden_in_training_alone(name: str, kind: str) -> None:
-    hiding = TrainingSettings.model_validate(
-        {"steps": 1, "source_dropout": 0.9, "objective": {"kind": kind}}
-    )
-    model, source, target = make(name), sources([9, 8]), targets(2, 6)
-    objective = build_objective(model, hiding)
-    plain = Objective(model, SMOOTHING)(source, target, target).nll
-    torch.testing.assert_close(objective.eval()(source, target, target).nll, plain)
-    without_dropout(objective)
-    assert (objective(source, target, target).nll - plain).abs() > 1e-6
 
 
 class Risk(Objective):

@@ -50,7 +50,7 @@ class CommonWords(Judge):
 
 def objective(name: str, **settings: object) -> ExpectedRisk:
     risk = MinimumRisk.model_validate(settings)
-    return ExpectedRisk(make(name), 0.0, risk, CommonWords())
+    return ExpectedRisk(make(name), risk, CommonWords())
 
 
 def references(*sentences: list[int]) -> Tensor:

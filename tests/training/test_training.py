@@ -237,7 +237,6 @@ def comparable(run: Path) -> dict[str, Any]:
 RICH = {
     "accumulate": 2,
     "subword_sampling": {"alpha": 0.3},
-    "source_dropout": 0.1,
     "objective": {"kind": "simcut", "alpha": 2.0},
     "optimizer": {"kind": "muon"},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},

@@ -14,15 +14,15 @@ def build_objective(
     model: EncoderDecoder, settings: Learning, judge: Judge | None = None
 ) -> Objective:
     """The loss that the settings ask for, on top of `model`; of translations by a `judge`."""
-    shared = (model, settings.label_smoothing, settings.source_dropout)
+    smoothing = settings.label_smoothing
     match settings.objective:
         case CrossEntropy():
-            return Objective(*shared)
+            return Objective(model, smoothing)
         case RDrop(alpha=alpha):
-            return Objective(*shared, Agreement(alpha))
+            return Objective(model, smoothing, Agreement(alpha))
         case SimCut(alpha=alpha, cut=cut):
-            return Objective(*shared, Constancy(alpha), cut)
+            return Objective(model, smoothing, Constancy(alpha), cut)
         case MinimumRisk() as risk:
             if judge is None:
                 raise ValueError("objective: minimum_risk: nobody to judge translations")
-            return ExpectedRisk(model, settings.source_dropout, risk, judge)
+            return ExpectedRisk(model, risk, judge)

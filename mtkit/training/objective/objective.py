@@ -25,21 +25,20 @@ class Objective(nn.Module):
         self,
         model: EncoderDecoder,
         smoothing: float,
-        token_dropout: float = 0.0,
         row_loss: RowLoss = CROSS_ENTROPY,
         cut: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
-        self.token_dropout, self.cut = TokenDropout(token_dropout), TokenDropout(cut)
+        self.cut = TokenDropout(cut)
         self.row_loss = row_loss
 
     def forward(
         self, source: SourceIds, target_input: Int[Tensor, "B T"], target_output: Int[Tensor, "B T"]
     ) -> Loss:
         passes = len(self.row_loss.shares)
-        source = self._cut(self.token_dropout(source.repeat(passes, 1)), len(source))
+        source = self._cut(source.repeat(passes, 1), len(source))
         target_input = self._cut(target_input.repeat(passes, 1), len(target_input))
         hidden = self.model(source, source != PAD, target_input)
         hidden, weight = self.model.output_factors(hidden)
@@ -62,8 +61,7 @@ class Objective(nn.Module):
 class TokenDropout(nn.Module):
     """In training, each word piece becomes UNK with probability p (Gal and Ghahramani 2016).
 
-    So that the model learns to make out a word from those around it; Sennrich and Zhang 2019 found
-    that it helps where there is little data. Both ends of the sentence, and padding, stay.
+    Both ends of the sentence, and padding, stay.
     """
 
     def __init__(self, p: float) -> None:

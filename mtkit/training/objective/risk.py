@@ -63,10 +63,8 @@ _scorer = cache(sentence_scorer)
 class ExpectedRisk(Objective):
     """A mean over sentences, of risks between 0 and 1."""
 
-    def __init__(
-        self, model: EncoderDecoder, token_dropout: float, settings: MinimumRisk, judge: Judge
-    ) -> None:
-        super().__init__(model, 0.0, token_dropout)
+    def __init__(self, model: EncoderDecoder, settings: MinimumRisk, judge: Judge) -> None:
+        super().__init__(model, 0.0)
         self.settings, self.judge = settings, judge
 
     def forward(
