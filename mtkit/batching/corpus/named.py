@@ -7,8 +7,6 @@ from pathlib import PurePath
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus
 from mtkit.errors import UserError
 
-TABLES = (".tsv", ".jsonl")
-
 
 def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
     """Raises UserError where it is not clear what is meant."""
