@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat
 
-from mtkit.config.base import Probability, Settings
+from mtkit.config.base import Settings
 
 
 class CrossEntropy(Settings):
@@ -20,14 +20,6 @@ class RDrop(Settings):
 
     kind: Literal["r_drop"] = "r_drop"
     alpha: PositiveFloat = Field(5.0, description="weight of their difference")
-
-
-class SimCut(Settings):
-    """One pass is to agree with another of which words are hidden; Gao et al. 2022. As long."""
-
-    kind: Literal["simcut"] = "simcut"
-    alpha: PositiveFloat = Field(3.0, description="weight of their difference")
-    cut: Probability = Field(0.05, description="share of subwords hidden, on both sides")
 
 
 class MinimumRisk(Settings):
@@ -44,4 +36,4 @@ class MinimumRisk(Settings):
     reference: bool = Field(True, description="whether it is weighed beside them")
 
 
-Objective = Annotated[CrossEntropy | RDrop | SimCut | MinimumRisk, Field(discriminator="kind")]
+Objective = Annotated[CrossEntropy | RDrop | MinimumRisk, Field(discriminator="kind")]

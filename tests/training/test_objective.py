@@ -1,8 +1,7 @@
-"""R-Drop, SimCut and token dropout against their definitions, for every architecture."""
+"""R-Drop against its definition, and an objective over whole sentences, for every architecture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,16 +11,16 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.config.settings import Learning, Sgd
-from mtkit.models.layers import Dropout
 from mtkit.terms import Batch
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
-from mtkit.training.objective.consistency import Agreement, Constancy
-from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, RowLoss, projected_loss
-from mtkit.training.objective.objective import Objective, TokenDropout
+from mtkit.tokenizer.symbols import PAD
+from mtkit.training.objective.agreement import Agreement
+from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, projected_loss
+from mtkit.training.objective.objective import Objective
 from mtkit.training.state import new_state
 from mtkit.training.step import train_step
 
 SMOOTHING, ALPHA = 0.1, 3.0
+R_DROP = Agreement(ALPHA)
 
 
 def example(rows: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -47,55 +46,29 @@ def r_drop(hidden: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     return sum(losses) / 2 + ALPHA / 4 * apart
 
 
-def simcut(hidden: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of the first pass and how far the second is from it (Gao et al. 2022)."""
-    real = target != PAD
-    plain, less = (hidden @ weight.T)[:, real]
-    loss = F.cross_entropy(plain, target[real], label_smoothing=SMOOTHING, reduction="sum")
-    p, q = plain.log_softmax(-1), less.log_softmax(-1)
-    return loss + ALPHA * F.kl_div(q, p, log_target=True, reduction="sum")
-
-
-Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
-methods = pytest.mark.parametrize(
-    ("row_loss", "formula"),
-    [
-        pytest.param(Agreement(ALPHA), r_drop, id="r_drop"),
-        pytest.param(Constancy(ALPHA), simcut, id="simcut"),
-    ],
-)
-
-
-@methods
 @pytest.mark.parametrize("rows", [1, 5, CHUNK_TOKENS])
-def test_loss_and_gradients_of_two_passes_equal_the_equation(
-    rows: int, row_loss: RowLoss, formula: Formula
-) -> None:
+def test_loss_and_gradients_of_two_passes_equal_the_equation(rows: int) -> None:
     hidden, weight, target = example(rows)
-    loss = projected_loss(hidden, weight, target, SMOOTHING, row_loss)
-    expected = formula(hidden, weight, target)
+    loss = projected_loss(hidden, weight, target, SMOOTHING, R_DROP)
+    expected = r_drop(hidden, weight, target)
     torch.testing.assert_close(loss.smoothed, expected)
     ours = torch.autograd.grad(loss.smoothed * 1.7, (hidden, weight))
     torch.testing.assert_close(ours, torch.autograd.grad(expected * 1.7, (hidden, weight)))
 
 
-@methods
-def test_two_passes_over_each_sentence_have_a_gradient_of_its_own(
-    row_loss: RowLoss, formula: Formula
-) -> None:
+def test_two_passes_over_each_sentence_have_a_gradient_of_its_own() -> None:
     hidden, weight, target = example(9)
-    loss = projected_loss(hidden, weight, target, SMOOTHING, row_loss)
-    each = [formula(hidden[:, i : i + 1], weight, target[i : i + 1]) for i in range(2)]
+    loss = projected_loss(hidden, weight, target, SMOOTHING, R_DROP)
+    each = [r_drop(hidden[:, i : i + 1], weight, target[i : i + 1]) for i in range(2)]
     torch.testing.assert_close(loss.smoothed_of, torch.stack(each))
     ours = torch.autograd.grad(loss.smoothed_of.prod(), (hidden, weight))
     theirs = torch.autograd.grad(each[0] * each[1], (hidden, weight))
     torch.testing.assert_close(ours, theirs)
 
 
-@methods
-def test_two_equal_passes_cost_what_one_does(row_loss: RowLoss, formula: Formula) -> None:
+def test_two_equal_passes_cost_what_one_does() -> None:
     hidden, weight, target = example(7)
-    both = projected_loss(hidden[:1].expand(2, -1, -1, -1), weight, target, 0.1, row_loss)
+    both = projected_loss(hidden[:1].expand(2, -1, -1, -1), weight, target, 0.1, R_DROP)
     one = projected_loss(hidden[:1], weight, target, 0.1)
     torch.testing.assert_close(both.smoothed, one.smoothed)
     torch.testing.assert_close(both.nll, one.nll)
@@ -104,7 +77,7 @@ def test_two_equal_passes_cost_what_one_does(row_loss: RowLoss, formula: Formula
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_r_drop_compares_two_draws_of_dropout(name: str) -> None:
     model, source, target = make(name), sources([5, 3, 7]), targets(3, 6)
-    objective = Objective(model, SMOOTHING, Agreement(ALPHA))
+    objective = Objective(model, SMOOTHING, R_DROP)
     without = Objective(model, SMOOTHING)(source, target, target)
     torch.testing.assert_close(objective(source, target, target).smoothed, without.smoothed)
     torch.manual_seed(5)
@@ -117,83 +90,17 @@ def test_r_drop_compares_two_draws_of_dropout(name: str) -> None:
     assert (hidden[0] != hidden[3]).any()
 
 
-def without_dropout(objective: Objective) -> Objective:
-    """In training, but for the dropout of the model itself."""
-    for module in objective.train().modules():
-        if isinstance(module, Dropout):
-            module.p = 0.0
-    return objective
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_simcut_compares_with_a_pass_that_words_of_both_sides_are_hidden_from(name: str) -> None:
-    model, source, target = make(name), sources([9, 3, 7]), targets(3, 8)
-    read = torch.cat([torch.full((3, 1), BOS), target[:, :-1]], dim=1)
-    objective = Objective(model, SMOOTHING, Constancy(ALPHA), cut=0.5)
-    without = Objective(model, SMOOTHING)(source, read, target)
-    torch.testing.assert_close(objective.eval()(source, read, target).smoothed, without.smoothed)
-    seen: list[Tensor] = []
-    model.register_forward_pre_hook(lambda _, given: seen.extend(given))
-    loss = without_dropout(objective)(source, read, target)
-    for plain, (first, second) in ((source, seen[0].split(3)), (read, seen[2].split(3))):
-        assert torch.equal(first, plain)
-        hidden = second != plain
-        assert hidden.any()
-        assert (second[hidden] == UNK).all()
-        assert (plain[hidden] > EOS).all()
-    assert torch.equal(seen[1], source.repeat(2, 1) != PAD)
-    both, weight = model.output_factors(model(*seen[:3]))
-    expected = simcut(both.unflatten(0, (2, -1)), weight, target)
-    torch.testing.assert_close(loss.smoothed, expected)
-    torch.testing.assert_close(loss.nll, without.nll)
-
-
-@pytest.mark.parametrize("name", ["transformer", "seq2seq-dot"])
-def test_padding_changes_nothing_of_simcut(name: str) -> None:
-    source, target = sources([6, 6]), targets(2, 5)
-    ids = (source, target, target)
-    padded = [F.pad(side, (0, 3), value=PAD) for side in ids]
-    objective = Objective(make(name), SMOOTHING, Constancy(ALPHA), cut=0.5)
-    without_dropout(objective).cut = Unk()  # drawn words would lie elsewhere
-    torch.testing.assert_close(vars(objective(*ids)), vars(objective(*padded)))
-
-
-class Unk(TokenDropout):
-    """Hides every second word."""
-
-    def __init__(self) -> None:
-        super().__init__(0.5)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        even = torch.arange(ids.shape[1]) % 2 == 0
-        return ids.masked_fill(even & (ids > EOS), UNK)
-
-
-@methods
-def test_two_passes_in_bfloat16_stay_near_float32(row_loss: RowLoss, formula: Formula) -> None:
+def test_two_passes_in_bfloat16_stay_near_float32() -> None:
     hidden, weight, target = (tensor.detach() for tensor in example(400))
     hidden, weight = hidden.float().requires_grad_(), weight.float().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = projected_loss(hidden, weight, target, SMOOTHING, row_loss)
-    expected = formula(hidden, weight, target)
+        loss = projected_loss(hidden, weight, target, SMOOTHING, R_DROP)
+    expected = r_drop(hidden, weight, target)
     assert loss.smoothed.item() == pytest.approx(expected.item(), rel=5e-3)
     ours = torch.autograd.grad(loss.smoothed, (hidden, weight))
     theirs = torch.autograd.grad(expected, (hidden, weight))
     for got, wanted in zip(ours, theirs, strict=True):
         assert (got - wanted).norm() < 0.02 * wanted.norm()
-
-
-def test_token_dropout_hides_its_share_of_words_and_nothing_else() -> None:
-    torch.manual_seed(1)
-    ids = torch.randint(EOS + 1, 100, (200, 50))
-    ids[:, 0], ids[:, 40], ids[:, 41:] = BOS, EOS, PAD
-    dropped = TokenDropout(0.2)(ids)
-    hidden = dropped != ids
-    assert (dropped[hidden] == UNK).all()
-    assert not hidden[:, 40:].any()
-    assert not hidden[:, 0].any()
-    assert hidden[:, 1:40].double().mean().item() == pytest.approx(0.2, abs=0.02)
-    torch.testing.assert_close(TokenDropout(0.2).eval()(ids), ids)
 
 
 class Risk(Objective):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mtkit.config.objective import CrossEntropy, MinimumRisk, RDrop, SimCut
+from mtkit.config.objective import CrossEntropy, MinimumRisk, RDrop
 from mtkit.config.settings import Learning
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.training.objective.consistency import Agreement, Constancy
+from mtkit.training.objective.agreement import Agreement
 from mtkit.training.objective.objective import Objective
 from mtkit.training.objective.risk import ExpectedRisk, Judge
 
@@ -20,8 +20,6 @@ def build_objective(
             return Objective(model, smoothing)
         case RDrop(alpha=alpha):
             return Objective(model, smoothing, Agreement(alpha))
-        case SimCut(alpha=alpha, cut=cut):
-            return Objective(model, smoothing, Constancy(alpha), cut)
         case MinimumRisk() as risk:
             if judge is None:
                 raise ValueError("objective: minimum_risk: nobody to judge translations")

@@ -57,8 +57,8 @@ RowTerms = tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"], Float[Tensor, "
 class RowLoss(ABC):
     """A loss of the logits that P passes of the model have for the same R tokens."""
 
-    shares: ClassVar[tuple[float, ...]]
-    """What part of the loss the cross-entropy of each of the P passes is."""
+    passes: ClassVar[int]
+    """P: the loss has the mean of their cross-entropies in it."""
 
     @abstractmethod
     def __call__(
@@ -73,7 +73,7 @@ class RowLoss(ABC):
 class CrossEntropy(RowLoss):
     """That of a single pass."""
 
-    shares = (1.0,)
+    passes = 1
 
     def __call__(
         self, logits: Float[Tensor, "1 R V"], gold: Int[Tensor, "1 R 1"], smoothing: float
@@ -190,12 +190,7 @@ class _Fused:
         log_sum, gold_logit, added = terms
         nll, uniform = log_sum - gold_logit, log_sum - mean_logit
         smoothed = (1 - self.smoothing) * nll + self.smoothing * uniform
-        return self.shared(smoothed) + added.sum(dim=0), self.shared(nll)
-
-    def shared(self, values: Float[Tensor, "P ..."]) -> Float[Tensor, ...]:
-        """The sum over the passes, of each its share."""
-        parts = zip(self.row_loss.shares, values, strict=True)
-        return torch.stack([share * value for share, value in parts]).sum(dim=0)
+        return smoothed.mean(dim=0) + added.sum(dim=0), nll.mean(dim=0)
 
     def __call__(
         self,
@@ -220,7 +215,7 @@ class _Fused:
         terms = [hidden.new_empty((passes, 0, 3), dtype=exact)]
         buffer = table.new_empty(passes * min(size, count), len(weight))
         grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-        total = self.shared(factors.to(exact).sum(dim=1))
+        total = factors.to(exact).sum(dim=1).mean(dim=0)
         grad_weight = (total * (-self.smoothing / len(weight))).repeat(len(weight) * wanted, 1)
         for start in range(0, count, size):
             chunk = slice(start, min(start + size, count))
@@ -237,6 +232,5 @@ class _Fused:
                 grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
         if wanted:
             mean = weight.to(exact).mean(dim=0)
-            for share, of_pass in zip(self.row_loss.shares, grad_hidden, strict=True):
-                of_pass.sub_(share * self.smoothing * mean)
+            grad_hidden.sub_(self.smoothing / passes * mean)
         return torch.cat(terms, dim=1).movedim(-1, 0), grad_hidden, grad_weight
