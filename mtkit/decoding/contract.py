@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -128,10 +129,23 @@ def in_batches(sentences: Mapping[Key, Sentence], most: int) -> Iterator[dict[Ke
         first = end
 
 
-def in_order(
-    sentences: Iterable[Key], batches: Iterable[Iterable[Key]], found: Iterable[Found]
-) -> Found:
-    """For each sentence what was found in its batch."""
-    flatten = chain.from_iterable
-    by_key = dict(zip(flatten(batches), flatten(found), strict=True))
-    return [by_key[key] for key in sentences]
+def begin(
+    pool: Executor,
+    search: Callable[[dict[Key, Sentence]], Found],
+    batches: Sequence[dict[Key, Sentence]],
+    keys: Sequence[Key],
+) -> Pending:
+    """Has the batches searched in threads of the pool; what is found is in the order of `keys`."""
+    futures = [pool.submit(search, batch) for batch in batches]
+
+    def wait() -> Found:
+        flatten = chain.from_iterable
+        found = flatten(future.result() for future in futures)
+        by_key = dict(zip(flatten(batches), found, strict=True))
+        return [by_key[key] for key in keys]
+
+    def cancel() -> None:
+        for future in futures:
+            future.cancel()
+
+    return Pending(wait, cancel)

@@ -91,7 +91,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    engine = PyTorchEngine(Copier(tokenizer.source_vocab))
+    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
     return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from threading import Event
 
 import pytest
 import torch
 
 from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.contract import Hypothesis, Key, Request, Sentence
+from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.models.device import DTYPES
 from mtkit.tokenizer.symbols import EOS
@@ -70,6 +71,36 @@ def test_torch_has_as_many_threads_after_a_search_as_before() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_search_begins_before_it_is_waited_for_and_never_once_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, gate = Event(), Event()
+    searched: list[Key] = []
+
+    def search_once_open(request: Request, sentences: dict[Key, Sentence]) -> Found:
+        begun.set()
+        assert gate.wait(60)
+        searched.extend(sentences)
+        return [[] for _ in sentences]
+
+    engine = engine_of("transformer", 1)
+    monkeypatch.setattr(engine, "_search", search_once_open)
+    first, *others = [engine.submit({key: SENTENCES[key]}, Request(SETTINGS)) for key in SENTENCES]
+    assert begun.wait(60)
+    for pending in others[1:]:
+        pending.cancel()
+    gate.set()
+    assert (first.wait(), others[0].wait()) == ([[]], [[]])
+    assert searched == list(SENTENCES)[:2]
+
+
+def test_a_model_with_its_dropout_on_does_not_translate() -> None:
+    engine = engine_of("transformer")
+    engine.model.train()
+    with pytest.raises(ValueError, match="in training mode"):
+        in_windows(engine, 10, Request(SETTINGS))
 
 
 def test_an_error_in_one_of_the_workers_ends_the_search() -> None:

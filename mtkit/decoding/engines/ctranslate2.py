@@ -36,8 +36,8 @@ from mtkit.decoding.contract import (
     Pending,
     Request,
     Sentence,
+    begin,
     in_batches,
-    in_order,
 )
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -103,23 +103,13 @@ class CTranslate2Engine(Engine):
         free = {key: sentence for key, sentence in sentences.items() if not sentence.prefix}
         bound = {key: sentence for key, sentence in sentences.items() if sentence.prefix}
         batches = [*in_batches(free, most), *in_batches(bound, most)]
-        search = partial(self._search, request)
-        futures = [self._callers.submit(search, list(batch.values())) for batch in batches]
+        return begin(self._callers, partial(self._search, request), batches, list(sentences))
 
-        def wait() -> Found:
-            return in_order(sentences, batches, (future.result() for future in futures))
-
-        def cancel() -> None:
-            for future in futures:
-                future.cancel()
-
-        return Pending(wait, cancel)
-
-    def _search(self, request: Request, sentences: list[Sentence]) -> Found:
+    def _search(self, request: Request, batch: Mapping[Key, Sentence]) -> Found:
         settings = request.settings
         results = self._translator.translate_batch(
-            [[self._source[i] for i in sentence.source[:-1]] for sentence in sentences],
-            [[self._target[i] for i in sentence.prefix] for sentence in sentences],
+            [[self._source[i] for i in sentence.source[:-1]] for sentence in batch.values()],
+            [[self._target[i] for i in sentence.prefix] for sentence in batch.values()],
             beam_size=settings.beam,
             num_hypotheses=settings.beam,
             length_penalty=max(settings.length_penalty, LEAST_PENALTY),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,8 +23,8 @@ from mtkit.decoding.contract import (
     Pending,
     Request,
     Sentence,
+    begin,
     in_batches,
-    in_order,
 )
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
@@ -40,15 +39,22 @@ from mtkit.tokenizer.symbols import PAD
 
 
 class PyTorchEngine(Engine):
-    """Searches when it is waited for.
+    """Searches in threads of its own from the moment of `submit`.
 
-    On a CPU it works on several batches side by side, each in a thread of its own: most operators
-    of a step are too small to be divided among threads.
+    On a CPU it works on several batches side by side: most operators of a step are too small to be
+    divided among threads.
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """`workers`: batches side by side; None: on a CPU as many as torch uses threads."""
-        self.model, self.workers = model, workers
+        """`workers`: batches side by side; None: on a CPU as many as torch uses threads.
+
+        They share the threads that torch would use for one operator.
+        """
+        self.model = model
+        threads = torch.get_num_threads()
+        self.workers = workers or (threads if self._device.type == "cpu" else 1)
+        limit = partial(torch.set_num_threads, max(1, threads // self.workers))
+        self._pool = ThreadPoolExecutor(self.workers, initializer=limit)
         self.name = str(next(model.parameters()).dtype).replace(".", " ")
 
     @classmethod
@@ -81,25 +87,16 @@ class PyTorchEngine(Engine):
         return next(self.model.parameters()).device
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
+        """Raises ValueError for a model in training mode: its dropout would be on."""
+        if self.model.training:
+            raise ValueError("the model is in training mode: eval() first")
         if request.attention:
             check_attention(self.model)
-        return Pending(partial(self._search, sentences, request), cancel=lambda: None)
-
-    def _search(self, sentences: Mapping[Key, Sentence], request: Request) -> Found:
-        is_on_cpu = self._device.type == "cpu"
-        workers = self.workers or (torch.get_num_threads() if is_on_cpu else 1)
-        share = -(-sum(len(sentence.source) for sentence in sentences.values()) // workers)
+        share = -(-sum(len(sentence.source) for sentence in sentences.values()) // self.workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
-        search_batch = partial(self._search_batch, request)
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with _side_by_side(min(workers, len(batches))) as map_batches:
-                return in_order(sentences, batches, map_batches(search_batch, batches))
-        finally:
-            self.model.train(was_training)
+        return begin(self._pool, partial(self._search, request), batches, list(sentences))
 
-    def _search_batch(self, request: Request, sentences: dict[Key, Sentence]) -> Found:
+    def _search(self, request: Request, sentences: Mapping[Key, Sentence]) -> Found:
         settings, count = request.settings, request.count
         device = self._device
         ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
@@ -135,18 +132,3 @@ def _ranked(found: Hypotheses, count: int) -> Found:
         ]
         for sentence in zip(*fields, strict=True)
     ]
-
-
-@contextmanager
-def _side_by_side(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """A `map` in so many threads, which share what threads torch would use for one operator."""
-    if workers <= 1:
-        yield map
-        return
-    threads = torch.get_num_threads()
-    limit = partial(torch.set_num_threads, max(1, threads // workers))
-    try:
-        with ThreadPoolExecutor(workers, initializer=limit) as pool:
-            yield pool.map
-    finally:
-        torch.set_num_threads(threads)
