@@ -24,12 +24,12 @@ BY_PAIRS = (
     (
         10_000,
         "few pairs: expect the gist of short sentences of one narrow subject, and nonsense "
-        "elsewhere (3,000 pairs of picture captions give 16 BLEU in five minutes; 5,000 of talks "
+        "elsewhere (3,000 pairs of picture captions give 20 BLEU in five minutes; 5,000 of talks "
         "gave 16.6 at best in Sennrich and Zhang 2019)",
     ),
     (
         50_000,
-        "enough for one narrow subject: 10,000 pairs of short picture captions give 26 BLEU in "
+        "enough for one narrow subject: 10,000 pairs of short picture captions give 28 BLEU in "
         "five minutes, 29,000 give 36, and 39 in twenty; of long or mixed sentences expect 5 to 20",
     ),
     (

@@ -103,7 +103,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
         return most, f"{plan.pairs:,} pairs that are seen so often would be learnt by heart"
     if plan.passes >= SOME_PASSES:
         return {"dropout": 0.2}, "each pair is seen several times, and not to be learnt by heart"
-    return {"dropout": 0.1}, "each pair is seen a few times only: little need be done against that"
+    return {"dropout": 0.1}, "in so few passes little is learnt by heart"
 
 
 def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
