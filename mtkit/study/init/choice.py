@@ -69,6 +69,11 @@ class Plan:
         return self.steps // VALIDATIONS
 
     @property
+    def times(self) -> str:
+        """`passes` in at most two digits, or whole: 0.96, 7.8, 27, 100."""
+        return f"{self.passes:.2g}" if self.passes < 99.5 else f"{self.passes:.0f}"
+
+    @property
     def is_full(self) -> bool:
         """Whether more passes over these pairs would not help."""
         return self.passes > 0.9 * most_passes(self.pairs)

@@ -62,7 +62,7 @@ def expectation(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:
     elif plan.pairs < pairs:
         yield f"the time is enough to see {plan.pairs:,} of the {pairs:,} pairs: no more are taken"
     elif plan.passes < min(FEW_PASSES, most_passes(pairs)):
-        yield f"with more --minutes it becomes better: {plan.passes:.2g} passes are few"
+        yield f"with more --minutes it becomes better: {plan.times} passes are few"
     elif plan.forecast.total < 0.85 * 60 * minutes:
         yield (
             f"done in {plan.forecast.total / 60:.0f} of the {minutes:g} minutes: "

@@ -182,7 +182,7 @@ def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]
     yield ""
     parts = {
         f"tokenizer and batches, {plan.pairs:,} pairs": forecast.preparing,
-        f"training, {plan.passes:.2g} passes in {plan.steps:,} updates": forecast.training,
+        f"training, {plan.times} passes in {plan.steps:,} updates": forecast.training,
         f"validations, {plan.steps // plan.validate_every}": forecast.validations,
         f"test, {corpus.test:,} sentences": forecast.test,
         "everything else": forecast.start,

@@ -75,7 +75,7 @@ def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
 
 
 def _model(plan: Plan) -> Iterator[Chosen]:
-    size, passes = plan.size, f"{plan.passes:.2g} passes"
+    size, passes = plan.size, f"{plan.times} passes"
     shape = {
         "kind": "transformer",
         "layers": size.layers,
@@ -107,7 +107,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
 
 
 def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
-    passes = f"{plan.passes:.2g} passes over {plan.pairs:,} pairs"
+    passes = f"{plan.times} passes over {plan.pairs:,} pairs"
     ends = f"in about {minutes:g} min" if not plan.is_full else "more would not help"
     yield Chosen("training", {"steps": plan.steps}, f"{passes}: {ends}")
     width, most = plan.size.d_model, MUON_WARMUP
