@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
-from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
+from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS
 from mtkit.study.init.measure import Trial
@@ -37,6 +38,14 @@ texts = st.text(st.sampled_from("abcABCéÀ .?!,-ａ中文"), max_size=8)
 
 def pairs_of(sources: list[str]) -> list[Pair]:
     return [Pair(source, "a translation", 0, "file", n) for n, source in enumerate(sources, 1)]
+
+
+@given(st.floats(0.01, 1e4))
+def test_passes_are_told_as_people_write_numbers(passes: float) -> None:
+    corpus = Corpus(3000, 100, 100, ("en", "de"), (90, 90), 1.0)
+    plan = replace(plan_of(corpus, UNKNOWN_LENGTHS, FIRST_GUESS, minutes=1), passes=passes)
+    assert "e" not in plan.times
+    assert float(plan.times) == pytest.approx(passes, rel=0.05)
 
 
 @given(st.lists(texts, max_size=300))
