@@ -166,6 +166,28 @@ def test_lines_in_order_have_one_passage_and_shuffled_ones_none() -> None:
     assert passages(traces(sources), traces(targets)) == [Passage(0, len(LINES), None)]
 
 
+def test_passages_with_ways_of_their_own_are_in_order() -> None:
+    """A corpus put together of several: in one of them only the target has marks and full stops."""
+    sources, targets = (list(side) for side in zip(*LINES, strict=True))
+    other = slice(600, 900)
+    assert passages(traces(sources), traces(targets)) == [Passage(0, len(LINES), 0)]
+    sources[other] = [source.rstrip("?.!").replace(",", "") for source in sources[other]]
+    targets[other] = [f"「{target}」, {index}!" for index, target in enumerate(targets[other])]
+    assert passages(traces(sources), traces(targets)) == [Passage(0, len(LINES), 0)]
+
+
+def test_few_lines_that_belong_to_none_are_a_warning_and_many_a_failure(tmp_path: Path) -> None:
+    for count, status in ((100, "warned"), (600, "failed")):
+        targets = [target for _, target in LINES]
+        block = targets[1000 : 1000 + count]
+        random.Random(2).shuffle(block)
+        targets[1000 : 1000 + count] = block
+        lines = [(source, target) for (source, _), target in zip(LINES, targets, strict=True)]
+        drift = examine(corpus(tmp_path, lines))["drift"]
+        assert drift.status == status
+        assert abs(drift.count - count) <= 16
+
+
 def test_unequal_files_fail_with_the_line_where_they_part(tmp_path: Path) -> None:
     train = corpus(tmp_path, LINES)
     (tmp_path / "train.ko").write_text(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -27,8 +27,8 @@ LEVELS = 8
 """Lengths are told apart by so many quantiles."""
 CHANGE_COST = 25.0
 """Nats: a change of shift that is none is taken for one in e^-25 of all places."""
-LEAST_LINES = 200
-"""Fewer lines do not tell what goes together."""
+LEAST_LINES, LEAST_OWN_LINES = 200, 4 * BLOCK
+"""Fewer lines do not tell what goes together: in a corpus, and by itself in a passage of one."""
 CHANCE = 3.0
 """Nats, times the square root of lines: what chance may seem to explain of each."""
 UNRELATED = -0.2
@@ -121,7 +121,7 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
     if lines < LEAST_LINES:
         return [Passage(0, lines, 0)]
     evidence = _Evidence(source, target)
-    known = {shift: evidence.information(shift) for shift in range(-SHIFTS, SHIFTS + 1)}
+    known = {shift: evidence.information(shift, 0, lines) for shift in range(-SHIFTS, SHIFTS + 1)}
     best = max(known, key=lambda shift: (known[shift], -abs(shift)))
     if known[best] <= CHANCE * lines**-0.5:
         return [Passage(0, lines, None)]
@@ -131,7 +131,7 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
         parts = [evidence.pairs(p.shift, p.first, p.count) for p in found if p.shift is not None]
         ours, theirs = (np.concatenate(side) for side in zip(*parts, strict=True))
         evidence.learn(ours, theirs)
-    return found
+    return _in_order(evidence, found)
 
 
 class _Evidence:
@@ -166,9 +166,9 @@ class _Evidence:
             + self._of_words[self._shared(ours, theirs)]
         )
 
-    def information(self, shift: int) -> float:
+    def information(self, shift: int, first: int, count: int) -> float:
         """Nats a line that this shift explains: learnt from half of the lines, asked of others."""
-        ours, theirs = self.pairs(shift, 0, min(self.lines, SAMPLE_LINES))
+        ours, theirs = self.pairs(shift, first, min(count, SAMPLE_LINES))
         half = ours // BLOCK % 2 == 0
         self.learn(ours[half], theirs[half])
         return float(self.of(ours[~half], theirs[~half]).mean())
@@ -216,6 +216,26 @@ def _explained(evidence: _Evidence, lines: int) -> list[Passage]:
             found[-1] = Passage(last.first, first - last.first, last.shift)
         found.append(Passage(first, lines - first, shift))
     return [passage for passage in found if passage.count]
+
+
+def _in_order(evidence: _Evidence, found: list[Passage]) -> list[Passage]:
+    """`found`, with passages that go together by rules of their own counted as in order.
+
+    A corpus that was put together of several may have passages whose ways are not those of the rest
+    (where only one side has full stops, or list after list of names): by what is usual in the whole
+    of it they seem to belong to nothing.
+    """
+    joined: list[Passage] = []
+    for passage in found:
+        if passage.shift is None and passage.count >= LEAST_OWN_LINES:
+            known = evidence.information(0, passage.first, passage.count)
+            if known > CHANCE * passage.count**-0.5:
+                passage = replace(passage, shift=0)
+        if joined and joined[-1].shift == passage.shift:
+            before = joined.pop()
+            passage = replace(before, count=before.count + passage.count)
+        joined.append(passage)
+    return joined
 
 
 def _likeliest(odds: Floats, start: int) -> NDArray[np.int64]:

@@ -27,6 +27,8 @@ ENOUGH = 100, 2_000
 """Pairs, below which a corpus is nothing to train on, or little."""
 UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
+UNRELATED_SHARE = 0.05
+"""A corpus may hold so many lines that belong to none near them: little is learnt from them."""
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
@@ -128,7 +130,9 @@ def of_files(unequal: str, moved: list[Passage], examples: Sequence[Pair]) -> It
         count = sum(passage.count for passage in astray)
         told = zip(astray, examples, strict=False)
         note = "; ".join(_astray(passage, pair) for passage, pair in told)
-        yield finding("drift", count, lines, examples, note)
+        unrelated = count <= UNRELATED_SHARE * lines and all(p.shift is None for p in astray)
+        status: Status | None = "warned" if count and unrelated else None
+        yield finding("drift", count, lines, examples, note, status)
 
 
 def _astray(passage: Passage, first: Pair) -> str:
@@ -150,7 +154,7 @@ def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
     """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides."""
     source, target = usual.source.language, usual.target.language
-    is_one = source is not None and source == target
+    is_one = source is not None and source == target and _is_sure(usual.source, usual.target)
     twice = is_one or same > TOO_MANY * pairs
     note = f"both are {source}" if is_one else ""
     yield finding("one language twice", int(twice), 1, note=note)
@@ -160,6 +164,11 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
         wrong = sum(not may_be for may_be, _ in judged)
         notes = filter(None, (note for _, note in judged))
         yield finding("declared language", wrong, len(judged), note="; ".join(notes))
+
+
+def _is_sure(*sides: Side) -> bool:
+    """Whether each is in its language by more than half of the votes: near kin share them."""
+    return all(max(side.languages.values()) > TOO_MANY * side.languages.total() for side in sides)
 
 
 def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
