@@ -121,7 +121,7 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
     if lines < LEAST_LINES:
         return [Passage(0, lines, 0)]
     evidence = _Evidence(source, target)
-    known = {shift: evidence.information(shift, 0, lines) for shift in range(-SHIFTS, SHIFTS + 1)}
+    known = evidence.of_shifts(0, lines)
     best = max(known, key=lambda shift: (known[shift], -abs(shift)))
     if known[best] <= CHANCE * lines**-0.5:
         return [Passage(0, lines, None)]
@@ -165,6 +165,11 @@ class _Evidence:
             + self._of_marks[self._marks[0][ours], self._marks[1][theirs]]
             + self._of_words[self._shared(ours, theirs)]
         )
+
+    def of_shifts(self, first: int, count: int) -> dict[int, float]:
+        """What each shift explains of these lines."""
+        every = range(-SHIFTS, SHIFTS + 1)
+        return {shift: self.information(shift, first, count) for shift in every}
 
     def information(self, shift: int, first: int, count: int) -> float:
         """Nats a line that this shift explains: learnt from half of the lines, asked of others."""
@@ -223,13 +228,14 @@ def _in_order(evidence: _Evidence, found: list[Passage]) -> list[Passage]:
 
     A corpus that was put together of several may have passages whose ways are not those of the rest
     (where only one side has full stops, or list after list of names): by what is usual in the whole
-    of it they seem to belong to nothing.
+    of it they seem to belong to nothing. Alone, they are to explain each other better than under
+    any other shift.
     """
     joined: list[Passage] = []
     for passage in found:
         if passage.shift is None and passage.count >= LEAST_OWN_LINES:
-            known = evidence.information(0, passage.first, passage.count)
-            if known > CHANCE * passage.count**-0.5:
+            known = evidence.of_shifts(passage.first, passage.count)
+            if known.pop(0) > max(known.values()) + CHANCE * passage.count**-0.5:
                 passage = replace(passage, shift=0)
         if joined and joined[-1].shift == passage.shift:
             before = joined.pop()
