@@ -208,7 +208,7 @@ class TrainingSettings(Course):
     # What this machine is to do it with: the weights are meant to be the same.
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     compile: bool | Literal["auto"] = Field(
-        "auto", description="torch.compile; auto: on a GPU, in runs long enough to repay it"
+        "auto", description="torch.compile, on a GPU; auto: in runs long enough to repay it"
     )
     ranks: PositiveInt | Literal["auto"] = Field(
         "auto",

@@ -216,8 +216,11 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
 def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps_left: int) -> bool:
     """Whether torch.compile repays the minutes that it takes.
 
-    `auto`: on a GPU, in a run long enough; on a CPU nothing is gained, and a compiler needed.
+    `auto`: on a GPU, in a run long enough. UserError where it is wanted on a CPU: updates take half
+    as long again there, and dropout is made by operators that a compiler does not know.
     """
+    if wanted is True and device.type == "cpu":
+        raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
     if wanted == "auto":
         return device.type == "cuda" and steps_left >= REPAYING_STEPS
     return wanted

@@ -487,3 +487,9 @@ def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]
         pytest.skip("there is one")
     with pytest.raises(UserError, match="cuda"):
         train(fresh("transformer", training={"device": "cuda"}))
+
+
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
+def test_compiling_is_refused_where_it_only_costs(fresh: Callable[..., Config], kind: str) -> None:
+    with pytest.raises(UserError, match=r"training\.compile: slower than not on a CPU"):
+        train(fresh(kind, training={"compile": True, "device": "cpu"}))
