@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -397,6 +398,19 @@ def test_pairs_held_out_already_are_used_and_not_learnt_from(corpus: Path) -> No
     assert not (corpus / "x-data/valid.en").exists()
     learnt = lines_of(corpus / "x-data/train.en")
     assert learnt and not set(learnt) & set(sources[:30])
+
+
+def test_pairs_that_stand_there_twice_are_learnt_from_once(corpus: Path) -> None:
+    for language in LANGUAGES:
+        write(corpus / f"b.{language}", 2 * lines_of(corpus / f"a.{language}"))
+    counts = []
+    for name in ("a", "b"):
+        assert call("init", f"{name}.en", f"{name}.ko", "-o", f"{name}.yaml") == 0
+        said = re.search(r"# (\d+) pairs: what it learns from", Path(f"{name}.yaml").read_text())
+        assert said is not None
+        counts.append(int(said[1]))
+        assert load_config(f"{name}.yaml").batching.deduplicate == (name == "b")
+    assert counts[1] == pytest.approx(counts[0], rel=0.05)
 
 
 def test_a_disk_that_fills_up_leaves_all_as_it_was(

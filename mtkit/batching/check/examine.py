@@ -81,6 +81,13 @@ class Examination:
     """Whether `batching.deduplicate` is."""
 
     @property
+    def kept_share(self) -> float:
+        """About the part of the pairs, blank ones aside, that is left where all these are on."""
+        names = [*self.drop, *(["repeated pairs"] if self.deduplicate else [])]
+        there = self.pairs - self["blank"].count
+        return max(0.0, 1 - sum(self[name].count for name in names) / max(1, there))
+
+    @property
     def failed(self) -> bool:
         """Whether a model should not be trained on it as it is."""
         return any(row.status == "failed" for row in self.findings)

@@ -18,7 +18,7 @@ class Corpus:
     """What is known of the text."""
 
     pairs: int
-    """Number of pairs that there are to learn from."""
+    """Number of pairs that there are to learn from, about: what is dropped is left out."""
     valid: int
     test: int
     languages: tuple[str | None, str | None] = (None, None)

@@ -108,11 +108,12 @@ def _split(wish: Wish, total: int) -> Split:
 def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
     """Raises UserError where there are too few pairs, or too few different ones."""
     counts = dict(found.counts)
+    counts["train"] = round(counts.get("train", 0) * checked.kept_share)
     for part, corpus in wish.given.items():
         counts[part] = sum(1 for _ in read_pairs(corpus))
-    if counts.get("train", 0) < FEWEST_PAIRS:
+    if counts["train"] < FEWEST_PAIRS:
         raise UserError(
-            f"{_name(wish)}: {counts.get('train', 0):,} pairs are left to learn from, and "
+            f"{_name(wish)}: {counts['train']:,} pairs are left to learn from, and "
             f"{FEWEST_PAIRS} are needed at the least: add more"
         )
     for part in ("valid", "test"):
