@@ -129,6 +129,6 @@ def new_state(
         model=model,
         objective=objective,
         parallel=ranks.parallel(objective),
-        optimizer=build_optimizer(model, learning.optimizer, ranks),
+        optimizer=build_optimizer(model, learning.optimizer),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
     )

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,10 +23,9 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import job
 from mtkit.training.data import NOTHING, deal, load_batch
 from mtkit.training.job import ranks_to_start
-from mtkit.training.optimizer.optimizers import orthogonalised
 from mtkit.training.run import processors
 from mtkit.training.run.checkpoints import recorded_ranks
-from mtkit.training.run.distributed import ALONE, Ranks, TorchRanks
+from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.processors import quota, ranks_that_pay
 from mtkit.training.state import new_state
 from mtkit.training.step import gradients
@@ -89,26 +87,6 @@ def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it
         assert not parameter.grad.any()
-
-
-@pytest.mark.parametrize("items", [1, 3, 4, 7])
-def test_work_that_ranks_share_is_what_one_of_them_would_do(
-    monkeypatch: pytest.MonkeyPatch, items: int
-) -> None:
-    def exchange(everything: torch.Tensor, own: torch.Tensor) -> None:
-        if len(parts) < 3:
-            parts.append(own)
-        else:
-            everything.copy_(torch.cat(parts))
-
-    monkeypatch.setattr(dist, "get_world_size", lambda: 3)
-    monkeypatch.setattr(dist, "all_gather_into_tensor", exchange)
-    matrices, parts = torch.randn(items, 4, 6), list[torch.Tensor]()
-    for number in range(6):  # each sends its part, and then gets that of all
-        monkeypatch.setattr(dist, "get_rank", lambda number=number: number % 3)
-        shared = TorchRanks(torch.device("cpu")).shared(orthogonalised, matrices)
-        if number >= 3:
-            torch.testing.assert_close(shared, orthogonalised(matrices))
 
 
 @pytest.mark.parametrize(

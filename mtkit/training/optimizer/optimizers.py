@@ -18,16 +18,13 @@ from torch import Tensor, nn
 
 from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.training.run.distributed import ALONE, Ranks
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""
 ITERATIONS = 5
 
 
-def build_optimizer(
-    model: EncoderDecoder, settings: Optimizer, ranks: Ranks
-) -> torch.optim.Optimizer:
+def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
     """The learning rate is set before every update, from the schedule.
 
     Muon is for the matrices of layers; not for tables of words or positions, nor for the output.
@@ -39,7 +36,7 @@ def build_optimizer(
             matrices = [weight for weight in weights if weight is not model.output_weight]
             chosen = set(map(id, matrices))
             others = [p for p in model.parameters() if id(p) not in chosen]
-            return MuonAndAdam(matrices, others, settings, ranks)
+            return MuonAndAdam(matrices, others, settings)
         case Sgd(momentum=momentum, weight_decay=decay):
             return torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay)
         case Adam(kind="adam"):
@@ -56,19 +53,11 @@ def _adam(settings: Adam | Muon) -> dict[str, Any]:
 
 
 class MuonAndAdam(torch.optim.Optimizer):
-    """Muon for `matrices`, torch.optim.AdamW for `others`; the state of both is in this one.
-
-    Each of several ranks makes the updates of a part of the matrices, and all get them.
-    """
+    """Muon for `matrices`, torch.optim.AdamW for `others`; the state of both is in this one."""
 
     def __init__(
-        self,
-        matrices: list[nn.Parameter],
-        others: list[nn.Parameter],
-        settings: Muon,
-        ranks: Ranks = ALONE,
+        self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
     ) -> None:
-        self._ranks = ranks
         self._adam = torch.optim.AdamW(others, **_adam(settings), fused=True)
         muon = {"params": matrices, "lr": 0.0}
         muon |= settings.model_dump(include={"momentum", "weight_decay"})
@@ -85,8 +74,7 @@ class MuonAndAdam(torch.optim.Optimizer):
             if matrix.grad is not None:
                 shapes[matrix.shape].append(matrix)
         for (rows, columns), matrices in shapes.items():
-            averages = self._momentum(matrices, group["momentum"])
-            update = self._ranks.shared(orthogonalised, averages)
+            update = orthogonalised(self._momentum(matrices, group["momentum"]))
             torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
             step = group["lr"] * 0.2 * max(rows, columns) ** 0.5
             torch._foreach_add_(matrices, update.to(matrices[0].dtype).unbind(), alpha=-step)

@@ -11,14 +11,14 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -55,10 +55,6 @@ class Ranks:
     def gather(self, own: Any) -> list[Any]:
         """What each rank has, of which JSON can hold it all, in their order."""
         return [own]
-
-    def shared(self, work: Callable[[Tensor], Tensor], items: Tensor) -> Tensor:
-        """`work` done on items (M, ...) that all ranks have: each rank does a part, all get all."""
-        return work(items)
 
     def wait(self) -> None:
         """Returns when every rank has called it."""
@@ -101,14 +97,6 @@ class TorchRanks(Ranks):
         texts = [torch.empty_like(mine) for _ in range(self.count)]
         dist.all_gather(texts, mine)
         return [json.loads(text.cpu().numpy().tobytes()) for text in texts]
-
-    def shared(self, work: Callable[[Tensor], Tensor], items: Tensor) -> Tensor:
-        missing = -len(items) % self.count  # with which every part is as large
-        items = torch.cat([items, items.new_zeros(missing, *items.shape[1:])])
-        own = work(items.chunk(self.count)[self.index]).contiguous()
-        done = own.new_empty(len(items), *own.shape[1:])
-        dist.all_gather_into_tensor(done, own)
-        return done[: len(items) - missing]
 
     def wait(self) -> None:
         dist.barrier()
