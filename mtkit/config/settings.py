@@ -134,7 +134,7 @@ class Muon(Settings):
 
 
 Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
-Metric = Literal["loss", "perplexity", "bleu", "chrf"]
+Metric = Literal["loss", "perplexity", "bleu", "chrf", "step"]
 
 
 class SubwordSampling(Settings):
@@ -177,7 +177,7 @@ class Learning(Settings):
     )
     validate_every: PositiveInt = 500
     validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
-    best_by: Metric = "bleu"
+    best_by: Metric = Field("bleu", description="on the validation set; step: the last is best")
 
     @model_validator(mode="before")
     @classmethod
@@ -236,6 +236,8 @@ class TrainingSettings(Course):
             raise ValueError("steps and epochs are both set: set one of them to null")
         if self.best_by in ("bleu", "chrf") and not self.validation_sentences:
             raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
+        if self.best_by == "step" and (self.average > 1 or self.patience is not None):
+            raise ValueError("best_by: step takes the last weights: needs average: 1, no patience")
         if self.objective.kind == "minimum_risk":
             if self.init_from is None:
                 raise ValueError(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtkit.artifacts import open_artifact
@@ -373,6 +374,15 @@ def test_bleu_ranks_upwards_and_loss_downwards() -> None:
     history = [Validation(1, 2.0, 7.4, bleu=10.0), Validation(2, 3.0, 20.1, bleu=30.0)]
     assert [v.step for v in rank(history, "loss")] == [1, 2]
     assert [v.step for v in rank(history, "bleu")] == [2, 1]
+
+
+def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> None:
+    by_step: dict[str, Any] = {"best_by": "step", "average": 1}
+    model = train(fresh("transformer", training=by_step | {"validate_every": 5, "keep": 1}))
+    assert model.report["averaged_steps"] == [model.report["steps"]] == [12]
+    for useless in ({"average": 2}, {"patience": 3}):
+        with pytest.raises(ValidationError, match="best_by: step takes the last weights"):
+            fresh("transformer", training=by_step | useless)
 
 
 def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
