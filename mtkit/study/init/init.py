@@ -154,7 +154,7 @@ def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Corpus, pl
     counts = {"train": plan.pairs, "valid": corpus.valid, "test": corpus.test}
     why = {
         "train": "what it learns from",
-        "valid": "decides when the model is at its best",
+        "valid": "shows on the way how good it becomes",
         "test": "says in the end how good it is: to judge by, not to choose by",
     }
     data = []
