@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from mtkit.batching import encode
 from mtkit.batching.build import build_batches
 from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examine import Examination, examine
+from mtkit.batching.check.findings import of_languages
 from mtkit.batching.corpus.written import texts_of
 from mtkit.batching.rules.judge import ALL_RULES, held_out
+from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TableCorpus, TextCorpus
 from mtkit.config.settings import Config
@@ -207,6 +210,17 @@ def test_one_language_twice_fails(tmp_path: Path) -> None:
     assert {"one language twice", "copied"} <= failures(examine(train))
     shifted = [(LINES[row][0], LINES[row + 1][0]) for row in range(len(LINES) - 1)]
     assert "one language twice" in failures(examine(corpus(tmp_path, shifted)))
+
+
+def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:
+    def fails(source: dict[str, int], target: dict[str, int]) -> bool:
+        sides = (Side(frozenset(), Counter(votes)) for votes in (source, target))
+        usual = Usual(*sides, ratio=1.0, spread=1.0, endings=frozenset())
+        return next(of_languages(usual, (None, None), 0, 1000)).status == "failed"
+
+    croatian = {"hr": 570, "bs": 240, "sl": 190}
+    assert not fails(croatian, {"hr": 430, "bs": 380, "sr": 190})
+    assert fails(croatian, {"hr": 510, "bs": 490})
 
 
 def test_blank_lines_are_in_no_language(tmp_path: Path) -> None:
