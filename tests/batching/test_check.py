@@ -214,8 +214,8 @@ def test_one_language_twice_fails(tmp_path: Path) -> None:
 
 def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:
     def fails(source: dict[str, int], target: dict[str, int]) -> bool:
-        sides = (Side(frozenset(), Counter(votes)) for votes in (source, target))
-        usual = Usual(*sides, ratio=1.0, spread=1.0, endings=frozenset())
+        one, other = (Side(frozenset(), Counter(votes)) for votes in (source, target))
+        usual = Usual(one, other, 1.0, 1.0, frozenset())
         return next(of_languages(usual, (None, None), 0, 1000)).status == "failed"
 
     croatian = {"hr": 570, "bs": 240, "sl": 190}
