@@ -377,6 +377,8 @@ def test_bleu_ranks_upwards_and_loss_downwards() -> None:
 
 
 def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> None:
+    worse_and_worse = [Validation(1, 2.0, 7.4, 30.0, 50.0), Validation(2, 3.0, 20.1, 10.0, 20.0)]
+    assert [v.step for v in rank(worse_and_worse, "step")] == [2, 1]
     by_step: dict[str, Any] = {"best_by": "step", "average": 1}
     model = train(fresh("transformer", training=by_step | {"validate_every": 5, "keep": 1}))
     assert model.report["averaged_steps"] == [model.report["steps"]] == [12]
