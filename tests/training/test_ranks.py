@@ -94,8 +94,8 @@ def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
     [
         (1, 4096, 9.9, 1),
         (2, 4096, 9.9, 2),
-        (2, 2047, 9.9, 1),
-        (64, 4096, 9.9, 4),
+        (2, 1023, 9.9, 1),
+        (64, 4096, 9.9, 8),
         (64, 65536, 9.9, 9),
         (8, 100, 0.5, 1),
         (8, 1 << 20, math.inf, 8),
@@ -124,10 +124,10 @@ def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    large = fresh("transformer", batching={"max_tokens": 4096})
+    large = fresh("transformer", batching={"max_tokens": 2048})
     assert started(large) == 4
     assert started(fresh("transformer")) == 1
-    assert started(fresh("transformer", training={"accumulate": 12})) == 3
+    assert started(fresh("transformer", training={"accumulate": 12})) == 6
     assert started(fresh("transformer", batching={"max_tokens": "auto"})) == 8
     assert started(fresh("transformer", training={"ranks": 5})) == 5
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
