@@ -192,6 +192,18 @@ def test_few_lines_that_belong_to_none_are_a_warning_and_many_a_failure(tmp_path
         assert abs(drift.count - count) <= 16
 
 
+def test_a_short_shift_that_ends_again_is_a_warning_and_all_others_a_failure(tmp_path: Path) -> None:
+    lines = [*LINES, *LINES]
+    for first, count, status in ((3000, 40, "warned"), (3000, 400, "failed"), (4960, 40, "failed")):
+        targets = [target for _, target in lines]
+        targets[first : first + count] = ["아무 말", *targets[first : first + count - 1]]
+        shifted = [(source, target) for (source, _), target in zip(lines, targets, strict=True)]
+        drift = examine(corpus(tmp_path, shifted))["drift"]
+        assert drift.status == status
+        assert abs(drift.count - count) <= 3
+        assert "their targets are 1 later" in drift.note
+
+
 def test_unequal_files_fail_with_the_line_where_they_part(tmp_path: Path) -> None:
     train = corpus(tmp_path, LINES)
     (tmp_path / "train.ko").write_text(

@@ -27,8 +27,10 @@ ENOUGH = 100, 2_000
 """Pairs, below which a corpus is nothing to train on, or little."""
 UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
-UNRELATED_SHARE = 0.05
-"""A corpus may hold so many lines that belong to none near them: little is learnt from them."""
+ASTRAY_SHARE, SHIFTED_SHARE = 0.05, 0.01
+"""A corpus may hold so many lines that belong to none near them or to others, and of these alone: the
+rest teaches what they mean.
+"""
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
@@ -38,7 +40,7 @@ SPELLINGS = {"nb": "no", "fil": "tl"}
 MEANINGS: dict[str, str] = {
     "unequal files": "where they part, drift says, if anything can: mend the files there",
     "drift": "lines belong to other lines: one was lost or added before; mend the files there",
-    "no text": "not UTF-8 text; what is no UTF-8 becomes U+FFFD: convert the files",
+    "no text": "not UTF-8, read as U+FFFD: convert the files (by iconv, from UTF-16 or LATIN1)",
     "few pairs": "bring more",
     "one language twice": "both sides are in one language, or the same text: name the right files",
     "declared language": "a side is not in the language that was named: are the sides swapped?",
@@ -130,9 +132,23 @@ def of_files(unequal: str, moved: list[Passage], examples: Sequence[Pair]) -> It
         count = sum(passage.count for passage in astray)
         told = zip(astray, examples, strict=False)
         note = "; ".join(_astray(passage, pair) for passage, pair in told)
-        unrelated = count <= UNRELATED_SHARE * lines and all(p.shift is None for p in astray)
-        status: Status | None = "warned" if count and unrelated else None
+        status: Status | None = "warned" if count and _is_borne(moved, lines) else None
         yield finding("drift", count, lines, examples, note, status)
+
+
+def _is_borne(moved: list[Passage], lines: int) -> bool:
+    """Whether so little is astray that a model learns from the rest.
+
+    Texts that were put together have some whose translation lost a line and gained another; where
+    the shift lasts to the end, the files themselves did.
+    """
+    unrelated = sum(passage.count for passage in moved if passage.shift is None)
+    shifted = sum(passage.count for passage in moved if passage.shift)
+    return (
+        not moved[-1].shift
+        and shifted <= SHIFTED_SHARE * lines
+        and shifted + unrelated <= ASTRAY_SHARE * lines
+    )
 
 
 def _astray(passage: Passage, first: Pair) -> str:

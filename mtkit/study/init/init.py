@@ -18,7 +18,7 @@ from mtkit.batching.corpus.read import files_of, read_pairs
 from mtkit.config.corpora import Corpus as Source
 from mtkit.config.corpora import TextCorpus
 from mtkit.errors import UserError
-from mtkit.report import data_lines, say, table
+from mtkit.report import data_lines, say, table, warn
 from mtkit.study.init.choice import Plan, plan_of
 from mtkit.study.init.expectation import expectation
 from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measured
@@ -209,9 +209,12 @@ def _examined(wish: Wish) -> Examination:
     found = examine(wish.corpus)
     failed = [row for row in found.findings if row.status == "failed"]
     if failed:
+        failed.sort(key=lambda row: row.name != "no text")  # which explains the others
         faults = "; ".join(
             f"{row.name}: {row.note or f'{row.count:,} of {row.judged:,}: {row.meaning}'}"
             for row in failed[:2]
         )
         raise UserError(f"{_name(wish)}: {faults} (`mtkit check` tells more)")
+    if found["drift"].status == "warned":  # which no rule drops
+        warn(f"{_name(wish)}: drift: {found['drift'].note}")
     return found
