@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Json, Overrides, located
+from mtkit.cli.options import Columns, Json, Languages, Overrides, located
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 def check(
     source: str | None = Argument(None, metavar="SOURCE", help="Text, a table or a dataset."),
     target: str | None = Argument(None, metavar="TARGET", help="Its translation, line by line."),
-    columns: tuple[str, str] | None = Option(
-        None, metavar="S T", help="Of a table or dataset; default: 0 1."
-    ),
+    columns: Columns = None,
     config: Path | None = Option(
         None, "-c", "--config", help="Instead: all corpora of this YAML file."
     ),
-    languages: tuple[str, str] | None = Option(
-        None, metavar="S T", help="Codes of what the sides are to be in, such as en ko."
-    ),
+    languages: Languages = None,
     overrides: Overrides = None,
     json: Json = False,
 ) -> None:
@@ -36,13 +32,7 @@ def check(
     """
     from mtkit.batching.check.check import check, corpora_of
     from mtkit.batching.corpus.named import named_corpus
-    from mtkit.config.languages import check_language
 
-    for code in languages or ():
-        try:
-            check_language(code)
-        except ValueError as error:
-            raise UserError(f"--languages: {error}") from None
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
     if config is None:

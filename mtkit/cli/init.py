@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from mtkit.cli.options import flag, of_fields
+from mtkit.cli.options import Columns, Languages, flag, of_fields
 
 Files = tuple[Path, Path] | None
 
@@ -23,9 +23,8 @@ class InitOptions:
     minutes: float = Option(20.0, min=0.5, max=100_000, help="How long `mtkit run` may take.")
     output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config to write.")
     run: str | None = Option(None, help="Folder that the run is to write to.")
-    columns: tuple[str, str] | None = Option(
-        None, metavar="S T", help="Of a table or dataset; default: 0 1."
-    )
+    columns: Columns = None
+    languages: Languages = None
     valid: Files = Option(None, metavar="S T", help="Pairs for validation that exist already.")
     test: Files = Option(None, metavar="S T", help="Pairs for the test that exist already.")
     force: bool = flag("--force", help="Replace what is there.")
@@ -50,6 +49,7 @@ def init(options: InitOptions) -> None:
             corpus=named_corpus(options.source, options.target, options.columns),
             minutes=options.minutes,
             output=options.output,
+            languages=options.languages or (None, None),
             command=shlex.join(["mtkit", *sys.argv[1:]]),
             run=options.run,
             valid=text(options.valid),

@@ -109,6 +109,32 @@ Models = Annotated[
         help="Run or model, several for an ensemble; default: $MTKIT_MODEL or the last run.",
     ),
 ]
+
+
+def _check_languages(codes: tuple[str, str] | None) -> tuple[str, str] | None:
+    from mtkit.config.languages import check_language
+
+    for code in codes or ():
+        try:
+            check_language(code)
+        except ValueError as error:
+            raise UserError(f"--languages: {error}") from None
+    return codes
+
+
+Columns = Annotated[
+    tuple[str, str] | None,
+    Option("--columns", metavar="S T", help="Of a table or dataset; default: 0 1."),
+]
+Languages = Annotated[
+    tuple[str, str] | None,
+    Option(
+        "--languages",
+        metavar="S T",
+        help="Codes of what the sides are to be in, such as en ko.",
+        callback=_check_languages,
+    ),
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],

@@ -192,9 +192,12 @@ def test_few_lines_that_belong_to_none_are_a_warning_and_many_a_failure(tmp_path
         assert abs(drift.count - count) <= 16
 
 
-def test_a_short_shift_that_ends_again_is_a_warning_and_all_others_a_failure(tmp_path: Path) -> None:
+def test_a_short_shift_that_ends_again_is_a_warning_and_all_others_a_failure(
+    tmp_path: Path,
+) -> None:
     lines = [*LINES, *LINES]
-    for first, count, status in ((3000, 40, "warned"), (3000, 400, "failed"), (4960, 40, "failed")):
+    cases = ((3000, 40, "warned"), (3000, 400, "failed"), (4960, 40, "failed"))
+    for first, count, status in cases:
         targets = [target for _, target in lines]
         targets[first : first + count] = ["아무 말", *targets[first : first + count - 1]]
         shifted = [(source, target) for (source, _), target in zip(lines, targets, strict=True)]
@@ -222,6 +225,16 @@ def test_one_language_twice_fails(tmp_path: Path) -> None:
     assert {"one language twice", "copied"} <= failures(examine(train))
     shifted = [(LINES[row][0], LINES[row + 1][0]) for row in range(len(LINES) - 1)]
     assert "one language twice" in failures(examine(corpus(tmp_path, shifted)))
+
+
+def test_one_language_twice_is_right_where_it_is_meant(tmp_path: Path) -> None:
+    """As from one way to write it to another, or to plainer words; the same text is none."""
+    plainer = corpus(tmp_path, [(line, f"And so: {line}") for line, _ in LINES])
+    assert failures(examine(plainer)) == {"one language twice"}
+    assert failures(examine(plainer, languages=("en-GB", None))) == {"one language twice"}
+    assert failures(examine(plainer, languages=("en-GB", "en_US"))) == set()
+    same = corpus(tmp_path, [(line, line) for line, _ in LINES])
+    assert "one language twice" in failures(examine(same, languages=("en", "en")))
 
 
 def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:

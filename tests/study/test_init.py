@@ -320,6 +320,22 @@ def test_the_same_corpus_and_speed_give_the_same_files(corpus: Path) -> None:
     assert not parts["train"] & parts["valid"]
 
 
+def test_languages_that_are_named_are_those_of_the_config(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as cannot be told apart, or one of them twice."""
+    assert call("init", "a.en", "a.ko", "--languages", "en", "jp") == 2
+    assert "did you mean ja?" in capsys.readouterr().err
+    assert call("init", "a.en", "a.ko", "--languages", "en", "ja") == 2
+    assert "target is ko, not ja" in capsys.readouterr().err
+    write(corpus / "b.en", [f"And so: {line}" for line in lines_of(corpus / "a.en")])
+    assert call("init", "a.en", "b.en") == 2
+    assert "name them by --languages" in capsys.readouterr().err
+    assert call("init", "a.en", "b.en", "--languages", "en-GB", "en-US") == 0
+    assert load_config("mtkit.yaml").data.target_language == "en-US"
+    assert (corpus / "mtkit-data/train.en-GB").exists()
+
+
 def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert call("init", "a.en", "a.ko") == 0
     before = everything(corpus)

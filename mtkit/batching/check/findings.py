@@ -28,8 +28,8 @@ ENOUGH = 100, 2_000
 UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
 ASTRAY_SHARE, SHIFTED_SHARE = 0.05, 0.01
-"""A corpus may hold so many lines that belong to none near them or to others, and of these alone: the
-rest teaches what they mean.
+"""A corpus may hold so many lines that belong to others, or to none near them, and so many of the
+former alone: the rest teaches what they mean.
 """
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
@@ -170,9 +170,10 @@ def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
     """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides."""
     source, target = usual.source.language, usual.target.language
-    is_one = source is not None and source == target and _is_sure(usual.source, usual.target)
+    is_meant = None not in named and len({_told(str(code)) for code in named}) == 1
+    is_one = source == target is not None and _is_sure(usual.source, usual.target) and not is_meant
     twice = is_one or same > TOO_MANY * pairs
-    note = f"both are {source}" if is_one else ""
+    note = f"both are {source}: if that is meant, name them by --languages" if is_one else ""
     yield finding("one language twice", int(twice), 1, note=note)
     sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
     judged = [_named(place, side, code) for place, side, code in sides if code is not None]
@@ -187,9 +188,14 @@ def _is_sure(*sides: Side) -> bool:
     return all(max(side.languages.values()) > TOO_MANY * side.languages.total() for side in sides)
 
 
+def _told(code: str) -> str:
+    """The code that a language is told apart by, script and region left out."""
+    return SPELLINGS.get(found := re.split("[-_]", code.lower())[0], found)
+
+
 def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
     """Whether a side may be in the language that is named, and what to say of it."""
-    language = SPELLINGS.get(found := re.split("[-_]", code.lower())[0], found)
+    language = _told(code)
     if side.language is None:
         return True, f"{place}: too few long lines to tell"
     if language not in known_languages():

@@ -47,6 +47,8 @@ class Wish:
     output: Path
     command: str
     """As it was typed: it stands at the top of the config."""
+    languages: Languages = (None, None)
+    """Codes that the sides are said to be in."""
     run: str | None = None
     valid: TextCorpus | None = None
     test: TextCorpus | None = None
@@ -69,7 +71,7 @@ def init(wish: Wish) -> None:
     read = [path for corpus in corpora for path in files_of(corpus, "").values()]
     refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
-    files = _files(wish, (checked.source.language, checked.target.language))
+    files = _files(wish, _languages(wish, checked))
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
     split = _split(wish, checked.pairs)
@@ -85,6 +87,14 @@ def init(wish: Wish) -> None:
                 opened[path].write(f"{line}\n")
         opened[wish.output].write(_config(wish, files, corpus, plan))
     data_lines(_told(wish, corpus, plan, trial))
+
+
+def _languages(wish: Wish, checked: Examination) -> Languages:
+    """Codes of what the sides are said to be in, or else seem to be in."""
+    return (
+        wish.languages[0] or checked.source.language,
+        wish.languages[1] or checked.target.language,
+    )
 
 
 def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
@@ -126,7 +136,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
         counts["train"],
         counts["valid"],
         counts["test"],
-        (checked.source.language, checked.target.language),
+        _languages(wish, checked),
         found.characters,
         found.shared,
         checked.deduplicate,
@@ -206,7 +216,7 @@ def _name(wish: Wish) -> str:
 
 def _examined(wish: Wish) -> Examination:
     """What the doctor says. UserError for what no model can be trained on."""
-    found = examine(wish.corpus)
+    found = examine(wish.corpus, languages=wish.languages)
     failed = [row for row in found.findings if row.status == "failed"]
     if failed:
         failed.sort(key=lambda row: row.name != "no text")  # which explains the others
