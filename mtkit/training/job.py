@@ -162,10 +162,14 @@ def write_card(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
 def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
     """The state before the first update: the model initialised, or taken from another.
 
-    Raises UserError if that one is of another shape or has another tokenizer.
+    Raises UserError if that one is of another shape or has another tokenizer, and where the updates
+    are to be compiled for a CPU: they take half as long again there, and dropout is made by
+    operators that a compiler does not know.
     """
     training = config.training
     device = pick_device(training.device)
+    if training.compile is True and device.type == "cpu":
+        raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
@@ -216,11 +220,8 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
 def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps_left: int) -> bool:
     """Whether torch.compile repays the minutes that it takes.
 
-    `auto`: on a GPU, in a run long enough. UserError where it is wanted on a CPU: updates take half
-    as long again there, and dropout is made by operators that a compiler does not know.
+    `auto`: on a GPU, in a run long enough.
     """
-    if wanted is True and device.type == "cpu":
-        raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
     if wanted == "auto":
         return device.type == "cuda" and steps_left >= REPAYING_STEPS
     return wanted

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import build_batches
-from mtkit.config.configfile import load_config
+from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
 from mtkit.models.device import DTYPES, Precision
@@ -503,5 +503,9 @@ def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_compiling_is_refused_where_it_only_costs(fresh: Callable[..., Config], kind: str) -> None:
+    config = fresh(kind, training={"compile": True, "device": "cpu"})
+    written = Path(config.run, "config.yaml")
+    before = written.read_bytes()
     with pytest.raises(UserError, match=r"training\.compile: slower than not on a CPU"):
-        train(fresh(kind, training={"compile": True, "device": "cpu"}))
+        train(config)
+    assert written.read_bytes() == before != dump_config(config).encode()
