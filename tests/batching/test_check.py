@@ -125,6 +125,21 @@ def test_what_check_counts_is_what_batch_drops(
     assert counted > 0 or rule in ("glued", "letters", "digits", "repetition", "brackets")
 
 
+def test_what_is_asked_of_a_share_is_told_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    german = "Das ist ein sehr langer deutscher Satz, und er hat die Nummer {}."
+    lines = [(s, t if row % 20 else german.format(row)) for row, (s, t) in enumerate(LINES)]
+    every = examine(corpus(tmp_path, lines))
+    assert every.about("language") == every["language"].count == len(LINES) // 20
+    monkeypatch.setattr("mtkit.batching.check.examine.ASKED_PAIRS", 800)
+    some = examine(corpus(tmp_path, lines))
+    assert some["language"].judged < 1000
+    assert some.about("language") == pytest.approx(len(LINES) / 20, rel=0.3)
+    of_all = [row for row in some.findings if row.judged == len(LINES)]
+    assert [some.about(row.name) for row in of_all] == [row.count for row in of_all]
+
+
 def test_examples_lead_to_file_and_line(tmp_path: Path) -> None:
     found = examine(corpus(tmp_path, [*LINES[:300], FAULTS[3], *LINES[300:400]]))
     (example,) = found["markup"].examples

@@ -84,8 +84,16 @@ class Examination:
     def kept_share(self) -> float:
         """About the part of the pairs, blank ones aside, that is left where all these are on."""
         names = [*self.drop, *(["repeated pairs"] if self.deduplicate else [])]
-        there = self.pairs - self["blank"].count
-        return max(0.0, 1 - sum(self[name].count for name in names) / max(1, there))
+        return max(0.0, 1 - sum(map(self.about, names)) / max(1, self._there))
+
+    def about(self, name: str) -> int:
+        """Number of pairs in all that have a fault, also where a share of them was asked."""
+        row = self[name]
+        return round(row.count * max(1.0, self._there / max(1, row.judged)))
+
+    @property
+    def _there(self) -> int:
+        return self.pairs - self["blank"].count
 
     @property
     def failed(self) -> bool:

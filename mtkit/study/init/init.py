@@ -140,7 +140,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
         found.characters,
         found.shared,
         checked.deduplicate,
-        {rule: checked[rule].count for rule in checked.drop},
+        {rule: checked.about(rule) for rule in checked.drop},
     )
 
 
