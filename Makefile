@@ -4,10 +4,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test crash-test exact-test hostile-test mutants check fix schema multi30k clean
+.PHONY: demo student quick test crash-test exact-test hostile-test mutants check fix schema multi30k clean
 
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
+
+# Three teachers, and the student of what they write: an hour and a half of two cores. What is done
+# already is not done again. Wants `make multi30k`.
+student: $(INSTALLED)
+	set -e; for seed in 1 2 3; do \
+		$(BIN)/mtkit run -c configs/multi30k-en-de-fast.yaml --run runs/fast-$$seed --set seed=$$seed; \
+	done
+	$(BIN)/mtkit run -c configs/multi30k-en-de-student.yaml
 
 # Each file of tests is one worker's: what it prepares is prepared once; the slow ones come first.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
