@@ -98,7 +98,7 @@ class Pending:
     wait: Callable[[], Found]
     """What was found, once it is there."""
     cancel: Callable[[], None]
-    """Nobody will wait: what has not begun never does."""
+    """Nobody will wait: what has not begun never does, and what has ends as soon as it can."""
 
 
 class Engine(ABC):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import CancelledError
 from threading import Event
+from typing import Any
 
 import pytest
 import torch
@@ -79,7 +81,7 @@ def test_a_search_begins_before_it_is_waited_for_and_never_once_it_is_cancelled(
     begun, gate = Event(), Event()
     searched: list[Key] = []
 
-    def search_once_open(request: Request, sentences: dict[Key, Sentence]) -> Found:
+    def search_once_open(request: Request, _: Event, sentences: dict[Key, Sentence]) -> Found:
         begun.set()
         assert gate.wait(60)
         searched.extend(sentences)
@@ -94,6 +96,30 @@ def test_a_search_begins_before_it_is_waited_for_and_never_once_it_is_cancelled(
     gate.set()
     assert (first.wait(), others[0].wait()) == ([[]], [[]])
     assert searched == list(SENTENCES)[:2]
+
+
+def test_a_search_that_is_cancelled_ends_with_the_step_that_it_is_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, gate = engine_of("transformer", 1), Event()
+    begun, steps = Event(), 0
+    decode = engine.model.decode
+
+    def slowly(*given: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        begun.set()
+        assert gate.wait(60)
+        return decode(*given)
+
+    monkeypatch.setattr(engine.model, "decode", slowly)
+    pending = engine.submit(SENTENCES, Request(SETTINGS))
+    assert begun.wait(60)
+    pending.cancel()
+    gate.set()
+    with pytest.raises(CancelledError):
+        pending.wait()
+    assert steps == 1
 
 
 def test_a_model_with_its_dropout_on_does_not_translate() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from threading import Event
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.beam import Beam
@@ -29,7 +31,7 @@ from mtkit.decoding.contract import (
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEVER, Hypotheses, Stepper, search
+from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -94,14 +96,32 @@ class PyTorchEngine(Engine):
             check_attention(self.model)
         share = -(-sum(len(sentence.source) for sentence in sentences.values()) // self.workers)
         batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
-        return begin(self._pool, partial(self._search, request), batches, list(sentences))
+        unwanted = Event()
+        searching = partial(self._search, request, unwanted)
+        pending = begin(self._pool, searching, batches, list(sentences))
 
-    def _search(self, request: Request, sentences: Mapping[Key, Sentence]) -> Found:
+        def cancel() -> None:
+            unwanted.set()
+            pending.cancel()
+
+        return Pending(pending.wait, cancel)
+
+    def _search(
+        self, request: Request, unwanted: Event, sentences: Mapping[Key, Sentence]
+    ) -> Found:
+        """Gives up at the next step once it is `unwanted`: a batch can take a minute."""
+
+        def go_on(logits: Tensor, _: Live) -> Tensor:
+            if unwanted.is_set():
+                raise CancelledError
+            return logits
+
         settings, count = request.settings, request.count
         device = self._device
         ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
         source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
-        constraints = constraints_of(settings, [it.prefix for it in sentences.values()])
+        prefixes = [sentence.prefix for sentence in sentences.values()]
+        constraints = [go_on, *constraints_of(settings, prefixes)]
         stepper: Stepper = Beam(settings.beam, settings.length_penalty)
         if (sampling := request.sampling) is not None:
             noise = uniform_noise(list(sentences), count, settings.max_length, sampling.seed)
