@@ -36,6 +36,9 @@ FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
 """Of an update, in models that Muon trains."""
 UPDATES, UPDATES_PER_PASS = 1000, 40
 """Number of updates that such a model makes good use of, in all and in each pass."""
+FEW_PASSES = 5
+"""In fewer, nothing is learnt by heart, and what counts is how much is learnt from each pair."""
+UPDATES_OF_FEW_PASSES = 2000
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
 CPU_TOKENS = 4096
@@ -172,7 +175,8 @@ def _batches(size: Size, in_all: float, in_pass: float, rates: Rates) -> tuple[i
             return PUBLISHED_TOKENS, 1
         return CPU_TOKENS, round(PUBLISHED_TOKENS / CPU_TOKENS)
     tokens = FEWEST_TOKENS
-    most = min(MOST_TOKENS, in_all / UPDATES, in_pass / UPDATES_PER_PASS)
+    updates = UPDATES_OF_FEW_PASSES if in_all < FEW_PASSES * in_pass else UPDATES
+    most = min(MOST_TOKENS, in_all / updates, in_pass / UPDATES_PER_PASS)
     while 2 * tokens <= most:
         tokens *= 2
     return tokens, 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mtkit.study.init.choice import Plan, most_passes
+from mtkit.study.init.choice import FEW_PASSES, Plan, most_passes
 
 MORE_DATA = (
     "what would help: more pairs from the same kind of text, and pairs of other texts beside them "
@@ -47,7 +47,7 @@ BY_PAIRS = (
         "(base) and 28.4 (big) in Vaswani et al. 2017",
     ),
 )
-ENOUGH_PAIRS, FEW_PASSES = 10_000, 5
+ENOUGH_PAIRS = 10_000
 
 
 def expectation(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.study.init.choice import VALIDATIONS, Plan
+from mtkit.study.init.choice import FEW_PASSES, VALIDATIONS, Plan
 from mtkit.study.init.facts import Corpus
 
 MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
@@ -103,7 +103,9 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
         return most, f"{plan.pairs:,} pairs that are seen so often would be learnt by heart"
     if plan.passes >= SOME_PASSES:
         return {"dropout": 0.2}, "each pair is seen several times, and not to be learnt by heart"
-    return {"dropout": 0.1}, "in so few passes little is learnt by heart"
+    if plan.passes >= FEW_PASSES:
+        return {"dropout": 0.1}, "in so few passes little is learnt by heart"
+    return {"dropout": 0.0}, "no pair is seen often enough to be learnt by heart"
 
 
 def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
