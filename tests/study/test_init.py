@@ -185,7 +185,7 @@ def example(**changes: Any) -> tuple[Corpus, Plan]:
 
 
 def test_the_more_often_pairs_are_seen_the_more_dropout_and_the_larger_the_updates() -> None:
-    """What is seen once is not learnt by heart, and teaches the more, the more updates there are."""
+    """What is seen once is not learnt by heart, and teaches more in more updates."""
     found = []
     for pairs in (120_000, 40_000, 12_000):
         corpus = Corpus(pairs=pairs, valid=500, test=500)

@@ -39,6 +39,7 @@ UPDATES, UPDATES_PER_PASS = 1000, 40
 FEW_PASSES = 5
 """In fewer, nothing is learnt by heart, and what counts is how much is learnt from each pair."""
 UPDATES_OF_FEW_PASSES = 2000
+"""With fewer of the largest updates than this, few passes take half as large ones."""
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
 CPU_TOKENS = 4096
@@ -175,8 +176,9 @@ def _batches(size: Size, in_all: float, in_pass: float, rates: Rates) -> tuple[i
             return PUBLISHED_TOKENS, 1
         return CPU_TOKENS, round(PUBLISHED_TOKENS / CPU_TOKENS)
     tokens = FEWEST_TOKENS
-    updates = UPDATES_OF_FEW_PASSES if in_all < FEW_PASSES * in_pass else UPDATES
-    most = min(MOST_TOKENS, in_all / updates, in_pass / UPDATES_PER_PASS)
+    most = min(MOST_TOKENS, in_all / UPDATES, in_pass / UPDATES_PER_PASS)
+    if in_all < min(FEW_PASSES * in_pass, UPDATES_OF_FEW_PASSES * MOST_TOKENS):
+        most = min(most, MOST_TOKENS / 2)
     while 2 * tokens <= most:
         tokens *= 2
     return tokens, 1
