@@ -37,9 +37,7 @@ FEWEST_TOKENS, MOST_TOKENS = 1024, 4096
 UPDATES, UPDATES_PER_PASS = 1000, 40
 """Number of updates that such a model makes good use of, in all and in each pass."""
 FEW_PASSES = 5
-"""In fewer, nothing is learnt by heart, and what counts is how much is learnt from each pair."""
-UPDATES_OF_FEW_PASSES = 2000
-"""With fewer of the largest updates than this, few passes take half as large ones."""
+"""In fewer, nothing is learnt by heart, and time for more would make the model better."""
 PUBLISHED_TOKENS = 25_000
 """Of an update of Vaswani et al. 2017."""
 CPU_TOKENS = 4096
@@ -177,8 +175,6 @@ def _batches(size: Size, in_all: float, in_pass: float, rates: Rates) -> tuple[i
         return CPU_TOKENS, round(PUBLISHED_TOKENS / CPU_TOKENS)
     tokens = FEWEST_TOKENS
     most = min(MOST_TOKENS, in_all / UPDATES, in_pass / UPDATES_PER_PASS)
-    if in_all < min(FEW_PASSES * in_pass, UPDATES_OF_FEW_PASSES * MOST_TOKENS):
-        most = min(most, MOST_TOKENS / 2)
     while 2 * tokens <= most:
         tokens *= 2
     return tokens, 1
