@@ -9,8 +9,8 @@ INSTALLED := .venv/.installed
 demo: $(INSTALLED)
 	$(BIN)/mtkit run -c data/demo/demo.yaml
 
-# Three teachers, and the student of what they write: an hour and a half of two cores. What is done
-# already is not done again. Wants `make multi30k`.
+# Three teachers, and the student of what they write: some two hours of two cores. What is done already
+# is not done again. Wants `make multi30k`.
 student: $(INSTALLED)
 	set -e; for seed in 1 2 3; do \
 		$(BIN)/mtkit run -c configs/multi30k-en-de-fast.yaml --run runs/fast-$$seed --set seed=$$seed; \

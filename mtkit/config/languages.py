@@ -47,6 +47,11 @@ italiano it;português pt;русский ru;中文 zh;日本語 ja;한국어 ko
 """Bibliographic codes of ISO 639-2, codes of countries that are no languages, and other names."""
 
 
+def language_code(code: str | None) -> str:
+    """The language alone, of codes such as pt-BR; nothing of none."""
+    return (code or "").replace("_", "-").split("-")[0].lower()
+
+
 def check_language(code: str) -> None:
     """Raises ValueError for what is no code of a language, with the one that was probably meant.
 
@@ -57,7 +62,7 @@ def check_language(code: str) -> None:
     two = {row[0] for row in rows}
     meant = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
     meant |= {other: code for other, code, *_ in _rows(OTHERS)}
-    language, *_ = code.lower().replace("_", "-").split("-")
+    language = language_code(code)
     is_rare = len(language) == 3 and language.isascii() and language.isalpha()
     if language in two or (is_rare and language not in meant):
         return

@@ -25,6 +25,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from mtkit.config.languages import language_code
 from mtkit.errors import UserError
 from mtkit.report import warn
 
@@ -248,8 +249,3 @@ def signatures(language: Language) -> dict[str, str]:
 def corpus_chrf(hypotheses: Lines, references: Lines) -> float:
     """chrF2, 0 to 100."""
     return METRICS["chrf"].compute(hypotheses, [references], None).value
-
-
-def language_code(language: Language) -> str:
-    """The language alone, of codes such as pt-BR."""
-    return (language or "").replace("_", "-").split("-")[0].lower()

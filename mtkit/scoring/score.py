@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.languages import check_language
+from mtkit.config.languages import check_language, language_code
 from mtkit.errors import UserError
 from mtkit.report import data, printable, table, warn
 from mtkit.scoring import metrics
@@ -97,7 +97,7 @@ def score(
     extras.check(source, len(references))
     right, translated, sources = read_texts(references, hypotheses, source)
     if metrics.bleu_tokenizer(language) == "char":
-        package = f"sacrebleu[{metrics.language_code(language)}]"
+        package = f"sacrebleu[{language_code(language)}]"
         warn(f"BLEU is counted on characters: for words, pip install '{package}'")
     scored = score_systems(translated, right, language, extras.paired)
     judged = comet(translated, right[0], sources) if extras.comet else {}

@@ -248,6 +248,8 @@ def test_one_language_twice_is_right_where_it_is_meant(tmp_path: Path) -> None:
     assert failures(examine(plainer)) == {"one language twice"}
     assert failures(examine(plainer, languages=("en-GB", None))) == {"one language twice"}
     assert failures(examine(plainer, languages=("en-GB", "en_US"))) == set()
+    assert failures(examine(plainer, languages=("en", "bm"))) == set()  # unknown to what tells
+    assert failures(examine(plainer, languages=("en", "ko"))) == {"declared language"}
     same = corpus(tmp_path, [(line, line) for line, _ in LINES])
     assert "one language twice" in failures(examine(same, languages=("en", "en")))
 

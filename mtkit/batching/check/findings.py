@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +13,7 @@ from mtkit.batching.rules.judge import ALL_RULES
 from mtkit.batching.rules.languages import known_languages
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import DropRule
+from mtkit.config.languages import language_code
 
 Languages = tuple[str | None, str | None]
 """Codes for source and target, where they are known."""
@@ -168,10 +168,12 @@ def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
 
 
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
-    """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides."""
+    """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides.
+
+    Where both are named, they are judged by their names, which may be one.
+    """
     source, target = usual.source.language, usual.target.language
-    is_meant = None not in named and len({_told(str(code)) for code in named}) == 1
-    is_one = source == target is not None and _is_sure(usual.source, usual.target) and not is_meant
+    is_one = source == target is not None and None in named and _is_sure(usual.source, usual.target)
     twice = is_one or same > TOO_MANY * pairs
     note = f"both are {source}: if that is meant, name them by --languages" if is_one else ""
     yield finding("one language twice", int(twice), 1, note=note)
@@ -188,14 +190,9 @@ def _is_sure(*sides: Side) -> bool:
     return all(max(side.languages.values()) > TOO_MANY * side.languages.total() for side in sides)
 
 
-def _told(code: str) -> str:
-    """The code that a language is told apart by, script and region left out."""
-    return SPELLINGS.get(found := re.split("[-_]", code.lower())[0], found)
-
-
 def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
     """Whether a side may be in the language that is named, and what to say of it."""
-    language = _told(code)
+    language = SPELLINGS.get(found := language_code(code), found)
     if side.language is None:
         return True, f"{place}: too few long lines to tell"
     if language not in known_languages():

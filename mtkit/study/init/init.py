@@ -71,12 +71,14 @@ def init(wish: Wish) -> None:
     read = [path for corpus in corpora for path in files_of(corpus, "").values()]
     refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
-    files = _files(wish, _languages(wish, checked))
+    source, target = checked.source.language, checked.target.language
+    languages = wish.languages[0] or source, wish.languages[1] or target
+    files = _files(wish, languages)
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
     split = _split(wish, checked.pairs)
     found = scan(read_pairs(wish.corpus), split)
-    corpus = _corpus(found, wish, checked)
+    corpus = _corpus(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
     with written_together([*made, wish.output]) as opened:
@@ -87,14 +89,6 @@ def init(wish: Wish) -> None:
                 opened[path].write(f"{line}\n")
         opened[wish.output].write(_config(wish, files, corpus, plan))
     data_lines(_told(wish, corpus, plan, trial))
-
-
-def _languages(wish: Wish, checked: Examination) -> Languages:
-    """Codes of what the sides are said to be in, or else seem to be in."""
-    return (
-        wish.languages[0] or checked.source.language,
-        wish.languages[1] or checked.target.language,
-    )
 
 
 def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
@@ -115,7 +109,7 @@ def _split(wish: Wish, total: int) -> Split:
     return Split(total, wanted, frozenset(taken))
 
 
-def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
+def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:
     """Raises UserError where there are too few pairs, or too few different ones."""
     counts = dict(found.counts)
     counts["train"] = round(counts.get("train", 0) * checked.kept_share)
@@ -136,7 +130,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination) -> Corpus:
         counts["train"],
         counts["valid"],
         counts["test"],
-        _languages(wish, checked),
+        languages,
         found.characters,
         found.shared,
         checked.deduplicate,
