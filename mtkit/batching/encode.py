@@ -18,16 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings
 from mtkit.tokenizer.codec import Tokenizer
 
-CHUNK_PAIRS = 1024
-"""Number of pairs that are encoded together."""
-CHUNK_CHARACTERS = 1 << 20
-"""Number of characters that fill a chunk too, so that long lines do not fill memory."""
 EXAMPLES_KEPT = 5
 SHOWN_CHARACTERS = 80
 """Number of characters that are shown of each side of an example."""
@@ -87,20 +84,6 @@ def encode_pairs(
     finally:
         gc.enable()
         pool.shutdown(cancel_futures=True)
-
-
-def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """The pairs, so many at a time as fill CHUNK_PAIRS or CHUNK_CHARACTERS."""
-    chunk: list[Pair] = []
-    held = 0
-    for pair in pairs:
-        chunk.append(pair)
-        held += len(pair.source) + len(pair.target)
-        if len(chunk) == CHUNK_PAIRS or held >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, held = [], 0
-    if chunk:
-        yield chunk
 
 
 def _encode(

@@ -45,7 +45,7 @@ def check(
         raise UserError("--columns: only without -c, whose file names them")
     settings = _looked_at(config, overrides or [])
     named = languages or (None, settings.data.target_language)
-    check(corpora_of(settings), named, as_json=json)
+    check(corpora_of(settings), named, settings.batching, as_json=json)
 
 
 def _looked_at(path: Path, overrides: list[str]) -> Config:

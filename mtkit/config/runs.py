@@ -147,8 +147,8 @@ def complete_settings(config: Config) -> None:
 def locked(run: Path) -> Iterator[None]:
     """Around all that writes to `run`, once per process: a lock within a lock is refused, too.
 
-    Raises UserError naming the process that is at work there, MtkitError where `run` cannot be
-    written.
+    Raises UserError naming the process that is at work there, or where `run` cannot be a folder,
+    MtkitError where it cannot be written.
     """
     from filelock import FileLock, Timeout  # which imports asyncio: not for who only translates
 
@@ -161,6 +161,8 @@ def locked(run: Path) -> Iterator[None]:
             f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another "
             "folder with --run"
         ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{run}: cannot be a folder: choose another with --run") from None
     except OSError as error:
         raise MtkitError(
             f"{run}: cannot write a run there ({error.strerror}): choose another folder with --run"

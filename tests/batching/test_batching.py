@@ -16,6 +16,7 @@ import pytest
 from mtkit.artifacts import MANIFEST, Artifact, hashes_of, open_artifact
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
+from mtkit.batching.corpus import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import RULES, length_rules
 from mtkit.batching.store import Store
@@ -136,7 +137,7 @@ def test_the_result_does_not_depend_on_chunks(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     whole = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(encode, "CHUNK_PAIRS", size)
+    monkeypatch.setattr(chunks, "CHUNK_PAIRS", size)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=1).identity == whole.identity
 
@@ -146,7 +147,7 @@ def test_the_result_does_not_depend_on_workers(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     alone = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(encode, "CHUNK_PAIRS", 16)
+    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 16)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
 
@@ -155,7 +156,7 @@ def test_pairs_are_read_no_further_than_threads_need_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
-    monkeypatch.setattr(encode, "CHUNK_PAIRS", 10)
+    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 10)
     read: list[int] = []
 
     def pairs() -> Iterator[Pair]:
@@ -164,11 +165,11 @@ def test_pairs_are_read_no_further_than_threads_need_them(
             yield Pair(source, target, 0, "train", line)
 
     threads = threading.active_count()
-    chunks = encode.encode_pairs(pairs(), tokenizer, BatchingSettings(workers=2))
+    encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings(workers=2))
     for done in range(1, 6):
-        assert next(chunks).pairs[-1].line == 10 * done
+        assert next(encoded).pairs[-1].line == 10 * done
         assert len(read) <= 10 * (done + 2 * 2)
-    chunks.close()  # type: ignore[attr-defined]
+    encoded.close()  # type: ignore[attr-defined]
     assert threading.active_count() == threads and gc.isenabled()
 
 

@@ -13,16 +13,18 @@ import pytest
 from mtkit.demo import __file__ as demo
 
 from commands import call
-from mtkit.batching import encode
 from mtkit.batching.build import build_batches
 from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.check.findings import of_languages
+from mtkit.batching.corpus import chunks
 from mtkit.batching.corpus.written import texts_of
 from mtkit.batching.rules.judge import ALL_RULES, held_out
+from mtkit.batching.rules.languages import known_languages
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TableCorpus, TextCorpus
+from mtkit.config.languages import check_language
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
@@ -48,7 +50,7 @@ def corpus(folder: Path, lines: Lines, name: str = "train") -> TextCorpus:
 
 
 def failures(found: Examination) -> set[str]:
-    return {row.name for row in found.findings if row.status == "failed"}
+    return {row.name for row in found.failures}
 
 
 FAULTS: Lines = [
@@ -77,7 +79,7 @@ def test_a_clean_corpus_passes(tmp_path: Path) -> None:
     assert {row.name: row.count for row in found.findings if row.status != "passed"} == {}
     assert (found.source.language, found.target.language) == ("en", "ko")
     assert (found.source.scripts, found.target.scripts) == (["LATIN"], ["HANGUL"])
-    assert (found.drop, found.deduplicate, found.failed) == ([], False, False)
+    assert (found.drop, found.deduplicate, found.failures) == ([], False, [])
     assert found.source.unique == len({source for source, _ in LINES})
     assert found.source.characters == sum(len(source) for source, _ in LINES)
 
@@ -86,7 +88,7 @@ def test_no_count_depends_on_the_order_of_pairs_or_on_chunks(
     tmp_path: Path, mixed: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = examine(corpus(tmp_path, mixed))
-    monkeypatch.setattr(encode, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 7)
     again = examine(corpus(tmp_path, sorted(mixed)))
     assert [(row.name, row.count) for row in first.findings] == [
         (row.name, row.count) for row in again.findings
@@ -250,8 +252,44 @@ def test_one_language_twice_is_right_where_it_is_meant(tmp_path: Path) -> None:
     assert failures(examine(plainer, languages=("en-GB", "en_US"))) == set()
     assert failures(examine(plainer, languages=("en", "bm"))) == set()  # unknown to what tells
     assert failures(examine(plainer, languages=("en", "ko"))) == {"declared language"}
+    half = [(line, line if row % 2 else f"And so: {line}") for row, (line, _) in enumerate(LINES)]
+    assert failures(examine(corpus(tmp_path, half), languages=("en-US", "en-GB"))) == set()
     same = corpus(tmp_path, [(line, line) for line, _ in LINES])
     assert "one language twice" in failures(examine(same, languages=("en", "en")))
+
+
+def test_one_speech_is_taken_for_any_of_its_names() -> None:
+    latin = Side(frozenset({"latin"}), Counter(bs=60, hr=40))
+    english = Side(frozenset({"latin"}), Counter(en=100))
+    usual = Usual(english, latin, 1.0, 0.2, frozenset())
+    for code, status in {"sr-Latn": "passed", "hr": "passed", "sl": "failed"}.items():
+        found = [row.status for row in of_languages(usual, ("en", code), 0, 100)]
+        assert found == ["passed", status]
+
+
+def test_every_language_that_is_told_has_a_code_that_configs_take() -> None:
+    for code in known_languages():
+        check_language(code)
+
+
+def test_pairs_that_stand_there_often_fail_only_where_few_are_left(tmp_path: Path) -> None:
+    assert failures(examine(corpus(tmp_path, LINES * 3))) == set()
+    assert failures(examine(corpus(tmp_path, LINES[:99] * 30))) == {"few pairs"}
+
+
+def test_what_is_in_another_language_is_dropped_though_it_is_much(tmp_path: Path) -> None:
+    lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
+    found = examine(corpus(tmp_path, lines))
+    assert "language" in found.drop
+    assert "language" in [row.name for row in found.doubtful]
+    assert not examine(corpus(tmp_path, LINES)).doubtful
+
+
+def test_few_lines_that_have_nothing_in_common_are_warned_of(tmp_path: Path) -> None:
+    """Above a number of pairs that is proof; below, nobody can tell."""
+    strangers = [LINES[row * 7 % 1009][1] for row in range(1009)]
+    lines = [(source, target) for (source, _), target in zip(LINES, strangers, strict=False)]
+    assert examine(corpus(tmp_path, lines))["drift"].status == "warned"
 
 
 def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:
@@ -293,7 +331,10 @@ def test_one_word_corpora_and_five_lines_are_told_to_be_too_few(tmp_path: Path) 
     assert examine(corpus(tmp_path, words))["few pairs"].status == "warned"
     assert failures(examine(corpus(tmp_path, LINES[:5]))) == {"few pairs"}
     few = examine(corpus(tmp_path, LINES[:50]), enough=(1, 100))["few pairs"]
-    assert (few.status, few.note) == ("warned", "50: under 100 are little, under 1 nothing")
+    assert (few.status, few.note) == (
+        "warned",
+        "50 different ones: under 100 are little, under 1 nothing",
+    )
     same = [(word, word) for word, _ in words]
     assert "one language twice" in failures(examine(corpus(tmp_path, same)))
 
@@ -369,6 +410,8 @@ def test_the_command_tells_of_all_corpora_of_a_config(
     rows = {row["name"]: row for row in found["train"]["findings"]}
     assert (rows["overlap"]["count"], rows["overlap"]["status"]) == (150, "warned")
     assert "overlap" not in found["train"]["drop"]  # 6 % are to be looked at first
+    assert rows["overlap"]["setting"] == "batching.drop: [overlap]"
+    assert not any(row["setting"] for row in found["valid"]["findings"])  # of which none is dropped
 
 
 def test_the_report_fits_a_terminal_and_failure_is_two(

@@ -162,7 +162,7 @@ def test_a_text_of_a_record_is_one_valid_line() -> None:
         ("jsonl", '{"s": "a", "t": "b"}\n{\n', "x.jsonl:2: not JSON"),
         ("jsonl", '{"s": "a", "u": {"t": "b"}}\n', r"x.jsonl:1: no column 't'; there are: s, u\.t"),
         ("jsonl", '["a"]\n', "x.jsonl:1: no column 's'; there are: none"),
-        ("jsonl", '{"s": 1, "t": "b"}\n', "x.jsonl:1: column 's' holds int, not text"),
+        ("jsonl", '{"s": 1, "t": "b"}\n', "x.jsonl:1: column 's' holds '1', not text"),
         ("jsonl", "[" * 10**5, "x.jsonl:1: not JSON .maximum recursion"),
     ],
 )
@@ -173,6 +173,14 @@ def test_faults_name_the_place(settings: Any, content: str, message: str) -> Non
     with pytest.raises(UserError, match=message) as caught:
         texts(corpus(**settings))
     assert "\n" not in str(caught.value)
+
+
+def test_nothing_in_a_cell_is_a_blank_side_and_none_a_word() -> None:
+    write("x.csv", "s,t\nNone,null\na,\n")
+    settings = {"source_column": "s", "target_column": "t"}
+    assert texts(corpus(dataset="x.csv", **settings)) == [("None", "null"), ("a", "")]
+    write("x.jsonl", '{"s": "a", "t": null}\n')
+    assert texts(corpus(table="x.jsonl", **settings)) == [("a", "")]
 
 
 def test_damaged_gzip_is_told_with_its_line() -> None:
@@ -260,7 +268,7 @@ def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_pat
     ("name", "settings", "message"),
     [
         ("a.jsonl", {"source_column": "translation.fr"}, "there are: id, translation.en, transl"),
-        ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds int"),
+        ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
         ("a.jsonl", {"split": "test"}, "cannot load it: .*test"),
         ("a.doc", {}, "cannot load it"),
         ("splits", {"split": "test"}, "no split 'test'; there are: train"),

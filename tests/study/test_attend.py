@@ -209,6 +209,11 @@ JAPANESE = [
 ]
 
 
+@pytest.mark.parametrize("width", [1, 4, 12, 20])
+def test_a_terminal_too_narrow_for_the_map_gets_what_fits(width: int) -> None:
+    assert "Farbe" in text_of("Farbe", heat_map(["Donaudampfschifffahrt"], ["ship"]), width)
+
+
 @pytest.mark.parametrize("queries", [ENGLISH, KOREAN, JAPANESE], ids=["en", "ko", "ja"])
 @pytest.mark.parametrize("keys", [ENGLISH, KOREAN, JAPANESE], ids=["en", "ko", "ja"])
 @pytest.mark.parametrize("width", [30, 80])

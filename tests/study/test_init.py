@@ -26,7 +26,7 @@ from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS
-from mtkit.study.init.measure import Trial
+from mtkit.study.init.measure import Trial, with_tokenizer
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
 from mtkit.study.init.scan import scan
 from mtkit.study.init.sizes import SIZES
@@ -426,6 +426,61 @@ def test_pairs_held_out_already_are_used_and_not_learnt_from(corpus: Path) -> No
     assert learnt and not set(learnt) & set(sources[:30])
 
 
+@pytest.mark.parametrize(
+    ("valid", "test", "said"),
+    [
+        (("en", "ko"), ("en", "ko"), "overlap"),
+        (("ko", "en"), None, "declared language"),
+        (("en", "en"), None, "one language twice"),
+        (("blank", "blank"), None, "blank"),
+    ],
+)
+def test_pairs_held_out_already_are_looked_at_like_the_others(
+    corpus: Path, capsys: pytest.CaptureFixture[str], valid: Any, test: Any, said: str
+) -> None:
+    for language in LANGUAGES:
+        write(corpus / f"v.{language}", lines_of(corpus / f"a.{language}")[:60])
+    write(corpus / "v.blank", [""] * 60)
+    given = ["--valid", *(f"v.{side}" for side in valid)]
+    given += ["--test", *(f"v.{side}" for side in test)] if test else []
+    before = everything(corpus)
+    assert call("init", "a.en", "a.ko", *given) == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert everything(corpus) == before
+
+
+def test_a_fault_of_many_pairs_is_told(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = lines_of(corpus / "a.ko")
+    write(corpus / "a.ko", [*lines_of(corpus / "a.en")[:80], *targets[80:]])
+    assert call("init", "a.en", "a.ko") == 0
+    said = capsys.readouterr().err
+    assert re.search(r"a\.en: language: \d+ of \d+: .*; dropped", said)
+    assert re.search(r"a\.en: copied: \d+ of 400: .*; not dropped", said)
+
+
+def test_held_out_files_that_are_not_there_are_told_before_any_work(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mtkit.study.init.init.examine", None)
+    assert call("init", "a.en", "a.ko", "--valid", "v.en", "v.ko") == 2
+    assert capsys.readouterr().err.startswith("--valid.source: v.en: no such file")
+
+
+def test_a_vocabulary_that_neither_side_can_fill_shrinks_to_what_both_can(tmp_path: Path) -> None:
+    write(tmp_path / "s", [f"word{row} {row % 90}" for row in range(200)])
+    write(tmp_path / "t", ["abc def"[row % 3 :] for row in range(200)])
+    sides = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    config = Config.model_validate(
+        {
+            "run": str(tmp_path / "run"),
+            "data": {"train": sides, "valid": sides},
+            "tokenizer": {"vocab_size": 4000, "joint": False},
+            "training": {"steps": 1},
+        }
+    )
+    assert with_tokenizer(config).tokenizer.vocab_size < 60
+
+
 def test_pairs_that_stand_there_twice_are_learnt_from_once(corpus: Path) -> None:
     for language in LANGUAGES:
         write(corpus / f"b.{language}", 2 * lines_of(corpus / f"a.{language}"))
@@ -462,7 +517,7 @@ def test_a_disk_that_fills_up_leaves_all_as_it_was(
         (lambda en, ko: (en[:-1], ko), "399"),
         (lambda en, ko: (en, en), "one language twice"),
         (lambda en, ko: (en[:5], ko[:5]), "few pairs"),
-        (lambda en, ko: (en[:1] * 400, ko[:1] * 400), "399 of 400"),
+        (lambda en, ko: (en[:1] * 400, ko[:1] * 400), "few pairs: 1 "),
         (lambda en, ko: ([], []), "empty"),
         (lambda en, ko: ([""] * 400, ko), "blank"),
     ],

@@ -216,7 +216,7 @@ def test_every_sentence_is_in_one_range_of_lengths() -> None:
         ({"output": Path("a.png")}, "-o: only with --plot"),
         ({"plot": "curves", "verify": True}, "--plot: not with"),
         ({"plot": "curves", "output": Path("a.gif")}, "a.gif: a picture is"),
-        ({"plot": "curves", "path": Path(".")}, "no run, model or artifact here"),
+        ({"plot": "curves", "path": Path(".")}, "no run here"),
         ({"plot": "curves", "path": Path("no.yaml")}, "no.yaml: no such config file"),
     ],
 )

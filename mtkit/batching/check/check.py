@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from mtkit.batching.check.examine import Examination, SideReport, examine
 from mtkit.batching.check.findings import Finding, Languages, Status
 from mtkit.batching.corpus.written import commissions, texts_of
 from mtkit.batching.rules.judge import held_out
 from mtkit.config.base import dotted
+from mtkit.config.batching import Filtering
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -50,35 +51,44 @@ def corpora_of(config: Config) -> Corpora:
     return found if data.test is None else found | {"test": data.test}
 
 
-def check(corpora: Corpora, languages: Languages = (None, None), *, as_json: bool = False) -> None:
+def check(
+    corpora: Corpora,
+    languages: Languages = (None, None),
+    filtering: Filtering | None = None,
+    *,
+    as_json: bool = False,
+) -> None:
     """Reports on each corpus; `languages`: codes that source and target are said to be in.
+
+    `filtering`: what is switched on already.
 
     Raises UserError where a corpus cannot be read, and after the report where something failed.
     """
-    found = {name: _examined(name, corpora, languages) for name in corpora}
-    record = {name: {"failed": one.failed, **asdict(one)} for name, one in found.items()}
-    show(record, lambda _: _lines(found), as_json=as_json)
-    failed = [
-        f"{row.name} ({name})"
-        for name, one in found.items()
-        for row in one.findings
-        if row.status == "failed"
-    ]
+    on = filtering or Filtering()
+    found = {name: examined(name, corpora, languages) for name in corpora}
+    record = {name: {"failed": bool(one.failures), **asdict(one)} for name, one in found.items()}
+    show(record, lambda _: _lines(found, on), as_json=as_json)
+    failed = [f"{row.name} ({name})" for name, one in found.items() for row in one.failures]
     if failed:
         raise UserError(f"failed: {', '.join(failed)}: mend the corpus before anything is trained")
 
 
-def _examined(name: str, corpora: Corpora, languages: Languages) -> Examination:
-    """What is held out is little, and is kept apart from what is named before it."""
+def examined(name: str, corpora: Corpora, languages: Languages) -> Examination:
+    """One of the corpora, apart from those that are named after it; raises what `examine` raises.
+
+    What is held out may be little, and no setting drops anything of it.
+    """
     names = list(corpora)
     later = [corpora[other] for other in names[names.index(name) + 1 :]]
     kept_apart = held_out(corpus for listing in later for corpus in listed(listing))
     if name == "train":
         return examine(corpora[name], kept_apart, languages)
-    return examine(corpora[name], kept_apart, languages, enough=(1, 100))
+    found = examine(corpora[name], kept_apart, languages, enough=(1, 100))
+    rows = [replace(row, setting=None) for row in found.findings]
+    return replace(found, findings=rows, drop=[], deduplicate=False)
 
 
-def _lines(found: Mapping[str, Examination]) -> Iterator[str]:
+def _lines(found: Mapping[str, Examination], on: Filtering) -> Iterator[str]:
     for name, one in found.items():
         yield f"{name}: {one.pairs:,} pairs"
         yield ""
@@ -86,7 +96,7 @@ def _lines(found: Mapping[str, Examination]) -> Iterator[str]:
         yield ""
         for status in ("passed", "warned", "failed"):
             yield from _of_status(status, [row for row in one.findings if row.status == status])
-        yield from _worth(one)
+        yield from _worth(one, on)
     yield from textwrap.wrap(REPAIRED, WIDTH)
     yield from textwrap.wrap(NOT_JUDGED, WIDTH)
 
@@ -143,10 +153,11 @@ def _cut(text: str) -> str:
     return f"{text}…"
 
 
-def _worth(one: Examination) -> Iterator[str]:
-    worth = ["  deduplicate: true"] if one.deduplicate else []
-    if one.drop:
-        worth.append(f"  drop: [{', '.join(one.drop)}]")
+def _worth(one: Examination, on: Filtering) -> Iterator[str]:
+    worth = ["  deduplicate: true"] if one.deduplicate and not on.deduplicate else []
+    if not set(one.drop) <= set(on.drop):
+        rules = Filtering(drop=[*on.drop, *one.drop]).drop
+        worth.append(f"  drop: [{', '.join(rules)}]")
     if worth:
         yield "Worth switching on in the config:"
         yield "  batching:"

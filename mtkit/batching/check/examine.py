@@ -22,19 +22,21 @@ from mtkit.batching.check.findings import (
     ENOUGH,
     EXAMPLES,
     MEANINGS,
+    TOO_MANY,
     WORTH_DROPPING,
     Finding,
     Languages,
     finding,
+    is_one_language,
     of_files,
     of_languages,
     of_size,
 )
+from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair, UnequalSidesError, read_pairs
-from mtkit.batching.encode import chunks
 from mtkit.batching.rules.characters import UNSPACED, census, classes_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge
-from mtkit.batching.rules.usual import Sample, Side, Usual, hash_of, usual_in
+from mtkit.batching.rules.usual import Side, Usual, hash_of, usual_of
 from mtkit.config.batching import DropRule
 from mtkit.config.corpora import Corpus
 from mtkit.errors import UserError
@@ -46,6 +48,8 @@ LONG_WORDS, LONG_UNSPACED, LONG_CHARACTERS = 150, 250, 1000
 """Words, letters of a script without spaces, or characters that are a long line."""
 WORTH_SHARE = 0.05
 """A rule that drops more of a corpus than this is to be looked at before it is switched on."""
+WORTH: dict[DropRule, float] = dict.fromkeys(WORTH_DROPPING, WORTH_SHARE) | {"language": TOO_MANY}
+"""The share up to which a rule is worth it: other languages teach nothing of these two."""
 _UNTIDY = re.compile(r"^\s|\s$|\s\s|\t")
 Hashes = NDArray[np.int64]
 
@@ -96,9 +100,15 @@ class Examination:
         return self.pairs - self["blank"].count
 
     @property
-    def failed(self) -> bool:
-        """Whether a model should not be trained on it as it is."""
-        return any(row.status == "failed" for row in self.findings)
+    def doubtful(self) -> list[Finding]:
+        """What so many pairs have that somebody should look at some of them."""
+        rows = [row for row in self.findings if row.name in WORTH_DROPPING]
+        return [row for row in rows if row.count > WORTH_SHARE * row.judged]
+
+    @property
+    def failures(self) -> list[Finding]:
+        """Why a model should not be trained on it as it is."""
+        return [row for row in self.findings if row.status == "failed"]
 
     def __getitem__(self, name: str) -> Finding:
         return next(row for row in self.findings if row.name == name)
@@ -117,10 +127,10 @@ def examine(
     Raises UserError where nothing can be read, but not for files of unequal length.
     """
     pairs = _Pairs(corpora)
-    usual = usual_in(_sample(pairs))
+    usual = usual_of(pairs)
     if not pairs.count and pairs.unequal:
         raise UserError(pairs.unequal)
-    seen = _look(pairs, usual, kept_apart)
+    seen = _look(pairs, usual, kept_apart, is_one=is_one_language(languages))
     places = _repeats(seen)
     moved = passages(*seen.traces)
     places["drift"] = [passage.first for passage in moved if passage.shift != 0]
@@ -129,18 +139,17 @@ def examine(
     seen.examples |= {name: [there[row] for row in rows] for name, rows in shown.items()}
     findings = [
         *of_files(pairs.unequal, moved, seen.examples["drift"]),
-        *of_size(pairs.count, enough),
+        *of_size(pairs.count - seen.counts["repeated pairs"], enough),
         *of_languages(usual, languages, seen.counts["same"], pairs.count - seen.counts["blank"]),
         *_of_pairs(seen),
     ]
-    worth = [row for row in findings if 0 < row.count <= WORTH_SHARE * row.judged]
     return Examination(
         pairs.count,
         _report(seen, 0, usual.source),
         _report(seen, 1, usual.target),
         findings,
-        [rule for rule in WORTH_DROPPING if any(row.name == rule for row in worth)],
-        any(row.name == "repeated pairs" and row.count for row in findings),
+        [rule for rule in WORTH if 0 < seen.counts[rule] <= WORTH[rule] * seen.judged[rule]],
+        seen.counts["repeated pairs"] > 0,
     )
 
 
@@ -164,10 +173,8 @@ class _Pairs:
 
     def at(self, rows: AbstractSet[int]) -> dict[int, Pair]:
         """The pairs in these rows."""
-        count, last = self.count, max(rows, default=-1)
-        found = {row: pair for row, pair in enumerate(islice(self, last + 1)) if row in rows}
-        self.count = count
-        return found
+        reached = islice(read_pairs(self._corpora), max(rows, default=-1) + 1)
+        return {row: pair for row, pair in enumerate(reached) if row in rows}
 
 
 @dataclass
@@ -189,20 +196,11 @@ class _Seen:
         kept += [pairs[row] for row in np.flatnonzero(faults)[: EXAMPLES - len(kept)]]
 
 
-def _sample(pairs: _Pairs) -> list[tuple[str, str]]:
-    sample = Sample()
-    with progress("reading", unit="pairs") as shown:
-        for chunk in chunks(pairs):
-            for pair in chunk:
-                sample.add(pair)
-            shown.advance(len(chunk))
-    return sample.pairs()
-
-
-def _look(pairs: _Pairs, usual: Usual, kept_apart: AbstractSet[str]) -> _Seen:
+def _look(pairs: _Pairs, usual: Usual, kept_apart: AbstractSet[str], *, is_one: bool) -> _Seen:
+    """`is_one`: whether both sides are meant to be in one language, where equal ones are right."""
     seen, total = _Seen(), pairs.count
-    apart = {"language"} if kept_apart else {"language", "overlap"}
-    rules = [rule for rule in ALL_RULES if rule not in apart]
+    unasked = {"language", *(["copied"] if is_one else []), *([] if kept_apart else ["overlap"])}
+    rules = [rule for rule in ALL_RULES if rule not in unasked]
     judge = Judge(rules, usual, kept_apart)
     linguist = Judge(["language"], usual)
     with progress("checking", total, "pairs") as shown:

@@ -36,6 +36,8 @@ NEAR_KIN = 0.25
 
 SPELLINGS = {"nb": "no", "fil": "tl"}
 """Languages that are told apart by another code."""
+ONE_BY_SPEECH = frozenset(["bs", "hr", "sr"])
+"""What is written in one of these may well be taken for another."""
 
 MEANINGS: dict[str, str] = {
     "unequal files": "where they part, drift says, if anything can: mend the files there",
@@ -76,6 +78,8 @@ HARMLESS = frozenset(["repeated sources", "repeated targets", "spaces", "unicode
 """Told, and no reason to warn."""
 WORTH_DROPPING: list[DropRule] = [r for r in ALL_RULES if r not in ("brackets", "ending")]
 """Rules that seldom accuse a good translation."""
+DROPPABLE = frozenset(["repeated pairs"])
+"""However many there are, what is left without them is a corpus, or too few pairs."""
 CORPUS_FAULTS = frozenset(["unequal files", "drift", "one language twice", "declared language"])
 """One is one too many."""
 
@@ -113,7 +117,7 @@ def finding(
             status = "passed"
         else:
             most = NO_TEXT if name == "no text" else TOO_MANY
-            failed = name in CORPUS_FAULTS or count > most * judged
+            failed = name in CORPUS_FAULTS or (name not in DROPPABLE and count > most * judged)
             status = "failed" if failed else "warned"
     pairs = [shown(pair) for pair in examples[:EXAMPLES]]
     return Finding(name, status, count, judged, MEANINGS[name], SETTINGS.get(name), pairs, note)
@@ -127,7 +131,8 @@ def of_files(unequal: str, moved: list[Passage], examples: Sequence[Pair]) -> It
     if lines < LEAST_LINES:
         yield finding("drift", 0, 0, note=f"fewer than {LEAST_LINES} pairs do not tell")
     elif astray == moved and moved[0].shift is None and lines < UNRELATED_LINES:
-        yield finding("drift", 0, 0, note="the sides have too little in common to tell")
+        note = "nothing tells that lines belong together, as too little is alike: look at some"
+        yield finding("drift", 0, 0, note=note, status="warned")
     else:
         count = sum(passage.count for passage in astray)
         told = zip(astray, examples, strict=False)
@@ -163,19 +168,24 @@ def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
     """`enough`: pairs, below which it fails, and below which there is a warning."""
     status: Status = "failed" if pairs < enough[0] else "warned" if pairs < enough[1] else "passed"
     few = status != "passed"
-    note = f"{pairs:,}: under {enough[1]:,} are little, under {enough[0]:,} nothing" if few else ""
+    bounds = f"under {enough[1]:,} are little, under {enough[0]:,} nothing"
+    note = f"{pairs:,} different ones: {bounds}" if few else ""
     yield finding("few pairs", int(few), 1, note=note, status=status)
 
 
 def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
     """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides.
 
-    Where both are named, they are judged by their names, which may be one.
+    Where both are named, they are judged by their names, which may be one: of two ways to write a
+    language many lines are right to be equal.
     """
     source, target = usual.source.language, usual.target.language
     is_one = source == target is not None and None in named and _is_sure(usual.source, usual.target)
-    twice = is_one or same > TOO_MANY * pairs
-    note = f"both are {source}: if that is meant, name them by --languages" if is_one else ""
+    is_same = same > TOO_MANY * pairs if None in named else 0 < same == pairs
+    twice = is_one or is_same
+    note = f"{same:,} of {pairs:,} lines are the same on both sides" if is_same else ""
+    if is_one and not is_same:
+        note = f"both are {source}: if that is meant, name them by --languages"
     yield finding("one language twice", int(twice), 1, note=note)
     sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
     judged = [_named(place, side, code) for place, side, code in sides if code is not None]
@@ -183,6 +193,11 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
         wrong = sum(not may_be for may_be, _ in judged)
         notes = filter(None, (note for _, note in judged))
         yield finding("declared language", wrong, len(judged), note="; ".join(notes))
+
+
+def is_one_language(named: Languages) -> bool:
+    """Whether both sides are meant to be in one language."""
+    return None not in named and language_code(named[0]) == language_code(named[1])
 
 
 def _is_sure(*sides: Side) -> bool:
@@ -197,6 +212,7 @@ def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
         return True, f"{place}: too few long lines to tell"
     if language not in known_languages():
         return True, f"{place}: {code} is none of the languages that can be told apart"
-    if side.languages[language] >= NEAR_KIN * side.languages.total():
+    meant = ONE_BY_SPEECH if language in ONE_BY_SPEECH else {language}
+    if sum(side.languages[code] for code in meant) >= NEAR_KIN * side.languages.total():
         return True, ""
     return False, f"{place} is {side.language}, not {code}"

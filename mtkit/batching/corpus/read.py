@@ -194,9 +194,11 @@ def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
         return cells[int(columns[0])], cells[int(columns[1])]
     except IndexError:
         wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
-        found = f"{wanted} are wanted, the line has {len(cells)}"
         names = "--columns, or source_column and target_column"
-        raise UserError(f"{where}: {found}: name others by {names}") from None
+        raise UserError(
+            f"{where}: {wanted} are wanted, the line has {len(cells)}: mend the line, or, if all "
+            f"are like it, name others by {names}"
+        ) from None
 
 
 def _pair_in_jsonl(line: str, columns: Columns, where: str) -> tuple[str, str]:
@@ -215,8 +217,10 @@ def _text_at(record: Any, column: str, where: str) -> str:
             known = ", ".join(islice(_columns(record), COLUMNS_NAMED)) or "none"
             raise UserError(f"{where}: no column {column!r}; there are: {known}")
         value = value[key]
+    if value is None:  # nothing is there, as in an empty cell
+        return ""
     if not isinstance(value, str):
-        raise UserError(f"{where}: column {column!r} holds {type(value).__name__}, not text")
+        raise UserError(f"{where}: column {column!r} holds {str(value)[:40]!r}, not text")
     # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
     return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
 
@@ -270,7 +274,14 @@ def _load(corpus: DatasetCorpus) -> Any:
             raise ValueError(f"no split {corpus.split!r}; there are: {', '.join(saved)}")
         return saved[corpus.split]
     # A slice of a split cannot be streamed.
-    settings = {"split": corpus.split, "streaming": path.exists() and "[" not in corpus.split}
+    settings: dict[str, Any] = {
+        "split": corpus.split,
+        "streaming": path.exists() and "[" not in corpus.split,
+    }
+    if path.suffix == ".csv":
+        settings["keep_default_na"] = (
+            False  # None and null are words, an empty cell is a blank side
+        )
     if path.is_file():
         if path.suffix not in LOADERS:
             raise ValueError(f"a file is one of {', '.join(LOADERS)}")

@@ -25,7 +25,10 @@ _NOT_LETTERS = re.compile(r"[\W\d_]+")
 def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    # The one code of three letters where ISO 639-1 has one of two, as it has for all others here.
+    identifier.nb_classes = ["ki" if code == "kik" else code for code in identifier.nb_classes]
+    return identifier
 
 
 def known_languages() -> list[str]:

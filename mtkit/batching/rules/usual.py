@@ -15,10 +15,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.characters import CLASSES, FIRST_SCRIPT, UNSPACED, census, scripts
 from mtkit.batching.rules.languages import votes
 from mtkit.batching.rules.texts import ending
+from mtkit.report import progress
 
 SAMPLE_PAIRS = 20_000
 VOTING_LINES, TELLING_LINES = 1_000, 20
@@ -104,13 +106,13 @@ def hash_of(pair: Pair) -> int:
 
 def usual_of(pairs: Iterable[Pair]) -> Usual:
     """What is usual among the pairs, read once."""
-    sample = Sample()
-    for pair in pairs:
-        sample.add(pair)
-    return usual_in(sample.pairs())
-
-
-def usual_in(sample: list[tuple[str, str]]) -> Usual:
+    sampled = Sample()
+    with progress("reading", unit="pairs") as shown:
+        for chunk in chunks(pairs):
+            for pair in chunk:
+                sampled.add(pair)
+            shown.advance(len(chunk))
+    sample = sampled.pairs()
     sources, targets = [[pair[side] for pair in sample] for side in (0, 1)]
     lengths = np.array([[len(s), len(t)] for s, t in sample] or [[1, 1]], np.float64)
     ratio = float(np.median(lengths[:, 1] / lengths[:, 0]))

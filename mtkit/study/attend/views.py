@@ -87,7 +87,7 @@ def _cut(word: str, width: int) -> str:
     """The word, its end left out where it is wider than `width` cells."""
     if cell_width(word) <= width:
         return word
-    while cell_width(word) > width - 1:
+    while word and cell_width(word) > width - 1:
         word = word[:-1]
     return f"{word}…"
 

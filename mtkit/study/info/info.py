@@ -75,7 +75,7 @@ def run_at(path: Path | None) -> tuple[Path, Config]:
     if (folder / "config.yaml").is_file():
         return folder, load_config(folder / "config.yaml")
     if path is not None and path.is_dir():
-        raise UserError(f"{path}: no run, model or artifact here: name one, or a config file")
+        raise UserError(f"{path}: no run here: name one, or a config file")
     config = load_config(path)
     return Path(config.run), config
 
@@ -89,11 +89,15 @@ def settings_of(path: Path | None) -> str:
 
 
 def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
-    """A run, model or other artifact in words and numbers; `verify`: with every file hashed again.
+    """A run, also by its config, or a model or other artifact, in words and numbers.
+
+    `verify`: with every file hashed again.
 
     Raises UserError where there is nothing of the kind, or damage is found.
     """
     folder = path or default_place()
+    if folder.is_file():
+        folder, _ = run_at(folder)
     artifact = _artifact_at(folder, verify=verify)
     if artifact is not None:
         yield from _facts(artifact, _settings_in(artifact), verified=verify)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 from mtkit.config.batching import DropRule
 from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size
-
-SHOWN_DIGITS = 2
-"""Of a measured speed: less changes from one measurement to the next."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +59,8 @@ class Rates:
 
     def rounded(self) -> Rates:
         """As the next measurement will have it, too, most of the time."""
-        return Rates(
-            _rounded(self.tokens),
-            _rounded(self.sentence),
-            _rounded(self.line),
-            _rounded(self.pair),
-            self.on_gpu,
-        )
-
-
-def _rounded(value: float) -> float:
-    return round(value, SHOWN_DIGITS - 1 - math.floor(math.log10(value))) if value > 0 else value
+        tokens, sentence, line, pair = (float(f"{rate:.2g}") for rate in astuple(self)[:-1])
+        return Rates(tokens, sentence, line, pair, self.on_gpu)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,13 @@ def written_together(paths: Iterable[Path]) -> Iterator[dict[Path, TextIO]]:
     try:
         for folder in dict.fromkeys(path.parent for path in paths):
             made += _make(folder)
-        with ExitStack() as stack:
-            files = {path: stack.enter_context(_open(path, stack)) for path in paths}
-            yield files
+        with naming(paths[-1].parent), ExitStack() as stack:
+            yield {
+                path: stack.enter_context(
+                    half_written(path).open("w", encoding="utf-8", newline="\n")
+                )
+                for path in paths
+            }
         for path in paths:
             sync(half_written(path))
         for path in paths:
@@ -58,8 +62,3 @@ def _make(folder: Path) -> list[Path]:
     missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
     folder.mkdir(parents=True, exist_ok=True)
     return missing
-
-
-def _open(path: Path, stack: ExitStack) -> TextIO:
-    stack.enter_context(naming(path))
-    return half_written(path).open("w", encoding="utf-8", newline="\n")

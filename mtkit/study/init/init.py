@@ -1,6 +1,6 @@
 """`mtkit init`: from a corpus and the minutes somebody has to a config, and what to expect of it.
 
-The corpus is read three times: by the doctor; to count and to draw a sample; to write its parts.
+The corpus is read by the doctor; then to count and to draw a sample; then to write its parts.
 Nothing is written before all is known, and then all of it together.
 """
 
@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mtkit.batching.check.check import examined
 from mtkit.batching.check.examine import Examination, examine
-from mtkit.batching.check.findings import Languages
+from mtkit.batching.check.findings import TOO_MANY, Languages
+from mtkit.batching.corpus.look import look
 from mtkit.batching.corpus.read import files_of, read_pairs
 from mtkit.config.corpora import Corpus as Source
 from mtkit.config.corpora import TextCorpus
@@ -55,9 +57,9 @@ class Wish:
     force: bool = False
 
     @property
-    def given(self) -> dict[Part, TextCorpus]:
+    def given(self) -> dict[str, TextCorpus]:
         """What is held out already."""
-        parts: dict[Part, TextCorpus | None] = {"valid": self.valid, "test": self.test}
+        parts = {"valid": self.valid, "test": self.test}
         return {part: corpus for part, corpus in parts.items() if corpus is not None}
 
 
@@ -67,6 +69,8 @@ def init(wish: Wish) -> None:
     Raises UserError where the corpus cannot be used, or something would be overwritten; OSError
     where the disk is full: nothing is written then.
     """
+    for part, held_out in wish.given.items():
+        look(held_out, (f"--{part}",))
     corpora = [wish.corpus, *wish.given.values()]
     read = [path for corpus in corpora for path in files_of(corpus, "").values()]
     refuse_to_overwrite([wish.output], read, force=wish.force)
@@ -78,6 +82,8 @@ def init(wish: Wish) -> None:
     refuse_to_overwrite(made, read, force=wish.force)
     split = _split(wish, checked.pairs)
     found = scan(read_pairs(wish.corpus), split)
+    if left_out := checked.pairs - checked["blank"].count - found.counts.total():
+        say(f"init: {left_out:,} pairs are left out of training, as their sources are held out")
     corpus = _corpus(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
@@ -111,20 +117,20 @@ def _split(wish: Wish, total: int) -> Split:
 
 def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:
     """Raises UserError where there are too few pairs, or too few different ones."""
-    counts = dict(found.counts)
+    counts: dict[str, int] = dict(found.counts.items())
     counts["train"] = round(counts.get("train", 0) * checked.kept_share)
     for part, corpus in wish.given.items():
-        counts[part] = sum(1 for _ in read_pairs(corpus))
+        counts[part] = sum(not pair.blank for pair in read_pairs(corpus))
     if counts["train"] < FEWEST_PAIRS:
         raise UserError(
-            f"{_name(wish)}: {counts['train']:,} pairs are left to learn from, and "
+            f"{_name(wish.corpus)}: {counts['train']:,} pairs are left to learn from, and "
             f"{FEWEST_PAIRS} are needed at the least: add more"
         )
     for part in ("valid", "test"):
         if counts.get(part, 0) < FEWEST_HELD_OUT:
             raise UserError(
-                f"{_name(wish)}: too few different sources to hold any out for {part}: name a "
-                f"file of other pairs with --{part}"
+                f"{_name(wish.corpus)}: too few different sources to hold any out for {part}: "
+                f"name a file of other pairs with --{part}"
             )
     return Corpus(
         counts["train"],
@@ -202,23 +208,36 @@ def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]
     yield f"next: {shlex.join(['mtkit', 'run', *named])}"
 
 
-def _name(wish: Wish) -> str:
-    """The corpus, as it is called in a message."""
-    settings = wish.corpus.model_dump()
+def _name(corpus: Source) -> str:
+    """As it is called in a message."""
+    settings = corpus.model_dump()
     return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
 
 
 def _examined(wish: Wish) -> Examination:
     """What the doctor says. UserError for what no model can be trained on."""
     found = examine(wish.corpus, languages=wish.languages)
-    failed = [row for row in found.findings if row.status == "failed"]
+    _refuse_failed(found, wish.corpus)
+    sides = zip(wish.languages, (found.source, found.target), strict=True)
+    source, target = (
+        name or (side.language if side.language_share > TOO_MANY else None) for name, side in sides
+    )
+    for part, corpus in wish.given.items():
+        _refuse_failed(examined(part, wish.given, (source, target)), corpus)
+    if found["drift"].status == "warned":  # which no rule drops
+        warn(f"{_name(wish.corpus)}: drift: {found['drift'].note}")
+    for row in found.doubtful:
+        left = "dropped" if row.name in found.drop else "not dropped: `mtkit check` shows some"
+        count = f"{row.count:,} of {row.judged:,}"
+        warn(f"{_name(wish.corpus)}: {row.name}: {count}: {row.meaning}; {left}")
+    return found
+
+
+def _refuse_failed(found: Examination, corpus: Source) -> None:
+    failed = sorted(found.failures, key=lambda row: row.name != "no text")  # it explains the others
     if failed:
-        failed.sort(key=lambda row: row.name != "no text")  # which explains the others
         faults = "; ".join(
             f"{row.name}: {row.note or f'{row.count:,} of {row.judged:,}: {row.meaning}'}"
             for row in failed[:2]
         )
-        raise UserError(f"{_name(wish)}: {faults} (`mtkit check` tells more)")
-    if found["drift"].status == "warned":  # which no rule drops
-        warn(f"{_name(wish)}: drift: {found['drift'].note}")
-    return found
+        raise UserError(f"{_name(corpus)}: {faults} (`mtkit check` tells more)")

@@ -57,7 +57,7 @@ def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> T
     """A run of these settings on the sample. UserError where no tokenizer can be trained on it."""
     with _sampled_run(sample, settings) as first, quietly():
         began = time.perf_counter()
-        config = _with_tokenizer(first)
+        config = with_tokenizer(first)
         trained = time.perf_counter()
         build_batches(config)
         line, pair = trained - began, time.perf_counter() - trained
@@ -89,15 +89,13 @@ def _sampled_run(
         yield Config.model_validate({"run": str(folder / "run"), "data": data, **settings})
 
 
-def _with_tokenizer(config: Config) -> Config:
+def with_tokenizer(config: Config) -> Config:
     """Trains the tokenizer, with a smaller vocabulary where the text is too little for it."""
     try:
         train_tokenizer(config)
-        return config
-    except VocabularyTooLarge as error:
+    except VocabularyTooLarge as error:  # of one side: the other may want a still smaller one
         fitting = config.tokenizer.model_copy(update={"vocab_size": error.largest})
-    config = config.model_copy(update={"tokenizer": fitting})
-    train_tokenizer(config)
+        return with_tokenizer(config.model_copy(update={"tokenizer": fitting}))
     return config
 
 
