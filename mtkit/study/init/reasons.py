@@ -133,7 +133,7 @@ def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
     if plan.sentences < 1000:
         few = {"validation_sentences": plan.sentences}
         is_all = plan.sentences == corpus.valid
-        why = "all that are held out" if is_all else "more would take over a twentieth of the time"
+        why = "all that are held out" if is_all else "more would take over 4 % of the time"
         yield Chosen("training", few, why)
     last = (
         "the last weights are taken: they are the best where the learning rate ends at nothing, "
