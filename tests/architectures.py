@@ -64,7 +64,9 @@ ARCHITECTURES: dict[str, ModelSettings] = {
         output_bias=True,
     ),
     "lstm-lstm-unlike": pair(
-        encoder=LSTM | {"layers": 1}, decoder=LSTM | {"layers": 3, "attention": "dot"}
+        encoder=LSTM | {"layers": 1},
+        decoder=LSTM | {"layers": 3, "attention": "dot"},
+        positions="learned",
     ),
     "transformer-transformer-unlike": pair(
         encoder=LAYERS | {"neighbourhood": 2}, decoder=LAYERS | {"heads": 2, "norm": "pre"}

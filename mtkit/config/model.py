@@ -151,6 +151,18 @@ class EncoderDecoderSettings(Surroundings):
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
         return self
 
+    @model_validator(mode="after")
+    def _every_layer_is_heard(self) -> EncoderDecoderSettings:
+        encoder, decoder = self.encoder, self.decoder
+        has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
+        is_lstm = isinstance(encoder, LstmEncoderSettings)
+        if has_no_attention and is_lstm and encoder.layers > decoder.layers:
+            raise ValueError(
+                "without attention a layer of the decoder starts from one of the encoder: "
+                f"set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
+            )
+        return self
+
     @property
     def name(self) -> str:
         """As it is called in a sentence."""

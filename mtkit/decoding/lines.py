@@ -14,11 +14,10 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import cast
 
-from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, lines_in, opened
+from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, opened
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
@@ -99,12 +98,6 @@ def input_lines(path: Path | None) -> Generator[str]:
 def in_windows(lines: Sequence[str], size: int = WINDOW) -> Iterator[Sequence[str]]:
     """Lines that are all there, `size` at a time."""
     return (lines[first : first + size] for first in range(0, len(lines), size))
-
-
-def count_lines(path: Path) -> int:
-    """Lines of a file, the last one with its line feed or without."""
-    with open_input(path) as stream:
-        return lines_in(iter(partial(_read, stream), b""))
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import hash_file
-from mtkit.decoding.lines import count_lines, decode_lines, input_lines, open_input, read_windows
+from mtkit.batching.corpus.files import count_lines
+from mtkit.decoding.lines import decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.parts import Translation
 from mtkit.decoding.splitting import LONGEST
@@ -43,8 +44,12 @@ class Files:
             raise UserError(
                 "--resume: needs a text file as INPUT, and -o with the file to go on with"
             )
+        for read in filter(None, (self.input, self.prefixes)):
+            both_there = self.output and self.output.is_file() and read.exists()
+            if self.output and both_there and self.output.samefile(read):
+                raise UserError(f"{self.output}: is what is to be read: name another with -o")
         if self.prefixes and self.input and self.prefixes.is_file() and self.input.is_file():
-            begun, lines = count_lines(self.prefixes), count_lines(self.input)
+            begun, lines = count_lines(str(self.prefixes)), count_lines(str(self.input))
             if begun != lines:
                 raise UserError(
                     f"--prefix: {self.prefixes} has {begun:,} lines, {self.input} {lines:,}: "
@@ -185,4 +190,4 @@ def _progress(files: Files) -> AbstractContextManager[Progress]:
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
     if files.input is None or not files.input.is_file() or to_terminal:
         return nullcontext(Progress("", None, ""))
-    return progress("translating", count_lines(files.input), "lines")
+    return progress("translating", count_lines(str(files.input)), "lines")

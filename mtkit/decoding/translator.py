@@ -87,9 +87,6 @@ class Translator:
                 found += window
         return found
 
-    def _submit(self, window: Window) -> Pending:
-        return submit(self.engine, self.tokenizer, window.sentences, self.request)
-
     def stream(
         self,
         windows: Iterable[Sequence[str]],
@@ -116,8 +113,9 @@ class Translator:
                             f"{name}: fewer than lines: one for each line, blank for no beginning"
                         )
                     window = Window(self.tokenizer, self.request, lines, begins, first)
-                    submitted.append((window, self._submit(window)))
-                    del window  # the queue alone holds it, until it is done
+                    pending = submit(self.engine, self.tokenizer, window.sentences, self.request)
+                    submitted.append((window, pending))
+                    del window, pending  # the queue alone holds them, until they are done
                     first += len(lines)
                     # One more window is read, but nobody waits for lines that may never come.
                     while len(submitted) > 1 or (submitted and not coming.is_soon()):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mtkit.artifacts import create, sha256_of
-from mtkit.batching.corpus.files import listed_paths
+from mtkit.batching.corpus.files import count_lines, listed_paths
 from mtkit.batching.corpus.look import led_to, look_at
 from mtkit.batching.corpus.read import read_pairs
 from mtkit.batching.corpus.written import SOURCE, TARGET, Commission, commissions
@@ -30,7 +30,6 @@ from mtkit.config.runs import at_work
 from mtkit.config.settings import Config
 from mtkit.config.storage import naming
 from mtkit.decoding.contract import EngineOptions, Request
-from mtkit.decoding.lines import count_lines
 from mtkit.decoding.model import OpenedModel, open_models
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
@@ -81,7 +80,7 @@ def _write(config: Config, commission: Commission, models: list[OpenedModel]) ->
         begun = _begun(commission, translator)
         text, translations = begun / FILES[corpus.sides[0]], begun / TRANSLATIONS
         _copy(corpus, begun)
-        if not translations.is_file() or count_lines(translations) != count_lines(text):
+        if not translations.is_file() or count_lines(str(translations)) != count_lines(str(text)):
             files = Files(text, translations, resume=True)
             translate(translator, files, Format(recipe.n_best, jsonl=True))
         settings = recipe.without_defaults()
@@ -142,7 +141,7 @@ def _put_together(commission: Commission, begun: Path, folder: Path) -> dict[str
     shutil.copyfile(begun / FILES[given], folder / FILES[given])
     with (
         _writing(folder / FILES[_missing(corpus)]) as file,
-        progress("putting together", count_lines(begun / TRANSLATIONS), "lines") as shown,
+        progress("putting together", count_lines(str(begun / TRANSLATIONS)), "lines") as shown,
     ):
         for (text, row), reference in zip(zip(texts, rows, strict=True), references, strict=False):
             found = best(json.loads(row), reference)

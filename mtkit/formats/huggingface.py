@@ -96,6 +96,7 @@ def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[s
 
 
 def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
+    pair = settings.halves()
     return {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
@@ -105,8 +106,8 @@ def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[st
         "share_encoder_decoder_embeddings": settings.tie == "all",
         "tie_word_embeddings": settings.tie != "none",
         "d_model": settings.d_model,
-        "encoder_layers": settings.encoder_layers or settings.layers,
-        "decoder_layers": settings.decoder_layers or settings.layers,
+        "encoder_layers": pair.encoder.layers,
+        "decoder_layers": pair.decoder.layers,
         "activation_function": settings.activation,
         "max_position_embeddings": max(LEAST_POSITIONS, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
@@ -141,10 +142,7 @@ def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
     source, target = (
         # A target language's code stands without the space that SentencePiece has before it.
         {marian.code_in(piece) or piece: i for i, piece in enumerate(pieces)}
-        for pieces in (
-            tokenizer.source_pieces(list(range(tokenizer.source_vocab))),
-            tokenizer.target_pieces(list(range(tokenizer.target_vocab))),
-        )
+        for pieces in tokenizer.vocabularies
     )
     write_json(folder / marian.VOCABULARY, source)
     if source != target:

@@ -83,9 +83,9 @@ def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
     """Every weight of the encoder's and the decoder's layers."""
     d_model, ffn = settings.d_model, settings.ffn
     shapes = {"feed_forward.expand": (ffn, d_model), "feed_forward.contract": (d_model, ffn)}
-    depths = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
-    for side, depth in depths.items():
-        for i, (name, other) in product(range(depth or settings.layers), LAYER.items()):
+    pair = settings.halves()
+    for side, half in (("encoder", pair.encoder), ("decoder", pair.decoder)):
+        for i, (name, other) in product(range(half.layers), LAYER.items()):
             if side == "decoder" or not name.startswith("cross"):
                 ours, theirs = f"{side}.layers.{i}.{name}", f"model.{side}.layers.{i}.{other}"
                 usual = (d_model,) if name.endswith("norm") else (d_model, d_model)

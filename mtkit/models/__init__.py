@@ -1,1 +1,1 @@
-"""The architectures, each behind the contract of `base`."""
+"""The architectures, each behind the contract of `halves`."""

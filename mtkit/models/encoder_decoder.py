@@ -47,8 +47,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
         self.positions = (  # one table for both halves; an LSTM has no use for it
             SinusoidalPositions(d_model)
-            if pair.positions == "sinusoidal"
-            else LearnedPositions(d_model, pair.max_positions)
+            if pair.longest is None
+            else LearnedPositions(d_model, pair.longest)
         )
         self.encoder: Encoder = (
             LstmEncoder(pair.encoder, d_model)

@@ -22,11 +22,6 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
 
 
-def copied_weights(model: nn.Module) -> dict[str, Tensor]:
-    """As `weights_of`, in memory of their own."""
-    return {name: weight.clone() for name, weight in weights_of(model).items()}
-
-
 @torch.no_grad()
 def assign_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Fills `model`, whatever device it is on, with weights of its own names and shapes."""
@@ -64,12 +59,11 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     Raises UserError as `read_weights` does, before memory is taken for it: a model that claims to
     be huge is one only if its file is.
     """
-    request = config.model, config.source_vocab, config.target_vocab
     with WithoutMemory():
-        hollow = EncoderDecoder(*request)
-    weights = read_weights(hollow, path)
-    model = EncoderDecoder(*request)
-    assign_weights(model, weights)
+        model = EncoderDecoder(config.model, config.source_vocab, config.target_vocab)
+    # In a file they lie at any address, by which a product may round otherwise than elsewhere.
+    weights = {name: weight.clone() for name, weight in read_weights(model, path).items()}
+    model.load_state_dict(weights, strict=False, assign=True)  # a tied one has two names there
     return model
 
 

@@ -176,7 +176,7 @@ class Update:
 class Stream:
     """The training data of a run, in the order and in the portions in which it is learnt from.
 
-    Raises UserError where a pair is over the budget.
+    Raises UserError where a pair, of training or of validation, is over the budget.
     """
 
     config: Config
@@ -187,7 +187,8 @@ class Stream:
     ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
-        check_fit(self.data.train.lengths, self.max_tokens)
+        for store in (self.data.train, self.data.valid):
+            check_fit(store.lengths, self.max_tokens)
 
     @property
     def _blocks(self) -> int:

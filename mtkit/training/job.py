@@ -59,14 +59,9 @@ class Job:
     stream: Stream
     total_steps: int
 
-    @property
-    def is_first(self) -> bool:
-        """Whether this rank is the one that writes."""
-        return self.ranks.index == 0
-
     def save(self, state: TrainState, *, again: bool = True) -> None:
         """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
-        if self.is_first:
+        if self.ranks.is_first:
             if again or state.step not in self.checkpoints.steps():
                 self.checkpoints.save(state)
             of = self.config.training
@@ -123,24 +118,24 @@ def opened_job(
     While it is open, no other process writes to the run. Raises UserError where one does, and for
     a checkpoint of other settings.
     """
-    run, training, is_first = Path(config.run), config.training, ranks.index == 0
+    run, training = Path(config.run), config.training
     recipe = ModelRecipe.of(config).of_checkpoints()
     card = partial(write_card, config=config, tokenizer=tokenizer)
     made_from = origin_of(data.artifact)
     checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
-    with locked(run) if is_first else nullcontext():
+    with locked(run) if ranks.is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
-        if is_first:
+        if ranks.is_first:
             clear_leftovers(checkpoints.folder)
         ranks.wait()
         resumed_from = checkpoints.load_last(state)
-        if is_first:
+        if ranks.is_first:
             save_config(config)
             link_latest(run)
         if ranks.count > 1:
             settle(state, ranks)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, data.train.lengths, training.accumulate, ranks)
+            state.max_tokens = largest_batch(state, data, training.accumulate, ranks)
         _announce(config, state, ranks, resumed_from)
         stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()

@@ -8,7 +8,7 @@ gradient is taken,
 
 so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 ranks with 4 each move the weights
 alike. What the update rides on stands around it in the loop (train.py): batches loaded ahead, a
-second try where memory refuses a batch, the moving average, memory given back to the system.
+second try where memory refuses a batch, memory given back to the system.
 """
 
 from __future__ import annotations

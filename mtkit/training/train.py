@@ -20,7 +20,6 @@ from mtkit.config.settings import Config, TrainingSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
-from mtkit.models.weights import weights_of
 from mtkit.report import progress, say, warn
 from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
@@ -60,7 +59,7 @@ def train(config: Config) -> Artifact:
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         if current:
             say(f"train: {run / 'model'} is up to date with its batches")
-            if ranks.index == 0:
+            if ranks.is_first:
                 link_latest(run)
         else:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
@@ -195,7 +194,7 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
 
 
 def _validate(job: Job, state: TrainState) -> None:
-    state.validations.append(validate(job, state, weights_of(state.model), state.step))
+    state.validations.append(validate(job, state))
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
-from mtkit.models.weights import assign_weights, copied_weights, save_weights
+from mtkit.models.weights import assign_weights, save_weights
 from mtkit.report import say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
@@ -25,23 +25,19 @@ from mtkit.training.objective.loss import projected_loss
 from mtkit.training.state import TrainState, Validation, rank
 
 
-def validate(job: Job, state: TrainState, weights: dict[str, Tensor], step: int) -> Validation:
+def validate(job: Job, state: TrainState) -> Validation:
     """The loss on the validation pairs, and scores of their decoded sources.
 
     Each rank takes its share of both, and all return the same: what a single one would find.
-    Borrows the model for `weights`, which may be its own, and gives it back as it was.
     """
-    model, own = state.model, copied_weights(state.model)
-    assign_weights(model, weights)
-    model.eval()
+    state.model.eval()
     try:
         with torch.inference_mode():
             loss = _loss(job, state)
             scores = _scores(job, state) if job.config.training.validation_sentences else ()
     finally:
-        model.train()
-        assign_weights(model, own)
-    return Validation(step, loss, math.exp(min(loss, 700.0)), *scores)
+        state.model.train()
+    return Validation(state.step, loss, math.exp(min(loss, 700.0)), *scores)
 
 
 def _loss(job: Job, state: TrainState) -> float:
@@ -84,7 +80,7 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
 def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
     kept = _best_weights(job, state)
-    if not job.is_first:
+    if not job.ranks.is_first:
         return
     report = {
         FROM: {**origin_of(job.data.artifact), **told(recipe)},
@@ -116,7 +112,10 @@ class Candidate:
 
 
 def _best_weights(job: Job, state: TrainState) -> Candidate:
-    """The best checkpoint, or the mean of the best few where validation says that it is better."""
+    """The best checkpoint, or the mean of the best few where validation says that it is better.
+
+    That mean stays in the model, which has nothing more to learn.
+    """
     checkpoints, metric = job.checkpoints, job.config.training.best_by
     there = set(checkpoints.steps())
     ranked = [v for v in rank(state.validations, metric) if v.step in there]
@@ -126,7 +125,8 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
     if len(few) == 1:
         return kept
     mean = _mean([checkpoints.weights(step) for step in few])
-    validation = validate(job, state, mean, max(few))
+    assign_weights(state.model, mean)
+    validation = replace(validate(job, state), step=max(few))
     rival = Candidate(f"mean of the best {len(few)} checkpoints", mean, validation, few)
     scores = [getattr(candidate.validation, metric) for candidate in (rival, kept)]
     say(f"{rival.name}: valid {metric} {scores[0]:.3f}, {kept.name} {scores[1]:.3f}")

@@ -17,7 +17,7 @@ from typer.main import get_command
 import mtkit.study.info.info
 from commands import call
 from mtkit.cli.main import app, main
-from mtkit.config.configfile import dump_config
+from mtkit.config.configfile import dump_config, load_config
 from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
 
@@ -320,10 +320,26 @@ def test_the_run_option_takes_all_results_elsewhere(at_home: Path, capsys: Captu
 
 
 def test_a_run_cannot_be_written_where_a_file_is(at_home: Path, capsys: Capture) -> None:
-    assert call("run", "--run", "mtkit.yaml") == 1
+    assert call("run", "--run", "mtkit.yaml") == 2
     assert capsys.readouterr().err == (
-        "mtkit.yaml: cannot write a run there (File exists): choose another folder with --run\n"
+        "mtkit.yaml: cannot be a folder: choose another with --run\n"
     )
+
+
+@pytest.mark.parametrize("options", ["same -o same", "same -o same --resume", "in -o same"])
+def test_what_is_read_is_never_written_over(at_home: Path, capsys: Capture, options: str) -> None:
+    for name in ("same", "in"):
+        (at_home / name).write_text("ant\n", encoding="utf-8")
+    prefix = ["--prefix", "same"] if options.startswith("in") else []
+    assert call("translate", *options.split(), *prefix) == 2
+    assert capsys.readouterr().err == "same: is what is to be read: name another with -o\n"
+    assert (at_home / "same").read_text() == "ant\n"
+
+
+def test_info_knows_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
+    run = load_config("mtkit.yaml").run
+    told = [(call("info", path), capsys.readouterr().out) for path in ("mtkit.yaml", run)]
+    assert told[0] == told[1]
 
 
 def test_translate_reads_a_file_and_writes_as_many_lines(at_home: Path, capsys: Capture) -> None:

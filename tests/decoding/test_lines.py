@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.decoding.lines import CHUNK, HELD, count_lines, decode_lines, read_windows
+from mtkit.batching.corpus.files import BLOCK, count_lines
+from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.splitting import LONGEST, join_parts, split_line
 from mtkit.errors import UserError
@@ -119,15 +120,15 @@ def test_only_the_first_line_that_is_not_utf8_is_decoded_again() -> None:
 def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_path: Path) -> None:
     with opener(tmp_path / "in", "wb") as file:
         file.write(content)
-    assert count_lines(tmp_path / "in") == len(lines_of(content))
+    assert count_lines(str(tmp_path / "in")) == len(lines_of(content))
 
 
 def test_lines_that_are_counted_are_not_made(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"line\n" * CHUNK)
+    (tmp_path / "in").write_bytes(b"line\n" * BLOCK)
     tracemalloc.start()
     try:
-        assert count_lines(tmp_path / "in") == CHUNK
-        assert tracemalloc.get_traced_memory()[1] < 4 * CHUNK
+        assert count_lines(str(tmp_path / "in")) == BLOCK
+        assert tracemalloc.get_traced_memory()[1] < 4 * BLOCK
     finally:
         tracemalloc.stop()
 

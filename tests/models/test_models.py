@@ -8,24 +8,28 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from architectures import (
     ARCHITECTURES,
     ENSEMBLES,
+    LSTM,
     VOCAB,
     assemble,
     make,
+    pair,
     seq2seq,
     sources,
     targets,
     transformer,
 )
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.halves import select
 from mtkit.models.layers import Dropout
-from mtkit.models.weights import load_weights, save_weights, weights_of
+from mtkit.models.weights import load_model, load_weights, save_weights, weights_of
 from mtkit.tokenizer.symbols import PAD
 from mtkit.training.objective.loss import projected_loss
 
@@ -217,6 +221,30 @@ def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
     load_weights(other, tmp_path / "w.safetensors")
     source, target = sources([5, 4]), targets(2, 3)
     assert torch.equal(model(source, source != PAD, target), other(source, source != PAD, target))
+
+
+@every_architecture
+def test_a_model_from_a_file_is_in_all_the_one_that_was_saved(name: str, tmp_path: Path) -> None:
+    settings = ARCHITECTURES[name]
+    model = EncoderDecoder(settings, VOCAB, VOCAB).eval()
+    save_weights(weights_of(model), tmp_path / "w.safetensors")
+    vocabularies = {"source_vocab": VOCAB, "target_vocab": VOCAB}
+    card = ModelConfig(model=settings, decoding=DecodingSettings(), **vocabularies)
+    loaded = load_model(card, tmp_path / "w.safetensors").eval()
+    for was, now in zip(model.named_buffers(), loaded.named_buffers(), strict=True):
+        assert was[0] == now[0] and torch.equal(was[1], now[1])
+    tied = [now for now, p in loaded.named_parameters(remove_duplicate=False) if p.requires_grad]
+    assert tied == [was for was, _ in model.named_parameters(remove_duplicate=False)]
+    assert len(list(loaded.parameters())) == len(list(model.parameters()))
+    source, target = sources([5, 4]), targets(2, 3)
+    assert torch.equal(model(source, source != PAD, target), loaded(source, source != PAD, target))
+
+
+def test_an_encoder_layer_that_no_decoder_would_hear_is_refused() -> None:
+    deaf = LSTM | {"attention": "none", "input_feeding": False}
+    with pytest.raises(ValidationError, match=r"set encoder\.layers to 2 or less, not 3"):
+        pair(encoder=LSTM | {"layers": 3}, decoder=deaf)
+    pair(encoder=LSTM, decoder=deaf | {"layers": 3})
 
 
 def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:

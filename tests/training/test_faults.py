@@ -8,25 +8,30 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 
 from mtkit.artifacts import open_artifact
+from mtkit.batching.build import Batches
+from mtkit.batching.store import Store
 from mtkit.config.base import Settings
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import copied_weights
+from mtkit.models.weights import weights_of
 from mtkit.report import set_quiet
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.training.job import sources_of
 from mtkit.training.objective.loss import Loss
 from mtkit.training.objective.objective import Objective
 from mtkit.training.run import checkpoints as checkpoints_file
@@ -85,7 +90,7 @@ def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
     config = fresh("transformer")
     state = state_of(config)
     update(state, [batch_of(4)], config, 0.1)
-    before = copied_weights(state.model)
+    before = deepcopy(weights_of(state.model))
     moments = state.optimizer.state_dict()["state"][0]["exp_avg"].clone()
     with monkeypatch.context() as patch:
         if where == "loss":
@@ -107,7 +112,7 @@ def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., C
     config = fresh("transformer")
     state = state_of(config, "float16")
     state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
-    before = copied_weights(state.model)
+    before = deepcopy(weights_of(state.model))
     report = update(state, [batch_of(4)], config, 0.1)
     assert not math.isfinite(report.gradient_norm)
     assert not report.skipped
@@ -319,13 +324,27 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
 ) -> None:
     config = fresh("transformer", batching={"max_tokens": "auto"})
     state = state_of(config)
-    lengths = torch.tensor([[5, 7], [3, 9]]).numpy()
+    train, valid = (Mock(lengths=np.array([pair])) for pair in ([5, 7], [3, 9]))
+    data = Mock(spec=Batches, train=train, valid=valid)
     out_of_memory_above(300, monkeypatch)
-    found = memory.largest_batch(state, lengths, 1, ALONE)
+    found = memory.largest_batch(state, data, 1, ALONE)
     assert found == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
     monkeypatch.setattr(memory, "limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, lengths, 1, ALONE) == memory.FEWEST_TOKENS
+    assert memory.largest_batch(state, data, 1, ALONE) == memory.FEWEST_TOKENS
+
+
+def test_a_validation_pair_over_the_budget_is_refused_before_any_update(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fresh("transformer")
+    data, *others = sources_of(config)
+    longer = replace(data, valid=Mock(spec=Store, lengths=np.array([[5, 300]])))
+    loop = sys.modules["mtkit.training.train"]
+    monkeypatch.setattr(loop, "sources_of", lambda _: (longer, *others))
+    with pytest.raises(UserError, match=r"max_tokens: 256 is less than the longest pair \(301"):
+        train(config)
+    assert not list(Path("run").glob("checkpoints/step-*"))
 
 
 def test_the_automatic_batch_is_decided_once(

@@ -9,6 +9,7 @@ import shutil
 import signal
 import weakref
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mtkit.config.settings import Config, Muon
 from mtkit.errors import Interrupted, UserError
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import copied_weights
+from mtkit.models.weights import weights_of
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
@@ -100,7 +101,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
         training={"optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.0},
     )
     state, batch = state_of(config), batch_of(pairs(5))
-    before = copied_weights(state.model)
+    before = deepcopy(weights_of(state.model))
     hidden = state.model(batch.source, batch.source_mask, batch.target_input)
     log_probs = state.model.project(hidden).log_softmax(-1)
     gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
@@ -114,7 +115,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
 def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
     state = state_of(config)
-    before = copied_weights(state.model)
+    before = deepcopy(weights_of(state.model))
     report = update(state, [batch_of(pairs(5))], config, 1.0)
     moved = [p - before[n] for n, p in state.model.named_parameters()]
     assert report.gradient_norm > 1e-3
@@ -185,7 +186,7 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
     model = {"positions": "learned"} if kind == "transformer" else {}
     for optimizer in ("muon", "adamw"):
         state = state_of(fresh(kind, model=model, training={"optimizer": {"kind": optimizer}}))
-        before = copied_weights(state.model)
+        before = deepcopy(weights_of(state.model))
         update(state, [batch_of(pairs(8))], fresh(kind), rate)
         moved[optimizer] = {n: p.detach() - before[n] for n, p in state.model.named_parameters()}
     for name, ours in moved["muon"].items():

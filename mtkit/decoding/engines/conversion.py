@@ -49,7 +49,7 @@ def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str
     settings = model.settings.as_transformer()
     is_gated = settings.activation == "gated"
     spec: Any = TransformerSpec.from_config(
-        (settings.encoder_layers or settings.layers, settings.decoder_layers or settings.layers),
+        (model.settings.encoder.layers, model.settings.decoder.layers),
         settings.heads,
         pre_norm=settings.norm == "pre",
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
@@ -73,8 +73,7 @@ def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str
 
 
 def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
-    source = tokenizer.source_pieces(list(range(tokenizer.source_vocab)))
-    target = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
+    source, target = tokenizer.vocabularies
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     config = spec.config

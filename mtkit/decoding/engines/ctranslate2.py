@@ -15,7 +15,6 @@ are applied in the same order. Three differences remain, measured with 4.8.5:
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +38,7 @@ from mtkit.decoding.contract import (
     begin,
     in_batches,
 )
+from mtkit.decoding.machine import processors
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, PAD
@@ -75,7 +75,7 @@ class CTranslate2Engine(Engine):
         device = options.device
         # A thread for every core, unless told otherwise. Several workers of one thread are faster
         # than the reverse: most products are too small to be divided. A GPU needs one of each.
-        cores = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        cores = len(processors()) if device == "cpu" else 1
         threads = options.threads or max(1, cores // (options.workers or cores))
         workers = options.workers or max(1, cores // threads)
         if reason := obstacle_on(device, compute_type):

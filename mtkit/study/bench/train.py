@@ -20,6 +20,7 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.profiler import profile
 
 from mtkit.batching.plan import padding
+from mtkit.decoding.machine import peak_bytes
 from mtkit.models.device import pick_device
 from mtkit.report import progress, show
 from mtkit.study.bench.ceiling import middling_batch, product_seconds, products_of
@@ -29,7 +30,6 @@ from mtkit.study.bench.workload import Timed, Workload
 from mtkit.training.job import REPAYING_STEPS, ranks_to_start, repays_compiling
 from mtkit.training.run.distributed import connected_ranks
 from mtkit.training.run.launcher import launch
-from mtkit.training.run.memory import peak_bytes
 from mtkit.training.state import TrainState
 
 WINDOWS = 10
@@ -65,7 +65,7 @@ def bench_train(
         return
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         record = _measure(replace(workload, ranks=ranks), seconds, breakdown)
-        if ranks.index == 0:
+        if ranks.is_first:
             show(record, _text, as_json=as_json)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from mtkit.artifacts import VERSION
 from mtkit.config.runs import find_model
 from mtkit.decoding.lines import input_lines
+from mtkit.decoding.machine import processors
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
@@ -70,7 +71,7 @@ def bench_translate(
         "task": task.name,
         "sentences": len(task.lines),
         "processor": processor(pick_device(device)),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(processors()),
         "mtkit": VERSION,
         "engines": rows,
     }

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 from statistics import median
 
 from mtkit.decoding.lines import in_windows
+from mtkit.decoding.machine import peak_bytes
 from mtkit.decoding.translator import Translator
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""
 FEWEST_ALONE = 20
 """Lines that are translated one at a time, at least."""
-STATUS = Path("/proc/self/status")
-MAXRSS_PER_MIB = 1 << 20 if sys.platform == "darwin" else 1 << 10
 
 
 @dataclass(frozen=True)
@@ -56,19 +52,8 @@ def measure_rate(load: Callable[[], Translator], lines: Sequence[str], seconds: 
         median(tokens / taken for tokens, taken in passes),
         len(passes),
         [taken for _, taken in alone],
-        _peak_mib(),
+        peak_bytes() >> 20,
     )
-
-
-def _peak_mib() -> int:
-    """MiB that were resident in this process at most.
-
-    Linux says it by itself; its `ru_maxrss` is also what the process that started this one held.
-    """
-    if STATUS.exists():
-        fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
-        return int(fields["VmHWM"].split()[0]) >> 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // MAXRSS_PER_MIB
 
 
 def _timed(

@@ -81,10 +81,10 @@ class Workload:
 
     def fresh_state(self) -> TrainState:
         """What training starts from, on the device and in the precision that it would choose."""
-        lengths, accumulate = self.data.train.lengths, self.config.training.accumulate
+        accumulate = self.config.training.accumulate
         state = fresh_state(self.config, self.tokenizer, self.ranks)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, lengths, accumulate, self.ranks)
+            state.max_tokens = largest_batch(state, self.data, accumulate, self.ranks)
         return state
 
     def first_epoch(self, max_tokens: int) -> list[Rows]:

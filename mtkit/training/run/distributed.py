@@ -32,6 +32,11 @@ class Ranks:
     index = 0
     count = 1
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the one that speaks and writes."""
+        return self.index == 0
+
     def parts(self, accumulate: int) -> int:
         """Number of parts of a batch, the least with which all ranks have as many of an update."""
         return self.count // math.gcd(accumulate, self.count)

@@ -6,16 +6,14 @@ import ctypes
 import math
 import os
 import resource
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from mtkit.batching.build import Batches
+from mtkit.decoding.machine import peak_bytes
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import EOS, PAD
@@ -71,16 +69,14 @@ def _halves(batch: Batch) -> list[Batch]:
     ]
 
 
-def largest_batch(
-    state: TrainState, lengths: NDArray[np.integer[Any]], accumulate: int, ranks: Ranks
-) -> int:
+def largest_batch(state: TrainState, data: Batches, accumulate: int, ranks: Ranks) -> int:
     """The most tokens, up to MOST_TOKENS, whose gradients fit into the memory of all ranks.
 
-    `lengths` (n, 2) without EOS: what is tried are parts of the longest pair. Their sizes are
-    powers of two, doubled until one is refused or, where the system would rather end the process
-    than refuse, until twice the memory that the last one took is more than there is.
+    What is tried are pairs as long as the longest of training and validation. The sizes are powers
+    of two, doubled until one is refused or, where the system would rather end the process than
+    refuse, until twice the memory that the last one took is more than there is.
     """
-    longest = int(lengths.max()) + 1
+    longest = max(int(store.lengths.max()) for store in (data.train, data.valid)) + 1
     tokens = max(FEWEST_TOKENS, 1 << (longest - 1).bit_length())
     moments = [torch.zeros_like(p) for p in state.model.parameters() for _ in range(2)]
     _attempt(state, tokens, longest, ranks)  # if not even this fits, its error says so
@@ -122,12 +118,6 @@ def _has_room_for_twice(device: torch.device) -> bool:
         return True  # the allocator of a GPU refuses in time
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
     return 2 * processes * peak_bytes() < MEMORY_SHARE * limit_bytes()
-
-
-def peak_bytes() -> int:
-    """Resident bytes of this process when it held most."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def limit_bytes() -> float:

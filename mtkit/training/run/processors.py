@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from mtkit.decoding import machine
+
 WORTH_WHILE = 512
 """Tokens of an update that a rank is to have. Two ranks of so many learn as fast as one process of
 two threads where nothing else runs, and where something does keep their share, which threads that
@@ -16,7 +18,7 @@ wait for each other do not; from 256 a core learns half as many tokens a second 
 PROCESS_BYTES = 1 << 29
 """What a rank holds apart from its model: the program, its libraries and a batch."""
 COPIES = 6
-"""Of its parameters: gradients, those on their way, two moments, and those lent to validation."""
+"""Of its parameters: gradients, those on their way, two moments, and a mean of checkpoints."""
 
 
 def ranks_that_pay(processors: int, tokens: int, most: float) -> int:
@@ -42,12 +44,9 @@ def cores() -> int:
 
     Two threads of one core count as one: they share what computes.
     """
-    if not hasattr(os, "sched_getaffinity"):
-        allowed = os.cpu_count() or 1
-    else:
-        place = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-        found = {(cpu, Path(place.format(cpu))) for cpu in os.sched_getaffinity(0)}
-        allowed = len({path.read_text() if path.exists() else cpu for cpu, path in found})
+    place = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    found = {(cpu, Path(place.format(cpu))) for cpu in machine.processors()}
+    allowed = len({path.read_text() if path.exists() else cpu for cpu, path in found})
     given = os.environ.get("OMP_NUM_THREADS", "")
     limits = [float(given)] if given.isdecimal() and int(given) else []
     return int(max(1, min([allowed, quota(), *limits])))
