@@ -141,7 +141,7 @@ TABLES: dict[str, tuple[str, bytes, str | None]] = {
     "a missing field": ("t.jsonl", b'{"s": "a", "u": 1}\n', r"jsonl:1: no column 't'; .*: s, u"),
     "null": ("t.jsonl", b'{"s": null, "t": "b"}\n', None),
     "NaN": ("t.jsonl", b'{"s": "a", "t": NaN}\n', r"jsonl:1: column 't' holds 'nan', not text"),
-    "a list": ("t.jsonl", b'{"s": ["a"], "t": "b"}\n', r"jsonl:1: column 's' holds .*, not text"),
+    "a list": ("t.jsonl", b'{"s": ["a"], "t": "b"}\n', r"""column 's' holds "\['a'\]", not text"""),
     "a huge integer": (
         "t.jsonl",
         b'{"s": "a", "t": "b", "n": ' + b"9" * 5_000 + b"}\n",
