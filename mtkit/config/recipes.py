@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError, field_validator
 
 from mtkit.artifacts import Kind
 from mtkit.config.base import Settings
@@ -17,7 +17,7 @@ from mtkit.config.batching import Filtering
 from mtkit.config.corpora import Writing, WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.config.settings import Config, Course, Extent, TokenizerSettings
+from mtkit.config.settings import Config, Course, Ending, Extent, TokenizerSettings
 
 
 class WrittenRecipe(Writing):
@@ -68,15 +68,23 @@ class ModelRecipe(Settings):
         course = config.training.part(Course)
         return config.part(cls, max_tokens=config.batching.max_tokens, training=course)
 
-    def of_checkpoints(self) -> ModelRecipe:
-        """The recipe of a run until it ends: it may go on for longer, and decode otherwise then.
 
-        Along a cosine the learning rate depends on the end from the start.
-        """
-        training = self.training
-        if training.schedule.kind != "cosine":
-            training = training.model_copy(update=dict(Extent()))
-        return self.model_copy(update={"training": training, "decoding": DecodingSettings()})
+class CheckpointRecipe(ModelRecipe):
+    """The recipe of a run until it ends: it may go on for longer, and end and decode otherwise.
+
+    Along a cosine the learning rate depends on the number of updates from the start.
+    """
+
+    @field_validator("training")
+    @classmethod
+    def _open_end(cls, training: Course) -> Course:
+        free = dict(Ending()) | (dict(Extent()) if training.schedule.kind != "cosine" else {})
+        return training.model_copy(update=free)
+
+    @field_validator("decoding")
+    @classmethod
+    def _open_decoding(cls, decoding: DecodingSettings) -> DecodingSettings:
+        return DecodingSettings()
 
 
 class TestRecipe(Settings):
@@ -94,7 +102,7 @@ RECIPES: Mapping[Kind, type[Settings]] = {
     "corpus": WrittenRecipe,
     "tokenizer": TokenizerRecipe,
     "batches": BatchesRecipe,
-    "checkpoint": ModelRecipe,
+    "checkpoint": CheckpointRecipe,
     "model": ModelRecipe,
     "test": TestRecipe,
 }

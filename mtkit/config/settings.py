@@ -190,15 +190,20 @@ class Learning(Settings):
 
 
 class Extent(Settings):
-    """How far to go, and what the end is made of: may change whenever a run goes on."""
+    """How far to go: may change whenever a run goes on, but for one along a cosine."""
 
     steps: PositiveInt | None = None
     epochs: PositiveInt | None = None
+
+
+class Ending(Settings):
+    """When to end before that, and what the end is made of: may change whenever a run goes on."""
+
     patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
     average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
 
 
-class Course(Learning, Extent):
+class Course(Learning, Ending, Extent):
     """All that decides which weights a run ends in."""
 
 

@@ -19,7 +19,7 @@ from mtkit.batching.corpus.written import texts_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.provenance import altered, origin_of
-from mtkit.config.recipes import ModelRecipe
+from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
@@ -119,7 +119,7 @@ def opened_job(
     a checkpoint of other settings.
     """
     run, training = Path(config.run), config.training
-    recipe = ModelRecipe.of(config).of_checkpoints()
+    recipe = CheckpointRecipe.of(config)
     card = partial(write_card, config=config, tokenizer=tokenizer)
     made_from = origin_of(data.artifact)
     checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)

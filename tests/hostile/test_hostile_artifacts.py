@@ -29,7 +29,7 @@ from safetensors.torch import load_file, save_file
 from architectures import ARCHITECTURES
 from mtkit.artifacts import MANIFEST, hash_file, hashes_of, open_artifact
 from mtkit.batching.build import open_batches
-from mtkit.config.recipes import ModelRecipe
+from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
@@ -90,7 +90,7 @@ def use_checkpoint(folder: Path, config: Config) -> None:
     tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
     state = fresh_state(config, tokenizer, ALONE)
     manifest = json.loads((Path(config.run) / "checkpoints" / folder.name / MANIFEST).read_text())
-    recipe = ModelRecipe.of(config).of_checkpoints()
+    recipe = CheckpointRecipe.of(config)
     Checkpoints(folder.parent, recipe, manifest["inputs"]).load_last(state)
 
 

@@ -458,6 +458,24 @@ def test_a_fault_of_many_pairs_is_told(corpus: Path, capsys: pytest.CaptureFixtu
     assert re.search(r"a\.en: copied: \d+ of 400: .*; not dropped", said)
 
 
+def test_a_faulty_pair_is_held_out_for_nothing(corpus: Path) -> None:
+    """Of so many as are dropped, validation and test would have their share, too."""
+    targets = lines_of(corpus / "a.ko")
+    foreign = ["Das ist ein Satz in einer ganz anderen Sprache."] * 15
+    write(corpus / "a.ko", [*foreign, *targets[15:]])
+    assert call("init", "a.en", "a.ko") == 0
+    assert "script" in load_config("mtkit.yaml").batching.drop
+    left = [lines_of(corpus / f"mtkit-data/{part}.ko") for part in PARTS]
+    assert foreign[0] not in left[1] + left[2]
+    # A source that came again is there with the first translation that is none of these.
+    write(corpus / "a.en", 2 * lines_of(corpus / "a.en"))
+    write(corpus / "a.ko", [*foreign, *targets[15:], *targets])
+    assert call("init", "a.en", "a.ko", "--force") == 0
+    again = [lines_of(corpus / f"mtkit-data/{part}.ko") for part in PARTS]
+    assert foreign[0] not in again[1] + again[2]
+    assert len(again[1] + again[2]) >= len(left[1] + left[2])
+
+
 def test_held_out_files_that_are_not_there_are_told_before_any_work(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

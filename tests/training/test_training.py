@@ -316,6 +316,23 @@ def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
     assert longer.identity != before.identity
 
 
+@pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine"])
+def test_what_the_end_is_made_of_may_change_and_along_a_cosine_not_where_it_is(
+    fresh: Callable[..., Config], kind: str
+) -> None:
+    def course(**others: Any) -> Config:
+        return fresh("transformer", training={"schedule": {"kind": kind, "peak": 1e-3}, **others})
+
+    other = {"average": 2, "patience": 9}
+    train(course())
+    assert train(course(**other)).manifest["settings"]["training"].items() >= other.items()
+    if kind == "cosine":
+        with pytest.raises(UserError, match=r"training\.steps: 12, now 16"):
+            train(course(steps=16, **other))
+    else:
+        assert train(course(steps=16, **other)).report["steps"] == 16
+
+
 def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.check.findings import TOO_MANY, Languages
 from mtkit.batching.corpus.look import look
 from mtkit.batching.corpus.read import files_of, read_pairs
+from mtkit.batching.rules.judge import Judge
+from mtkit.batching.rules.usual import usual_of
 from mtkit.config.corpora import Corpus as Source
 from mtkit.config.corpora import TextCorpus
 from mtkit.errors import UserError
@@ -80,10 +82,13 @@ def init(wish: Wish) -> None:
     files = _files(wish, languages)
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
-    split = _split(wish, checked.pairs)
+    split = _split(wish, checked)
     found = scan(read_pairs(wish.corpus), split)
     if left_out := checked.pairs - checked["blank"].count - found.counts.total():
-        say(f"init: {left_out:,} pairs are left out of training, as their sources are held out")
+        say(
+            f"init: {left_out:,} pairs are left out: their sources are held out with another "
+            "translation, or they are faulty"
+        )
     corpus = _corpus(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
@@ -109,10 +114,11 @@ def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
     }
 
 
-def _split(wish: Wish, total: int) -> Split:
+def _split(wish: Wish, checked: Examination) -> Split:
     wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
     taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
-    return Split(total, wanted, frozenset(taken))
+    judge = Judge(checked.drop, usual_of(read_pairs(wish.corpus))) if checked.drop else None
+    return Split(checked.pairs, wanted, frozenset(taken), judge)
 
 
 def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:

@@ -36,7 +36,7 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
 
     def learnt() -> Iterator[Pair]:
         for part, pair in split.place(pairs):
-            if pair.source.strip() and pair.target.strip():
+            if not pair.blank:
                 counts[part] += 1
                 if part == "train":
                     yield pair

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.texts import normalised
 
 Part = Literal["train", "valid", "test"]
@@ -57,12 +58,15 @@ class Split:
     """Places each pair of a corpus of about `pairs` pairs.
 
     `wanted`: the parts that are to be held out. `taken`: keys of sources that are held out already,
-    and hence no part of training. Of equal sources that are held out the first is kept.
+    and hence no part of training. `judge`: of the rules that are to drop pairs; what one accuses is
+    held out for nothing, as no translation could be told by it. Of equal sources that are held out
+    the first such pair is kept.
     """
 
     pairs: int
     wanted: frozenset[Part] = frozenset({"valid", "test"})
     taken: frozenset[bytes] = frozenset()
+    judge: Judge | None = None
 
     def part_of(self, key: bytes) -> Part:
         """Where sources of this key belong."""
@@ -79,12 +83,18 @@ class Split:
         for pair in pairs:
             key = key_of(pair.source)
             part = self.part_of(key)
-            is_blank = not (pair.source.strip() and pair.target.strip())
-            if key in self.taken or (part != "train" and (is_blank or key in met)):
+            if key in self.taken:
                 continue
             if part != "train":
+                if key in met or not self._tells(pair):
+                    continue
                 met.add(key)
             yield Placed(part, pair)
+
+    def _tells(self, pair: Pair) -> bool:
+        """Whether a translation can be told by a pair."""
+        faults = {} if self.judge is None else self.judge.judge([pair])
+        return not (pair.blank or any(found.any() for found in faults.values()))
 
 
 def is_among(share: float, key: bytes) -> bool:
