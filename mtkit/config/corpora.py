@@ -20,7 +20,10 @@ class TextCorpus(Settings):
 
 
 class TableCorpus(Settings):
-    """.tsv or .jsonl files, plain or .gz; a TSV column is a number from 0, a JSONL one a key."""
+    """.tsv or .jsonl files, plain or .gz.
+
+    A TSV column is a number from 0, or a name that the first line has; a JSONL one a key.
+    """
 
     table: Paths
     source_column: str | int = 0

@@ -135,6 +135,14 @@ def test_tables_give_the_pairs_of_parallel_files() -> None:
     assert texts(corpus(table=["t.jsonl", "t.jsonl"], **columns)) == rows * 2
 
 
+def test_a_line_that_names_the_columns_is_no_pair() -> None:
+    write("a.tsv", "id\tde \ten\n1\teins\tone\n2\t\ttwo\n")
+    write("b.tsv", "en\tde\nthree\tdrei\n")
+    named = corpus(table=["a.tsv", "b.tsv"], source_column="en", target_column="de")
+    assert texts(named) == [("one", "eins"), ("two", ""), ("three", "drei")]
+    assert [pair.line for pair in read_pairs(named)] == [2, 3, 2]
+
+
 def test_a_blank_line_of_a_table_is_a_blank_pair() -> None:
     for name, row in (("t.tsv", "a\tb"), ("t.jsonl", '{"s": "a", "t": "b"}')):
         columns = {"source_column": "s", "target_column": "t"} if "json" in name else {}
@@ -158,6 +166,12 @@ def test_a_text_of_a_record_is_one_valid_line() -> None:
         ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* has 1"),
         ({"table": "x.tsv", "source_column": "en"}, "a\tb\n", "columns of a .tsv are numbers"),
         ({"table": "x.tsv", "source_column": -1}, "a\tb\n", "columns of a .tsv are numbers"),
+        (
+            {"table": "x.tsv", "source_column": "a", "target_column": "c"},
+            "a\tb\n",
+            "x.tsv:1: no column 'c'; there are: a, b",
+        ),
+        ({"table": "x.tsv", "source_column": "a", "target_column": "b"}, "a\tb\n", "x.tsv: empty"),
         ({"table": "x.jsonl"}, "{}\n", "columns of a .jsonl are keys"),
         ("jsonl", '{"s": "a", "t": "b"}\n{\n', "x.jsonl:2: not JSON"),
         ("jsonl", '{"s": "a", "u": {"t": "b"}}\n', r"x.jsonl:1: no column 't'; there are: s, u\.t"),

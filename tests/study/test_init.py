@@ -388,6 +388,7 @@ def test_odd_names_make_a_config_that_can_be_read(
         (["a.en", "a.ko"], {"source": "a.en", "target": "a.ko"}),
         (["t.tsv"], {"table": "t.tsv"}),
         (["t.tsv.gz", "2", "1"], {"table": "t.tsv.gz", "source_column": 2}),
+        (["t.tsv", "en", "ko"], {"table": "t.tsv", "target_column": "ko"}),
         (["t.jsonl", "en", "ko"], {"table": "t.jsonl", "source_column": "en"}),
         (["me/set", "en", "ko"], {"dataset": "me/set", "target_column": "ko"}),
     ],
@@ -404,8 +405,7 @@ def test_a_corpus_is_known_by_what_is_named(
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "columns"),
-    [("a.en", None, None), ("a.en", "a.ko", ("0", "1")), ("t.tsv", None, ("en", "ko"))],
+    ("source", "target", "columns"), [("a.en", None, None), ("a.en", "a.ko", ("0", "1"))]
 )
 def test_a_corpus_that_is_not_clear_is_refused(
     source: str, target: str | None, columns: tuple[str, str] | None

@@ -17,9 +17,9 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     suffix = PurePath(source.removesuffix(".gz")).suffix
     if suffix == ".tsv":
         first, second = columns or ("0", "1")
-        if not (first.isdecimal() and second.isdecimal()):
-            raise UserError("--columns: those of a .tsv are numbers, counted from 0")
-        return TableCorpus(table=source, source_column=int(first), target_column=int(second))
+        if first.isdecimal() and second.isdecimal():
+            return TableCorpus(table=source, source_column=int(first), target_column=int(second))
+        return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
             f"{source}: name a second text, its translation; or --columns S T, where it is a "

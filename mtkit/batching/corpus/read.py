@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -164,34 +165,48 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
-    """A pair for each line; a blank line is a blank pair."""
+    """A pair for each line, but for one that names the columns; a blank line is a blank pair."""
     columns = (corpus.source_column, corpus.target_column)
     for path in listed_paths(corpus.table):
-        pair_in = _table_format(path, columns)
-        for number, line in enumerate(read_lines(path), 1):
-            where = f"{path}:{number}"
-            source, target = pair_in(line, columns, where) if line.strip() else ("", "")
+        lines = enumerate(read_lines(path), 1)
+        pair_in = _table_format(path, columns, lines)
+        for number, line in lines:
+            source, target = pair_in(line, f"{path}:{number}") if line.strip() else ("", "")
             yield Pair(source, target, index, path, number)
 
 
-def _table_format(path: str, columns: Columns) -> Callable[[str, Columns, str], tuple[str, str]]:
-    match PurePath(path.removesuffix(".gz")).suffix:
-        case ".tsv" if all(isinstance(column, int) and column >= 0 for column in columns):
-            return _pair_in_tsv
-        case ".jsonl" if all(isinstance(column, str) for column in columns):
-            return _pair_in_jsonl
-        case ".tsv":
-            raise UserError(f"{path}: columns of a .tsv are numbers counted from 0, not {columns}")
-        case ".jsonl":
+Lines = Iterator[tuple[int, str]]
+
+
+def _table_format(
+    path: str, columns: Columns, lines: Lines
+) -> Callable[[str, str], tuple[str, str]]:
+    """What makes a pair of a line, given where that is; takes the line that names columns."""
+    match PurePath(path.removesuffix(".gz")).suffix, columns:
+        case ".tsv", (int(source), int(target)) if min(source, target) >= 0:
+            return partial(_pair_in_tsv, (source, target))
+        case ".tsv", (str(), str()):
+            names = [name.strip() for _, line in islice(lines, 1) for name in line.split("\t")]
+            if unknown := [column for column in columns if column not in names]:
+                raise _no_column(f"{path}:1", unknown[0], names)
+            return partial(_pair_in_tsv, (names.index(columns[0]), names.index(columns[1])))
+        case ".jsonl", (str(source), str(target)):
+            return partial(_pair_in_jsonl, (source, target))
+        case ".tsv", _:
+            raise UserError(
+                f"{path}: columns of a .tsv are numbers counted from 0, or names that its first "
+                f"line has, not {columns}"
+            )
+        case ".jsonl", _:
             raise UserError(f"{path}: columns of a .jsonl are keys, not {columns}")
-        case other:
+        case other, _:
             raise UserError(f"{path}: a table is .tsv or .jsonl, plain or .gz, not {other!r}")
 
 
-def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
+def _pair_in_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, str]:
     cells = line.split("\t")
     try:
-        return cells[int(columns[0])], cells[int(columns[1])]
+        return cells[columns[0]], cells[columns[1]]
     except IndexError:
         wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
         names = "--columns, or source_column and target_column"
@@ -201,12 +216,17 @@ def _pair_in_tsv(line: str, columns: Columns, where: str) -> tuple[str, str]:
         ) from None
 
 
-def _pair_in_jsonl(line: str, columns: Columns, where: str) -> tuple[str, str]:
+def _pair_in_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str, str]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: not JSON ({error}): a line must be an object") from None
-    return _text_at(record, str(columns[0]), where), _text_at(record, str(columns[1]), where)
+    return _text_at(record, columns[0], where), _text_at(record, columns[1], where)
+
+
+def _no_column(where: str, column: str | int, there: Iterable[str]) -> UserError:
+    known = ", ".join(islice(there, COLUMNS_NAMED)) or "none"
+    return UserError(f"{where}: no column {column!r}; there are: {known}")
 
 
 def _text_at(record: Any, column: str, where: str) -> str:
@@ -214,8 +234,7 @@ def _text_at(record: Any, column: str, where: str) -> str:
     value = record
     for key in column.split("."):
         if not isinstance(value, Mapping) or key not in value:
-            known = ", ".join(islice(_columns(record), COLUMNS_NAMED)) or "none"
-            raise UserError(f"{where}: no column {column!r}; there are: {known}")
+            raise _no_column(where, column, _columns(record))
         value = value[key]
     if value is None:  # nothing is there, as in an empty cell
         return ""
