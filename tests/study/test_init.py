@@ -21,14 +21,16 @@ from mtkit.batching.corpus.named import named_corpus
 from mtkit.batching.corpus.read import Pair
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
+from mtkit.decoding.contract import Pending, Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
-from mtkit.study.init.init import PARTS
-from mtkit.study.init.measure import Trial, with_tokenizer
+from mtkit.study.init.init import PARTS, _plan
+from mtkit.study.init.measure import Trial, measure, with_tokenizer
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
-from mtkit.study.init.scan import scan
+from mtkit.study.init.scan import Sample, scan
 from mtkit.study.init.sizes import SIZES
 from mtkit.study.init.split import Split, held_out_share, is_among, key_of
 from mtkit.study.init.written import yaml_of
@@ -139,7 +141,7 @@ def test_what_is_chosen_is_a_config_for_any_corpus_time_and_speed(
     corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
 ) -> None:
     plan = plan_of(corpus, lengths, measured, minutes)
-    config = config_of(chosen(corpus, plan, minutes))
+    config = config_of(chosen(corpus, plan))
     training, batching = config.training, config.batching
     assert training.steps == plan.steps
     assert training.validate_every <= plan.steps / 10
@@ -156,6 +158,22 @@ def test_more_minutes_never_give_a_smaller_model(
     less, more = (plan_of(corpus, lengths, measured, m) for m in (minutes, times * minutes))
     assert SIZES.index(less.size) <= SIZES.index(more.size)
     assert less.pairs <= more.pairs
+
+
+def test_of_two_sizes_each_better_by_the_speed_of_the_other_the_first_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+
+    def tries(sample: Sample, settings: dict[str, Any]) -> Trial:
+        tried.append(settings["model"]["d_model"])
+        rates = Rates(5e4 if tried[-1] == 128 else 1e3, 0.002, 5e-5, 5e-5)
+        return Trial(Lengths(20.0, 20.0, 25.0, 60), rates, 8000, parameters=tried[-1])
+
+    monkeypatch.setattr("mtkit.study.init.init.measure", tries)
+    plan, trial = _plan(Corpus(300_000, 1000, 1000), [], 60.0)
+    assert tried == [128, 256]
+    assert plan.size.d_model == trial.parameters == 128
 
 
 @given(corpora, lengths_found, measurements, minutes_there)
@@ -190,7 +208,7 @@ def test_the_more_often_pairs_are_seen_the_more_dropout_there_is() -> None:
         corpus = Corpus(pairs=pairs, valid=500, test=500)
         measured = Measured(SIZES[0], 8000, Rates(20_000.0, 0.0016, 3e-5, 2e-5))
         plan = plan_of(corpus, Lengths(27.0, 29.0, 31.0, 130), measured, 5.0)
-        found.append(config_of(chosen(corpus, plan, 5.0)).model.model_dump()["dropout"])
+        found.append(config_of(chosen(corpus, plan)).model.model_dump()["dropout"])
     assert found == [0.0, 0.0, 0.1, 0.2]
 
 
@@ -198,7 +216,7 @@ def test_the_more_often_pairs_are_seen_the_more_dropout_there_is() -> None:
 def test_every_setting_has_a_comment_above_it(
     corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
 ) -> None:
-    choices = chosen(corpus, plan_of(corpus, lengths, measured, minutes), minutes)
+    choices = chosen(corpus, plan_of(corpus, lengths, measured, minutes))
     lines = yaml_of("made", "runs/x", choices).splitlines()
     section = ""
     commented: dict[str, bool] = {}
@@ -217,7 +235,7 @@ def test_every_setting_has_a_comment_above_it(
 
 
 def test_the_text_reads_back_as_what_was_chosen(tmp_path: Path) -> None:
-    choices = chosen(*example(), 20.0)
+    choices = chosen(*example())
     files = {"source": "weird: name #1", "target": "b"}
     data = [
         Chosen("data", {"train": files}, "to learn from"),
@@ -248,7 +266,7 @@ def test_millions_of_pairs_on_a_gpu_get_what_is_published(
     corpus = Corpus(5_000_000, 1000, 2500, ("en", "de"), (200, 220), 1.0)
     gpu = Measured(SIZES[3], 32_000, Rates(250_000.0, 0.002, 3e-5, 1e-5, on_gpu=True))
     plan = plan_of(corpus, Lengths(26.0, 27.0, 31.0, 120), gpu, minutes)
-    config = config_of(chosen(corpus, plan, minutes))
+    config = config_of(chosen(corpus, plan))
     published = load_config(Path(__file__).parents[2] / f"configs/{recipe}.yaml")
     assert config.model == published.model
     assert config.model.model_dump()["dropout"] == dropout
@@ -266,7 +284,7 @@ def test_known_corpora_get_what_is_known_to_suit_them() -> None:
     corpus, korean = example(shared=0.01, characters=(60, 1200))
     assert not korean.joint
     assert korean.vocabulary == 5000
-    assert settings_of(chosen(corpus, korean, 20.0))["model"]["tie"] == "target"
+    assert settings_of(chosen(corpus, korean))["model"]["tie"] == "target"
 
 
 @pytest.mark.parametrize(
@@ -498,6 +516,32 @@ def test_a_vocabulary_that_neither_side_can_fill_shrinks_to_what_both_can(tmp_pa
         }
     )
     assert with_tokenizer(config).tokenizer.vocab_size < 300
+
+
+def test_sentences_are_timed_whole_and_as_long_as_their_translations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as the sources are, in the subwords of the other side: Arabic as English is all bytes."""
+    asked: list[tuple[list[int], int]] = []
+    submit = PyTorchEngine.submit
+
+    def noted(self: PyTorchEngine, sentences: Any, request: Request) -> Pending:
+        asked.append(([len(it.source) for it in sentences.values()], request.settings.max_length))
+        return submit(self, sentences, request)
+
+    monkeypatch.setattr(PyTorchEngine, "submit", noted)
+    speed = {"max_tokens": 512, "tokens_per_second": {"median": 1.0}, "device": "cpu"}
+    speed["parameters"] = 1
+    monkeypatch.setattr("mtkit.study.init.measure._training_speed", lambda config: speed)
+    sample = [(" ".join([f"wort{row % 7}"] * 40), f"word{row % 9}") for row in range(150)]
+    model = {"kind": "transformer", "layers": 1, "d_model": 8, "heads": 1, "tie": "target"}
+    batching = {"max_length": 256}
+    tokenizer = {"vocab_size": 300, "joint": False}
+    sections = {"tokenizer": tokenizer, "batching": batching, "model": model}
+    measure(sample, {**sections, "training": {"steps": 1}})
+    lengths, longest = asked[-1]
+    assert len(lengths) == len(sample)
+    assert min(lengths) > 40 > 10 > longest
 
 
 def test_pairs_that_stand_there_twice_are_learnt_from_once(corpus: Path) -> None:

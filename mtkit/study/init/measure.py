@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,17 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.batching.build import build_batches, open_batches
+from mtkit.batching.build import Batches, build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
-from mtkit.decoding.contract import Request
+from mtkit.decoding.contract import Key, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.report import quietly
 from mtkit.study.init.facts import Lengths, Rates
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
 from mtkit.training.job import fresh_state
 from mtkit.training.run.distributed import ALONE
@@ -65,7 +66,7 @@ def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> T
         tokenizer, data = Tokenizer.load(run / "tokenizer"), open_batches(run / "batches")
         speed = _training_speed(config)
         lengths = _lengths(data.train.lengths, speed["max_tokens"])
-        sentence = _sentence_seconds(config, tokenizer, data.valid_source)
+        sentence = _sentence_seconds(config, tokenizer, data)
     tokens, on_gpu = speed["tokens_per_second"]["median"], speed["device"] == "cuda"
     pairs = len(sample)
     rates = Rates(tokens, sentence, line / pairs, pair / pairs, on_gpu).rounded()
@@ -125,16 +126,21 @@ def _training_speed(config: Config) -> dict[str, Any]:
     return speed
 
 
-def _sentence_seconds(config: Config, tokenizer: Tokenizer, lines: list[str]) -> float:
-    """To translate one of these lines as validation does, by a model that knows when to end."""
-    longest = round(np.mean([len(ids) + 1 for ids in tokenizer.encode_target(lines)]))
-    settings = config.decoding.model_copy(update={"beam": 1, "max_length": longest})
-    translator = Translator(
-        PyTorchEngine(fresh_state(config, tokenizer, ALONE).model.eval()),
-        tokenizer,
-        Request(settings),
-    )
-    translator.translate(lines[:1])
+def _sentence_seconds(config: Config, tokenizer: Tokenizer, data: Batches) -> float:
+    """To translate a sentence as validation does, by a model that knows when to end.
+
+    All of them end after as many subwords as the root of the mean square of what the targets have:
+    a long one takes more than its share, as its batch goes on for it.
+    """
+    targets = [len(ids) + 1 for ids in tokenizer.encode_target(data.valid_target)]
+    longest = round(np.sqrt(np.mean(np.square(targets))))
+    request = Request(config.decoding.model_copy(update={"beam": 1, "max_length": longest}))
+    engine = PyTorchEngine(fresh_state(config, tokenizer, ALONE).model.eval())
+    sources = tokenizer.encode_source(data.valid_source)
+    sentences: dict[Key, Sentence] = {}
+    for line, ids in enumerate(sources):
+        sentences[line, 0] = Sentence([*ids, EOS])
+    engine.submit(dict(islice(sentences.items(), 1)), request).wait()
     began = time.perf_counter()
-    translator.translate(lines)
-    return (time.perf_counter() - began) / len(lines)
+    engine.submit(sentences, request).wait()
+    return (time.perf_counter() - began) / len(sentences)

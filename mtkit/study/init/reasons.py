@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.study.init.choice import FEW_PASSES, VALIDATIONS, Plan
+from mtkit.study.init.choice import FEW_PASSES, FEWEST_SENTENCES, LONGEST_EVER, VALIDATIONS, Plan
 from mtkit.study.init.facts import Corpus
 
 MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
@@ -25,13 +25,13 @@ class Chosen:
     reason: str
 
 
-def chosen(corpus: Corpus, plan: Plan, minutes: float) -> list[Chosen]:
+def chosen(corpus: Corpus, plan: Plan) -> list[Chosen]:
     """All settings but `run` and `data`, section by section."""
     return [
         *_tokenizer(corpus, plan),
         *_batching(corpus, plan),
         *_model(plan),
-        *_training(corpus, plan, minutes),
+        *_training(corpus, plan),
         *_decoding(plan),
     ]
 
@@ -64,6 +64,8 @@ def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
         reason = f"an update is of {tokens:,} tokens, as in Vaswani et al. 2017"
     yield Chosen("batching", {"max_tokens": plan.max_tokens}, reason)
     lines = f"subwords; {plan.longest} hold all but the longest hundredth of the pairs"
+    if plan.longest == LONGEST_EVER:
+        lines = "subwords; longer pairs would take too much of a processor's memory"
     yield Chosen("batching", {"max_length": plan.longest}, lines)
     if corpus.deduplicate:
         equal = "some pairs stand there twice, and would be learnt twice as much"
@@ -108,9 +110,10 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
     return {"dropout": 0.0}, "no pair is seen often enough to be learnt by heart"
 
 
-def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
+def _training(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     passes = f"{plan.times} passes over {plan.pairs:,} pairs"
-    ends = f"in about {minutes:g} min" if not plan.is_full else "more would not help"
+    minutes = max(1, round(plan.forecast.training / 60))
+    ends = "more would not help" if plan.is_full else f"in about {minutes} min"
     yield Chosen("training", {"steps": plan.steps}, f"{passes}: {ends}")
     width, most = plan.size.d_model, MUON_WARMUP
     if plan.size.is_published:
@@ -133,7 +136,9 @@ def _training(corpus: Corpus, plan: Plan, minutes: float) -> Iterator[Chosen]:
     if plan.sentences < 1000:
         few = {"validation_sentences": plan.sentences}
         is_all = plan.sentences == corpus.valid
-        why = "all that are held out" if is_all else "more would take over 4 % of the time"
+        is_least = plan.sentences == FEWEST_SENTENCES
+        more = "fewer would say nothing" if is_least else "more would take over 4 % of the time"
+        why = "all that are held out" if is_all else more
         yield Chosen("training", few, why)
     last = (
         "the last weights are taken: they are the best where the learning rate ends at nothing, "
