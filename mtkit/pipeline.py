@@ -13,7 +13,7 @@ from mtkit.config.configfile import config_of
 from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, origin_of, say_change, told
 from mtkit.config.recipes import TestRecipe
-from mtkit.config.runs import at_work, complete_settings, default_place, find_current
+from mtkit.config.runs import LATEST, at_work, complete_settings, find_current
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.decoding.written import write_corpora
@@ -43,9 +43,10 @@ def run(config: Config) -> None:
 def finish(run: Path | None = None) -> None:
     """Ends the training of a run where it stands, then does what `run` does after training.
 
-    None is the last run. Raises what `training.train.finish` raises.
+    None is the last run, whatever model $MTKIT_MODEL names. Raises what `training.train.finish`
+    raises.
     """
-    place = run or default_place()
+    place = run or LATEST
     config = config_of(place)
     if not (Path(config.run).exists() and place.samefile(config.run)):  # moved, or from elsewhere
         config = config.model_copy(update={"run": str(place)})

@@ -165,10 +165,11 @@ def drop_unwritable() -> None:
 
 def _line(text: str) -> None:
     text = "\n".join(map(printable, text.split("\n")))
-    if _bar is None:
-        sys.stderr.write(f"{text}\n")
-    else:
-        _bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # nobody listens (`2>&1 | tee`, gone): no reason to stop the work
+        if _bar is None:
+            sys.stderr.write(f"{text}\n")
+        else:
+            _bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass

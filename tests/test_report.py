@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -145,3 +146,15 @@ def test_what_is_no_json_is_not_written_as_json(
     with pytest.raises(ValueError, match="JSON"):
         report.show({"mean": value}, lambda record: [], as_json=True)
     assert capsys.readouterr().out == ""
+
+
+def test_nobody_who_listens_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "w", buffering=1) as gone, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", gone)
+        report.say("said")
+        report.warn("warned")
+        report.error("failed")
+        with suppress(BrokenPipeError):  # of what was buffered
+            gone.close()

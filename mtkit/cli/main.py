@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
     told: list[int] = []
 

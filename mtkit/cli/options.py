@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from typer import Option, Typer
 from typer.core import TyperCommand, TyperOption
@@ -111,14 +111,17 @@ Models = Annotated[
 ]
 
 
-def _check_languages(codes: tuple[str, str] | None) -> tuple[str, str] | None:
+Codes = TypeVar("Codes", str | None, tuple[str, str] | None)
+
+
+def _check_languages(option: TyperOption, codes: Codes) -> Codes:
     from mtkit.config.languages import check_language
 
-    for code in codes or ():
+    for code in [codes] if isinstance(codes, str) else codes or ():
         try:
             check_language(code)
         except ValueError as error:
-            raise UserError(f"--languages: {error}") from None
+            raise UserError(f"{option.opts[0]}: {error}") from None
     return codes
 
 
@@ -134,6 +137,10 @@ Languages = Annotated[
         help="Codes of what the sides are to be in, such as en ko.",
         callback=_check_languages,
     ),
+]
+Language = Annotated[
+    str | None,
+    Option(help="Code such as de or ko: adds Moses-tokenised BLEU.", callback=_check_languages),
 ]
 Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[

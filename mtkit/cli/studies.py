@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import ComputeType, Device, Json, Model, Plot, flag, of_fields, refuse
+from mtkit.cli.options import (
+    ComputeType,
+    Device,
+    Json,
+    Language,
+    Model,
+    Plot,
+    flag,
+    of_fields,
+    refuse,
+)
 from mtkit.errors import UserError
 
 Paired = Annotated[
@@ -26,7 +36,7 @@ def score(
         help="The right translations, line by line; several where there are several of each line.",
     ),
     hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files; default: stdin."),
-    language: str | None = Option(None, help="Code such as de or ko: adds Moses-tokenised BLEU."),
+    language: Language = None,
     source: Path | None = Option(None, metavar="FILE", help="The text that was translated."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
@@ -156,7 +166,7 @@ def export(
 
 def info(
     path: Path | None = Argument(
-        None, metavar="PATH", help="Run, model or config; default: the last run."
+        None, metavar="PATH", help="Run, model or config; default: $MTKIT_MODEL or the last run."
     ),
     verify: bool = flag("--verify", help="Hash every file again."),
     config: bool = flag("--config", help="Print every resolved setting, as YAML."),

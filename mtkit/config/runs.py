@@ -108,15 +108,16 @@ def find_current(
 
 def link_latest(run: Path) -> None:
     """Names the run as the one that `mtkit translate` takes by default in this directory."""
-    if LATEST.is_symlink():
-        if LATEST.resolve() == run.resolve():
-            return
-        LATEST.unlink()
-    if LATEST.exists():
+    if LATEST.resolve() == run.resolve():
+        return
+    if LATEST.exists() and not LATEST.is_symlink():
         warn(f"{LATEST} is no symlink: left alone; name the model with -m")
         return
     LATEST.parent.mkdir(exist_ok=True)
-    LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
+    other = LATEST.with_name(f".{LATEST.name}-{os.getpid()}")  # of two runs that begin, one is last
+    other.unlink(missing_ok=True)
+    other.symlink_to(os.path.relpath(run, LATEST.parent))
+    other.replace(LATEST)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Every setting of mtkit and its default, as frozen data. Nothing else in the package has defaults.
+"""Every setting of mtkit and its default, as frozen data; some sections have files of their own.
 
 Reading YAML, overrides and the wording of errors live in `configfile`.
 """
@@ -185,7 +185,12 @@ class Learning(Settings):
         """What was stored when there were more settings, and did not use them, says the same."""
         if not isinstance(settings, dict):
             return settings
-        unused = {name for name, (off, _) in LEFT.items() if settings.get(name, ...) == off}
+        given = {name: (settings.get(name, ...), off) for name, (off, _) in LEFT.items()}
+        unused = {
+            name
+            for name, (value, off) in given.items()
+            if value == off and isinstance(value, bool) == isinstance(off, bool)
+        }
         return {name: value for name, value in settings.items() if name not in unused}
 
 

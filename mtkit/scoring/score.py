@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.languages import check_language, language_code
+from mtkit.config.languages import language_code
 from mtkit.errors import UserError
-from mtkit.report import data, printable, table, warn
+from mtkit.report import printable, show, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.comet import COMET, check_comet, comet
 from mtkit.scoring.files import read_texts
@@ -91,14 +90,14 @@ def score(
     warning. `language`, that of the text, chooses BLEU's tokenization, and adds the metrics that
     need it. Raises UserError for files that cannot be scored, and options that do not go together.
     """
-    if language is not None:
-        _check_language(language)
     extras = extras or Extras()
     extras.check(source, len(references))
     right, translated, sources = read_texts(references, hypotheses, source)
     if metrics.bleu_tokenizer(language) == "char":
-        package = f"sacrebleu[{language_code(language)}]"
-        warn(f"BLEU is counted on characters: for words, pip install '{package}'")
+        code = language_code(language)
+        has_words = bool(metrics.TOKENIZERS[code][1])
+        how = f": for words, pip install 'sacrebleu[{code}]'" if has_words else ""
+        warn(f"BLEU is counted on characters{how}")
     scored = score_systems(translated, right, language, extras.paired)
     judged = comet(translated, right[0], sources) if extras.comet else {}
     buckets = buckets_of(sources) if extras.by_length else []
@@ -113,20 +112,16 @@ def score(
     ]
     if extras.plot is not None:
         plot_buckets(buckets, {system.name: system.by_length for system in systems}, extras.plot)
-    if as_json:
-        records = [_record(system, buckets) for system in systems]
-        data(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        return
+    records = [_record(system, buckets) for system in systems]
+    show(records, lambda _: _lines(systems, buckets), as_json=as_json)
+
+
+def _lines(systems: Sequence[Scored], buckets: Sequence[Bucket]) -> Iterator[str]:
+    yield from score_table(systems)
     worst = (_worst(system) for system in systems if system.worst)
-    blocks = [score_table(systems), *_by_length(systems, buckets), *worst]
-    data("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
-
-
-def _check_language(language: str) -> None:
-    try:
-        check_language(language)
-    except ValueError as error:
-        raise UserError(f"--language: {error}") from None
+    for block in (*_by_length(systems, buckets), *worst):
+        yield ""
+        yield from block
 
 
 def score_systems(

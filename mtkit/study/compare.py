@@ -15,7 +15,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
-from mtkit.scoring.metrics import Test
+from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES, Test
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -60,8 +60,14 @@ def _open(path: Path) -> Run:
     config, records = config_of(path), MetricsLog(path / "metrics.jsonl").read()
     if kind_at(path / "test") is None:
         return Run(str(path), config, records)
-    test = open_artifact(path / "test", "test").path
-    return Run(str(path), config, records, lines_of(test / REFERENCE), lines_of(test / HYPOTHESES))
+    test = open_artifact(path / "test", "test")
+    model = path / "model"
+    translated_by = test.manifest["inputs"].get("model")
+    if kind_at(model) and translated_by != open_artifact(model, "model").identity:
+        warn(f"{path}: its test set was translated by an earlier model: `mtkit run` does it anew")
+        return Run(str(path), config, records)
+    texts = (lines_of(test.path / name) for name in (REFERENCE, HYPOTHESES))
+    return Run(str(path), config, records, *texts)
 
 
 def _settings(runs: Sequence[Run]) -> Iterator[str]:
@@ -116,7 +122,9 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
         return
     first, *others = tested
     hypotheses = {run.name: run.hypotheses for run in tested}
-    language, test = first.config.data.target_language, paired if others else None
+    language = first.config.data.target_language
+    can_be_tested = others and FEWEST_LINES <= len(first.references) <= MOST_LINES
+    test = paired if can_be_tested else None
     yield ""
     yield from score_table(score_systems(hypotheses, [first.references], language, test))
 

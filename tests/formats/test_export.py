@@ -117,6 +117,14 @@ def test_a_check_tells_how_far_both_agree(trained: Path, capsys: Capture, tmp_pa
     assert str(tmp_path / "text") in out and "BLEU" not in out
 
 
+def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    for text, said in ((None, "no test or validation text"), (tmp_path / "empty", "no lines")):
+        with pytest.raises(UserError, match=said):
+            export_model(str(alone), tmp_path / "out", to="ctranslate2", check=True, text=text)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_check_that_fails_names_the_lines_and_ends_so(
     alone: Path, trained: Path, capsys: Capture
 ) -> None:

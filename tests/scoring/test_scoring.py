@@ -33,6 +33,7 @@ from mtkit.scoring.metrics import (
     MOST_LINES,
     SACREBLEU_NAMES,
     Test,
+    bleu_tokenizer,
     can_resample,
     corpus_bleu,
     corpus_chrf,
@@ -342,9 +343,27 @@ def test_intervals_are_made_of_neither_too_few_lines_nor_too_many(
 def test_what_cannot_be_tested_is_refused() -> None:
     with pytest.raises(UserError, match="a single system"):
         p_values({"a": ["x"]}, [["x"]], None, "bootstrap", ["bleu"])
-    lines = ["x"] * (MOST_LINES + 1)
-    with pytest.raises(UserError, match="10,001 lines: at most 10,000"):
-        p_values({"a": lines, "b": lines}, [lines], None, "bootstrap", ["bleu"])
+    for count in (FEWEST_LINES - 1, MOST_LINES + 1):
+        lines = ["x"] * count
+        with pytest.raises(UserError, match=f"{count:,} lines: a test is made of 10 to 10,000"):
+            p_values({"a": lines, "b": lines}, [lines], None, "bootstrap", ["bleu"])
+
+
+@pytest.mark.parametrize("missing", ["MeCab", "ipadic"])
+def test_without_all_packages_for_words_characters_are_counted(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mtkit.scoring.metrics.find_spec", lambda name: name != missing)
+    assert bleu_tokenizer("ja") == "char"
+    assert bleu_tokenizer("ko") == "ko-mecab"
+
+
+def test_packages_for_words_are_named_where_there_are_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = write(tmp_path / "ref", ["ก ข"])
+    score([reference], [reference], language="th")
+    assert capsys.readouterr().err == "warning: BLEU is counted on characters\n"
 
 
 def test_the_length_ratio_is_of_all_tokens(

@@ -560,20 +560,46 @@ def most_seen(words: list[str], weights: Tensor) -> str:
     return ", ".join(f"{word} {100 * share:.0f} %" for word, share in ranked if share >= 0.005)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_the_page_answers_to_mouse_and_keyboard_in_a_browser(tmp_path: Path) -> None:
-    shown = all_maps(layers=2, heads=3)
-    (tmp_path / "page.html").write_text(
-        page(HOSTILE, TRANSLATION, shown).replace("</body>", ACTIONS), "utf-8"
-    )
+OTHER_HEADS = """<script>
+at("kinds").querySelectorAll("input")[1].click();
+const toggles = at("heads").querySelectorAll("input").length;
+at("chosen").firstChild.focus();
+document.title = JSON.stringify({ toggles, told: at("status").textContent });
+</script></body>"""
+
+
+def title_of(html: str, folder: Path) -> Any:
+    """What scripts in a page have written into its title, as JSON, in a browser."""
+    (folder / "page.html").write_text(html, "utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
-    command = [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/chromium", "--dump-dom"]
+    command = [str(CHROMIUM), *options, f"--user-data-dir={folder}/chromium", "--dump-dom"]
     dumped = subprocess.run(
-        [*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, timeout=60
+        [*command, f"file://{folder}/page.html"], capture_output=True, text=True, timeout=60
     ).stdout
     found = re.search(r"<title>(.*?)</title>", dumped, re.DOTALL)
     assert found, dumped[:1000]
-    told = json.loads(html_module.unescape(found[1]))
+    return json.loads(html_module.unescape(found[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize(("cross", "own"), [(2, 1), (1, 4)])
+def test_the_page_has_the_heads_of_the_attention_that_is_shown(
+    cross: int, own: int, tmp_path: Path
+) -> None:
+    """An LSTM decoder's has one, whatever a Transformer encoder's has."""
+    shown = all_maps(layers=2, heads=cross) | {"encoder": all_maps(layers=2, heads=own)["encoder"]}
+    html = page(HOSTILE, TRANSLATION, shown).replace("</body>", OTHER_HEADS)
+    told = title_of(html, tmp_path)
+    assert told["toggles"] == own
+    keys, weights = shown["encoder"].keys, shown["encoder"].weights
+    assert told["told"] == f"I looks at {most_seen(keys, weights[1, :, 0].mean(dim=0))}"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_the_page_answers_to_mouse_and_keyboard_in_a_browser(tmp_path: Path) -> None:
+    shown = all_maps(layers=2, heads=3)
+    html = page(HOSTILE, TRANSLATION, shown).replace("</body>", ACTIONS)
+    told = title_of(html, tmp_path)
     cross, own = shown["cross"], shown["decoder"]
     assert told["title"] == "Attention"
     assert told["named"]

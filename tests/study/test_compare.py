@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mtkit.artifacts import create
 from mtkit.config.configfile import dump_config
 from mtkit.errors import UserError
+from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES
 from mtkit.scoring.score import Extras, score
 from mtkit.study.compare import compare
 from mtkit.training.run.metrics import MetricsLog
@@ -126,3 +128,27 @@ def test_what_cannot_be_compared_is_told() -> None:
         compare([run, write_run("b")], plot=Path("a.png"))
     with pytest.raises(UserError, match="picture"):
         compare([run, run], plot=Path("a.txt"))
+
+
+def test_a_test_set_that_an_earlier_model_translated_is_no_score_of_the_run(
+    capsys: Capture,
+) -> None:
+    runs = [write_run(name, REFERENCES) for name in ("a", "b")]
+    with create(runs[1] / "model", "model", {}, {"batches": "another"}):
+        pass
+    compare(runs)
+    said = capsys.readouterr()
+    assert "b: its test set was translated by an earlier model: `mtkit run`" in said.err
+    assert " p, " not in said.out
+    assert re.search(r"^chrF2 +100\.00 \[[^]]*\]$", said.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("lines", [FEWEST_LINES - 1, MOST_LINES + 1])
+def test_as_many_lines_as_no_test_is_made_of_are_scored_without(
+    lines: int, capsys: Capture
+) -> None:
+    texts = ["It rains."] * lines
+    compare([write_run(name, texts, texts) for name in ("a", "b")])
+    out = capsys.readouterr().out
+    assert re.search(r"^chrF2 +100\.00 +100\.00$", out, re.MULTILINE)
+    assert " p, " not in out

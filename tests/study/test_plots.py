@@ -72,6 +72,14 @@ def test_where_no_picture_can_be_is_told_before_the_work(
         check_picture(tmp_path / name)
 
 
+def test_a_font_that_is_gone_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in font.fname]
+    gone = font_manager.FontEntry(fname="/nowhere/gone.ttf", name="Gone")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [gone, *own])
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    assert font_for("a 한글") == ["DejaVu Sans"]
+
+
 def test_a_text_that_no_font_shows_gets_a_hint(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

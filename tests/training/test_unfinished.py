@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +197,41 @@ def test_finish_ends_the_last_run_with_its_scores_wherever_it_lies(
     assert open_artifact(Path("moved/test"), "test")
     assert call("finish", "nowhere") == 2
     assert capsys.readouterr().err.endswith("nowhere: no run here\n")
+
+
+def test_finish_never_ends_the_run_that_translates_by_default(
+    fresh: Callable[..., Config],
+    interrupted: Callable[[Config, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interrupted(fresh("transformer"), 7)
+    monkeypatch.setenv("MTKIT_MODEL", "another")
+    assert call("finish") == 0
+    assert open_artifact(Path("run/model"), "model")
+
+
+def test_checkpoints_are_verified_too(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    interrupted(fresh("transformer"), 7)
+    assert call("info", "run", "--verify") == 0
+    weights = Path("run/checkpoints/step-00000006/model.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert call("info", "run", "--verify") == 2
+    assert f"{weights}: damaged" in capsys.readouterr().err
+    assert call("info", "run", "--verify", "--config") == 2
+
+
+def test_runs_that_begin_together_both_begin(tmp_path: Path) -> None:
+    """Each makes itself the last one, many times."""
+    program = "import sys; from pathlib import Path; from mtkit.config.runs import link_latest\n"
+    program += "for _ in range(500): link_latest(Path(sys.argv[1]))"
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program, name], stderr=subprocess.PIPE, text=True)
+        for name in ("one", "two", "one", "two")
+    ]
+    assert [run.communicate()[1] for run in runs] == [""] * 4
+    assert Path("runs/latest").is_symlink()
+    assert [path.name for path in Path("runs").iterdir()] == ["latest"]

@@ -88,10 +88,11 @@ def bench_ceiling(workload: Workload, *, as_json: bool) -> None:
 
 
 def middling_batch(workload: Workload, state: TrainState) -> Batch:
-    """On the device: the batch in the middle, by target length, of the first epoch's."""
+    """On the device: this rank's part of the batch in the middle, by target length, of an epoch."""
     store, plan = workload.data.train, workload.first_epoch(state.max_tokens)
     plan.sort(key=lambda rows: int(store.lengths[rows, 1].max()))
-    return load_batch(store, plan[len(plan) // 2]).to(state.model.output_weight.device)
+    rows = plan[len(plan) // 2][:: workload.ranks.parts(workload.config.training.accumulate)]
+    return load_batch(store, rows).to(state.model.output_weight.device)
 
 
 def products_of(state: TrainState, batch: Batch) -> list[Product]:

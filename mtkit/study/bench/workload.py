@@ -89,8 +89,8 @@ class Workload:
 
     def first_epoch(self, max_tokens: int) -> list[Rows]:
         """The rows of each batch."""
-        lengths, seed = self.data.train.lengths, self.config.seed
-        return plan_epoch(lengths, max_tokens=max_tokens, seed=seed, epoch=0)
+        lengths, seed, weights = self.data.train.lengths, self.config.seed, self.data.weights
+        return plan_epoch(lengths, max_tokens=max_tokens, seed=seed, epoch=0, weights=weights)
 
     def updates(self, state: TrainState) -> Generator[Timed]:
         """Trains without end, from the first batch on; what comes after some updates is told."""

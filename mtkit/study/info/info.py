@@ -17,7 +17,7 @@ from mtkit.config.complaints import flattened
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.provenance import FROM
 from mtkit.config.recipes import resolved
-from mtkit.config.runs import CHECKPOINTS, default_place
+from mtkit.config.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, default_place
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data, data_lines, printable, table
@@ -50,6 +50,8 @@ def info(
             raise UserError("--plot: not with --verify or --config")
         _draw(path, plot, output)
     else:
+        if verify and config:
+            raise UserError("--verify: not with --config")
         lines = settings_of(path).split("\n") if config else describe(path, verify=verify)
         data("\n".join(map(printable, lines)).rstrip("\n") + "\n")
 
@@ -105,6 +107,8 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     places = [*sorted((folder / WRITTEN).glob("[!.]*")), *map(folder.joinpath, get_args(Kind))]
     found = [_artifact_at(place, verify=verify) for place in places]
     parts = [part for part in found if part]
+    for step in checkpoint_steps(folder / CHECKPOINTS) if verify else ():
+        open_artifact(checkpoint_at(folder / CHECKPOINTS, step), "checkpoint", verify=True)
     records = MetricsLog(folder / "metrics.jsonl").read()
     if not parts and not records:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")

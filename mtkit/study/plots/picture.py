@@ -106,8 +106,11 @@ def font_for(text: str) -> list[str]:
 
 
 def _shown(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
-    """Those that a font has a glyph for."""
+    """Those that a font has a glyph for: none, where it is gone since matplotlib noted it."""
     from matplotlib.ft2font import FT2Font
 
-    font = FT2Font(path, face_index=index)
+    try:
+        font = FT2Font(path, face_index=index)
+    except (OSError, RuntimeError):
+        return set()
     return {character for character in characters if font.get_char_index(ord(character))}
