@@ -140,6 +140,8 @@ def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     seen: dict[str, int] = {}
     for child_key, child in node.value:
         line, label = child_key.start_mark.line + 1, child_key.value
+        if child_key.tag == "tag:yaml.org,2002:merge":
+            raise UserError(f"{name}:{line}: <<: sections are not merged: write the settings out")
         if child_key.tag != "tag:yaml.org,2002:str":
             raise UserError(f"{name}:{line}: a key must be text: put quotes around it")
         inner: Key = (*key, label)

@@ -162,6 +162,7 @@ def load(text: str, *overrides: str) -> Config:
         ("- run\n", "x.yaml:1: expected settings (key: value), found a list"),
         ("A dog runs.\n", "x.yaml:1: expected settings (key: value), found text"),
         ("1: 2\n", "x.yaml:1: a key must be text: put quotes around it"),
+        ("a: &a {}\n<<: *a\n", "x.yaml:2: <<: sections are not merged: write the settings out"),
         ("run: &again [*again]\n", "x.yaml: nested without end"),
         ("run: x\n---\nrun: y\n", "x.yaml:2: not YAML: but found another document"),
         ("run: !!python/object:os.system x\n", "x.yaml:1: not YAML: could not determine"),
