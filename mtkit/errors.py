@@ -24,7 +24,7 @@ class SettingError(UserError):
 
 
 class Interrupted(MtkitError):  # noqa: N818 - it is no error
-    """Stopped by a signal with everything saved: exit code 130 (Ctrl-C) or 143 (SIGTERM)."""
+    """Stopped by a signal with everything saved: exit code 128 + its number."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)

@@ -1,15 +1,17 @@
 """The command line. `main` is the one place where exceptions become exit codes.
 
-0 done; 1 failed while running; 2 the user can mend it before any work; 130 and 143 stopped by
-Ctrl-C and SIGTERM.
+0 done; 1 failed while running; 2 the user can mend it before any work; 130, 143 and 129 stopped by
+Ctrl-C, SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 import sys
+import time
 from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
@@ -25,7 +27,10 @@ from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.training.run.launcher import follow, hand_over
+from mtkit.training.run.launcher import SIGNALS, follow, hand_over
+
+MOMENT = 1.0
+"""Seconds in which a signal to stop is the same wish as the one before, told twice."""
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -67,25 +72,37 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
     told: list[int] = []
+    since = math.inf
 
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        """What is half done is cleared away on the way out, as after Ctrl-C."""
-        told.append(128 + number)
-        sys.exit(told[0])
+    def leave(number: int, frame: FrameType | None) -> None:
+        """What is half done is cleared away on the way out; who asks again has waited enough."""
+        nonlocal since
+        if not told:
+            told.append(128 + number)
+            since = time.monotonic()
+            sys.exit(told[0])
+        if time.monotonic() - since > MOMENT:
+            os._exit(told[0])
 
-    signal.signal(signal.SIGTERM, leave)
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, leave)
     follow()
+    code = 0
     try:
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
+    except SystemExit:
+        if not told:
+            raise
     except Exception as error:
-        if told:  # a library that was being imported made an error of its own of the way out
-            sys.exit(told[0])
-        line, code = _verdict(error)
-        report.error("" if hand_over(line, code) else line, error)
+        if not told:  # else a library that was being imported made an error of the way out
+            line, code = _verdict(error)
+            report.error("" if hand_over(line, code) else line, error)
+    code = told[0] if told else code
     report.drop_unwritable()
-    if "RANK" in os.environ:
-        # Threads of gloo outlive its process group, which torch never frees once a
-        # DistributedDataParallel had it, and can abort an interpreter that is shutting down.
+    if told or "RANK" in os.environ:
+        # What still translates, or threads of gloo, which torch never frees once a
+        # DistributedDataParallel had them, can abort an interpreter that is shutting down.
         os._exit(code)
     sys.exit(code)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mtkit.config.base import Settings
     from mtkit.config.decoding import SamplingSettings
 
+MOST_THREADS = 1024
+"""With many times more, CTranslate2 ends the process."""
 STAGES = {
     "run": (
         ("mtkit.pipeline:run",),
@@ -128,8 +130,10 @@ class TranslateOptions:
     compute_type: ComputeType = Option(
         "auto", help="Type of numbers; auto: float32. What int8 costs, `mtkit export` measures."
     )
-    workers: int | None = Option(None, min=1, help="Batches at a time; default: one per core.")
-    threads: int | None = Option(None, min=1, help="Threads of each worker.")
+    workers: int | None = Option(
+        None, min=1, max=MOST_THREADS, help="Batches at a time; default: one per core."
+    )
+    threads: int | None = Option(None, min=1, max=MOST_THREADS, help="Threads of each worker.")
     resume: bool = flag("--resume", help="With -o: go on where an interrupted command stopped.")
 
     def among(self, settings: type[Settings]) -> dict[str, Any]:

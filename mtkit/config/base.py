@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Paths = str | list[str]
+FromHome = Annotated[str, AfterValidator(os.path.expanduser)]
+"""A path that may begin with ~, as in a shell."""
+Paths = FromHome | list[FromHome]
 Key = tuple[str | int, ...]
 """Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
 

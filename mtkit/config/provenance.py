@@ -13,6 +13,7 @@ from typing import Any
 from mtkit.artifacts import MANIFEST, Artifact, Kind, hash_file, open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
+from mtkit.config.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps
 from mtkit.errors import UserError
 from mtkit.report import say
 
@@ -65,14 +66,35 @@ def change(before: Told, now: Told) -> str | None:
 
 
 def say_change(path: Path, kind: Kind, now: Told) -> None:
-    """Says why the artifact at `path`, if there is one, is made anew."""
+    """Says why the artifact at `path`, if there is one, is made anew.
+
+    UserError where the checkpoints of its run were made from it: without it they are of no use.
+    """
     if not (path / MANIFEST).is_file():
         return
     try:
-        reason = change(origin_of(open_artifact(path, kind, verify=True)), now)
+        artifact = open_artifact(path, kind, verify=True)
+        reason = change(origin_of(artifact), now) or "what it was made from has changed"
     except UserError:
-        reason = "it is damaged, or of another version of mtkit"
-    say(f"{kind}: made anew: {reason or 'what it was made from has changed'}")
+        say(f"{kind}: made anew: it is damaged, or of another version of mtkit")
+        return
+    folder = path.parent / CHECKPOINTS
+    for step in filter(None, checkpoint_steps(folder)[-1:]):
+        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint")
+        if checkpoint.manifest["inputs"].get(kind) == artifact.identity:
+            raise other_settings(checkpoint.path, reason)
+    say(f"{kind}: made anew: {reason}")
+
+
+def other_settings(checkpoint: Path, difference: str) -> UserError:
+    """What to say where training cannot go on from a checkpoint, for that difference."""
+    is_longer = difference.startswith(("training.steps:", "training.epochs:"))
+    new = "--run NEW" + (f" --set training.init_from={checkpoint.parents[1]}" if is_longer else "")
+    return UserError(
+        f"{checkpoint}: a checkpoint of other settings ({difference}): undo that to go on; to "
+        f"train {'from its weights' if is_longer else 'anew'}, name another folder with {new}, or "
+        f"delete {checkpoint.parent}"
+    )
 
 
 def change_in(artifact: Artifact, now: Told) -> str | None:

@@ -113,11 +113,14 @@ def link_latest(run: Path) -> None:
     if LATEST.exists() and not LATEST.is_symlink():
         warn(f"{LATEST} is no symlink: left alone; name the model with -m")
         return
-    LATEST.parent.mkdir(exist_ok=True)
     other = LATEST.with_name(f".{LATEST.name}-{os.getpid()}")  # of two runs that begin, one is last
-    other.unlink(missing_ok=True)
-    other.symlink_to(os.path.relpath(run, LATEST.parent))
-    other.replace(LATEST)
+    try:
+        LATEST.parent.mkdir(exist_ok=True)
+        other.unlink(missing_ok=True)
+        other.symlink_to(os.path.relpath(run, LATEST.parent))
+        other.replace(LATEST)
+    except OSError as error:
+        warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
 
 
 @contextmanager

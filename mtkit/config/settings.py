@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.config.base import Key, Probability, Settings
+from mtkit.config.base import FromHome, Key, Probability, Settings
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus, TrainingCorpus
 from mtkit.config.decoding import DecodingSettings
@@ -236,7 +236,7 @@ class TrainingSettings(Course):
     sample_translations: NonNegativeInt = Field(2, description="shown at each validation")
     tensorboard: bool = False
     # Where the weights come from.
-    init_from: str | None = Field(None, description="model or run whose weights to start from")
+    init_from: FromHome | None = Field(None, description="model or run whose weights to start from")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> TrainingSettings:
@@ -260,7 +260,7 @@ class TrainingSettings(Course):
 
 
 class Config(Settings):
-    run: str = Field(min_length=1, description="folder where every stage writes")
+    run: FromHome = Field(min_length=1, description="folder where every stage writes")
     seed: NonNegativeInt = 1
     data: DataSettings
     tokenizer: TokenizerSettings = TokenizerSettings()

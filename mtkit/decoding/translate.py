@@ -131,6 +131,8 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         _progress(files) as shown,
     ):
         say(f"translating with {translator.engine.name}")
+        if done:
+            say(f"{files.output}: going on after line {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
         for window in _answers(translator, files, source, done):
@@ -143,8 +145,9 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             shown.advance(len(window), f"{rate:,.0f} lines/s")
     if truncated:
         warn(
-            f"{truncated} of {number} translations may be incomplete: they reached max_length "
-            f"{translator.settings.max_length}, or their line has over {LONGEST:,} characters"
+            f"{truncated:,} of {number - done:,} translations may be incomplete: they reached "
+            f"max_length {translator.settings.max_length}, or their line has over {LONGEST:,} "
+            "characters"
         )
 
 

@@ -74,7 +74,12 @@ class Translator:
         return self.request.settings
 
     def translate(self, lines: Sequence[str], prefixes: Iterable[str] | None = None) -> list[str]:
-        """The best translation of each line; `prefixes` as for `stream`."""
+        """The best translation of each line; `prefixes` as for `stream`.
+
+        Raises TypeError for a line in the place of a list, and as `stream`.
+        """
+        if isinstance(lines, str):  # whose characters would be the lines
+            raise TypeError("translate: a list of lines is expected, not one line")
         found = self.stream([lines], prefixes=prefixes)
         return [translation.text for window in found for translation in window]
 

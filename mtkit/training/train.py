@@ -25,7 +25,7 @@ from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import ALONE, connected_ranks
-from mtkit.training.run.launcher import launch
+from mtkit.training.run.launcher import SIGNALS, launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
@@ -206,7 +206,7 @@ def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
 
 
 class StopSignal(ExitStack):
-    """While open, the first SIGINT or SIGTERM is remembered; one after MOMENT acts as ever.
+    """While open, the first of the signals to stop is remembered; one after MOMENT acts as ever.
 
     Sooner it is the same wish: told to this process, and by the one that started it.
     """
@@ -216,8 +216,9 @@ class StopSignal(ExitStack):
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.callback(signal.signal, number, signal.signal(number, self._remember))
+            for number in SIGNALS:
+                if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):  # nohup
+                    self.callback(signal.signal, number, signal.signal(number, self._remember))
         return super().__enter__()
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

@@ -691,3 +691,8 @@ def test_progress_through_a_file_tells_the_speed_and_the_rest(
     run(tmp_path, b"A dog.\n" * 100, copier)
     said = capsys.readouterr().err
     assert "/100 lines" in said and " lines/s" in said and " left" in said
+
+
+def test_one_line_is_no_list_of_lines(copier: Translator) -> None:
+    with pytest.raises(TypeError, match="a list of lines"):
+        copier.translate("a dog")

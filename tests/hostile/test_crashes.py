@@ -39,7 +39,7 @@ from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
 told_to_stop = pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 RICH = {
@@ -201,6 +201,7 @@ def test_a_translation_that_waits_for_input_can_be_told_to_stop(
         endless.stdin.flush()
         assert endless.stdout.readline()
         endless.send_signal(number)
+        endless.send_signal(number)  # as `timeout` does: on the way out it changes nothing
         assert endless.communicate() == (b"", b"translating with ctranslate2 float32\n")
     assert endless.returncode == code
 

@@ -371,6 +371,18 @@ def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert everything(corpus) == before
 
 
+def test_a_training_that_is_there_is_not_gone_on_with(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpus / "runs/mtkit/checkpoints/step-00000007").mkdir(parents=True)
+    write(corpus / "runs/mtkit/checkpoints/step-00000007/manifest.json", [])
+    assert call("init", "a.en", "a.ko") == 0
+    assert load_config("mtkit.yaml").run == "runs/mtkit-2"
+    assert "runs/mtkit holds another training" in capsys.readouterr().err
+    assert call("init", "a.en", "a.ko", "--force", "--run", "runs/mtkit") == 0
+    assert load_config("mtkit.yaml").run == "runs/mtkit"
+
+
 @pytest.mark.parametrize("output", ["folder", ".", "a.en", "a.ko", "a.en/x/y.yaml"])
 def test_no_folder_and_nothing_that_is_read_is_ever_replaced(corpus: Path, output: str) -> None:
     (corpus / "folder").mkdir()

@@ -148,7 +148,8 @@ def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had
         (2, "launcher", signal.SIGKILL, -9, "train:"),
         (4, "first", signal.SIGKILL, 1, "a rank was lost"),
         (6, "launcher", signal.SIGINT, 130, stopped),
-        (9, "launcher first second", signal.SIGTERM, 143, stopped),
+        (8, "launcher first second", signal.SIGTERM, 143, stopped),
+        (10, "launcher first second", signal.SIGHUP, 129, stopped),
     ):
         ended, lines = strike(*command, step=step, victims=victims, number=number)
         assert ended == code, lines

@@ -19,7 +19,7 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.settings import Config, Muon
@@ -264,6 +264,7 @@ RISK = RICH | {
         ("transformer-lstm", signal.SIGINT, RICH),
         ("lstm-transformer", signal.SIGTERM, RICH),
         ("transformer", signal.SIGTERM, RISK),
+        ("seq2seq", signal.SIGHUP, RICH),
         ("seq2seq", signal.SIGINT, RISK),
     ],
 )
@@ -314,6 +315,30 @@ def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
     longer = open_artifact(Path("run/model"), "model")
     assert longer.report["steps"] == 16
     assert longer.identity != before.identity
+
+
+@pytest.mark.parametrize("stage", [train_tokenizer, build_batches])
+def test_what_checkpoints_were_made_from_is_not_made_anew(
+    fresh: Callable[..., Config], stage: Callable[[Config], Artifact]
+) -> None:
+    """Without the batches of before, neither `train` nor `finish` could go on."""
+    train(fresh("transformer"))
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    section = "tokenizer" if stage is train_tokenizer else "batching"
+    setting = {"vocab_size": 50} if section == "tokenizer" else {"max_length": 9}
+    with pytest.raises(UserError, match=rf"step-00000012: .*\({section}\..*undo that to go on"):
+        stage(fresh("transformer", **{section: setting}))
+    after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    assert before == after
+    shutil.rmtree("run/checkpoints")
+    assert stage(fresh("transformer", **{section: setting}))
+
+
+def test_longer_along_a_cosine_is_from_the_weights(fresh: Callable[..., Config]) -> None:
+    schedule = {"kind": "cosine", "peak": 1e-3}
+    train(fresh("transformer", training={"schedule": schedule}))
+    with pytest.raises(UserError, match=r"--run NEW --set training\.init_from=\S*/run, or"):
+        train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
 
 
 @pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine"])

@@ -235,3 +235,13 @@ def test_runs_that_begin_together_both_begin(tmp_path: Path) -> None:
     assert [run.communicate()[1] for run in runs] == [""] * 4
     assert Path("runs/latest").is_symlink()
     assert [path.name for path in Path("runs").iterdir()] == ["latest"]
+
+
+def test_a_folder_that_cannot_be_written_stops_no_run(
+    fresh: Callable[..., Config], capsys: Capture
+) -> None:
+    """Its own lies elsewhere."""
+    config = fresh("transformer")
+    Path("runs").write_text("no folder")
+    assert train(config).report["steps"] == 12
+    assert "runs/latest: cannot be written" in capsys.readouterr().err

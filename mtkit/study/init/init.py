@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.usual import usual_of
 from mtkit.config.corpora import Corpus as Source
 from mtkit.config.corpora import TextCorpus
+from mtkit.config.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table, warn
 from mtkit.study.init.choice import Plan, plan_of
@@ -188,8 +190,17 @@ def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Corpus, pl
     if target is not None:
         reason = "the language that scores are counted in, by the words of its own tokenizer"
         data.append(Chosen("data", {"target_language": target}, reason))
-    run = wish.run or f"runs/{wish.output.stem}"
+    run = wish.run or _free_run(wish.output.stem)
     return yaml_of(f"Written by `{wish.command}`.", run, [*data, *chosen(corpus, plan)])
+
+
+def _free_run(name: str) -> str:
+    """The folder in `runs` that is called so, or, where another training is in it, the next one."""
+    names = chain([f"runs/{name}"], (f"runs/{name}-{number}" for number in count(2)))
+    run = next(run for run in names if not any(checkpoint_steps(Path(run) / CHECKPOINTS)))
+    if run != f"runs/{name}":
+        say(f"init: runs/{name} holds another training: this one is to be in {run}")
+    return run
 
 
 def _sides(paths: tuple[Path, Path]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings
 from mtkit.config.complaints import flattened
-from mtkit.config.provenance import ELSEWHERE, FROM, Told, change, origin_of
+from mtkit.config.provenance import ELSEWHERE, FROM, Told, change, origin_of, other_settings
 from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
@@ -130,12 +130,7 @@ class Checkpoints:
         now = self.recipe.model_dump() | {"inputs": self.inputs}
         if before != now:
             made_from = change(origin_of(found), self.made_from)
-            what = made_from or _difference(before, now)
-            raise UserError(
-                f"{path}: a checkpoint of other settings ({what}): "
-                "undo that to go on; to train anew, name another folder with --run, or delete "
-                f"{self.folder}"
-            )
+            raise other_settings(path, made_from or _difference(before, now))
         return found
 
     def weights(self, step: int) -> dict[str, Tensor]:

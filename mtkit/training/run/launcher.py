@@ -33,7 +33,8 @@ VERDICT_BYTES = 4096
 """Taken beforehand: a disk that is full has no room for the news."""
 SECONDS_TO_SAVE = 600
 """That ranks have when they are told to stop."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+"""That a process is to stop: Ctrl-C, somebody, the terminal or connection is gone."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Where ranks read how many threads they have; of both, torch takes the latter."""
 
@@ -134,7 +135,7 @@ def _verdict(folder: Path) -> MtkitError | None:
     match code:
         case 2:
             return UserError(line)
-        case 130 | 143:
+        case 129 | 130 | 143:
             return Interrupted(code, line)
     return MtkitError(line)
 
