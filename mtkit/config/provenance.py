@@ -7,6 +7,7 @@ in the report of a manifest, on which no hash depends: each setting, and the siz
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,20 @@ def say_change(path: Path, kind: Kind, now: Told) -> None:
     except UserError:
         say(f"{kind}: made anew: it is damaged, or of another version of mtkit")
         return
-    folder = path.parent / CHECKPOINTS
-    for step in filter(None, checkpoint_steps(folder)[-1:]):
-        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint")
-        if checkpoint.manifest["inputs"].get(kind) == artifact.identity:
-            raise other_settings(checkpoint.path, reason)
+    if (needed := _made_from(artifact)) is not None:
+        raise other_settings(needed, reason)
     say(f"{kind}: made anew: {reason}")
+
+
+def _made_from(artifact: Artifact) -> Path | None:
+    """The last checkpoint of a run, if it was made from this part of it, and is worth an update."""
+    folder = artifact.path.parent / CHECKPOINTS
+    for step in reversed(checkpoint_steps(folder)):
+        checkpoint = checkpoint_at(folder, step)
+        with suppress(UserError):
+            inputs = open_artifact(checkpoint, "checkpoint").manifest["inputs"]
+            return checkpoint if step and artifact.identity in inputs.values() else None
+    return None
 
 
 def other_settings(checkpoint: Path, difference: str) -> UserError:

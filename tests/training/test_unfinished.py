@@ -245,3 +245,13 @@ def test_a_folder_that_cannot_be_written_stops_no_run(
     Path("runs").write_text("no folder")
     assert train(config).report["steps"] == 12
     assert "runs/latest: cannot be written" in capsys.readouterr().err
+
+
+def test_a_run_without_an_update_takes_other_settings(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    interrupted(fresh("transformer", training={"save_every": 50, "validate_every": 50}), 1)
+    shutil.rmtree("run/checkpoints/step-00000001")
+    assert [path.name for path in Path("run/checkpoints").glob("step-*")] == ["step-00000000"]
+    other = fresh("transformer", training={"label_smoothing": 0.2})
+    assert train(other).report["steps"] == 12

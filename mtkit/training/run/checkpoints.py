@@ -102,6 +102,8 @@ class Checkpoints:
             except DamagedCheckpoint as damage:
                 warn(f"{damage}: going on from an earlier checkpoint")
                 continue
+            except Untouched:
+                return None
             return found
         if steps:
             raise UserError(f"{self.folder}: every checkpoint is damaged: delete it to start anew")
@@ -110,8 +112,8 @@ class Checkpoints:
     def open(self, step: int) -> Artifact:
         """The checkpoint of `step`, its hashes verified.
 
-        Raises DamagedCheckpoint, or UserError where it is one of other settings, or of another
-        version of mtkit.
+        Raises DamagedCheckpoint, or UserError where it is one of other settings (Untouched, without
+        an update), or of another version of mtkit.
         """
         path = self.path(step)
         try:
@@ -129,6 +131,8 @@ class Checkpoints:
         before = recipe.model_dump() | {"inputs": found.manifest["inputs"]}
         now = self.recipe.model_dump() | {"inputs": self.inputs}
         if before != now:
+            if not step:
+                raise Untouched(f"{path}: of other settings")
             made_from = change(origin_of(found), self.made_from)
             raise other_settings(path, made_from or _difference(before, now))
         return found
@@ -161,6 +165,10 @@ def recorded_ranks(folder: Path) -> int | None:
             found = open_artifact(path, "checkpoint").report.get("ranks")
             return found if isinstance(found, int) else 1
     return None
+
+
+class Untouched(UserError):  # noqa: N818 - named for what it is
+    """A checkpoint of other settings from before the first update: with it nothing is lost."""
 
 
 class DamagedCheckpoint(UserError):  # noqa: N818 - named for what it is
