@@ -1,7 +1,6 @@
 """The console: the only module that prints.
 
-stdout carries data alone. Everything else goes to stderr: as a live bar where stderr is a terminal,
-as plain lines with seconds between them otherwise.
+stdout carries data alone. All else goes to stderr: a live bar on a terminal, else plain lines.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
+from mtkit.config.languages import LanguageCode
 from mtkit.config.model import Length, ModelSettings, Vocabulary
 
 Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
@@ -21,6 +22,11 @@ class DecodingSettings(Settings):
         1.0, description="above 1, subwords that are there already become less probable"
     )
     max_length: Length = Field(256, description="subwords; longer input is split")
+    sentences: LanguageCode | None = Field(
+        None,
+        description="language of the input, such as en, whose sentences are translated one by one: "
+        "for a model that was trained on single ones, and would leave the others out",
+    )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="padded source tokens decoded together"
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 LANGUAGES = """
 aa aar Afar;ab abk Abkhazian;ae ave Avestan;af afr Afrikaans;ak aka Akan;am amh Amharic;
@@ -70,6 +73,15 @@ def check_language(code: str) -> None:
     likely = meant.get(code.lower()) or meant.get(language) or (near and meant[near[0]])
     hint = f"did you mean {likely}?" if likely else "give one of ISO 639, such as de or ko"
     raise ValueError(f"{code!r} is no code of a language: {hint}")
+
+
+def _checked(code: str) -> str:
+    check_language(code)
+    return code
+
+
+LanguageCode = Annotated[str, AfterValidator(_checked)]
+"""A setting that `check_language` looks at."""
 
 
 def _rows(table: str) -> list[list[str]]:

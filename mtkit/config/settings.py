@@ -8,20 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mtkit.config.base import FromHome, Key, Probability, Settings
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus, TrainingCorpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.languages import check_language
+from mtkit.config.languages import LanguageCode
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.objective import CrossEntropy, Objective
 
@@ -30,16 +23,9 @@ class DataSettings(Settings):
     train: TrainingCorpus | list[TrainingCorpus]
     valid: Corpus
     test: Corpus | None = None
-    target_language: str | None = Field(
+    target_language: LanguageCode | None = Field(
         None, description="code such as ko: chooses the tokenization that scores are counted on"
     )
-
-    @field_validator("target_language")
-    @classmethod
-    def _is_a_language(cls, code: str | None) -> str | None:
-        if code is not None:
-            check_language(code)
-        return code
 
     @property
     def training(self) -> dict[Key, TrainingCorpus]:

@@ -1,7 +1,8 @@
 """Lines as parts that a model can read, and translations of the parts as those of the lines.
 
-A line of white space has no part. A line of more subwords than `max_length` has several, whose
-translations are joined; what was given as the prefix of such a line begins its first part.
+A line of white space has no part. A line of more subwords than `max_length` has several, and so has
+one of several sentences where they are to be translated one by one. Their translations are joined;
+what was given as the prefix of such a line begins its first part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.distinct import unlike
-from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line
+from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, sentences_of, split_line
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
@@ -74,7 +75,8 @@ class Window:
         sentences: dict[Key, Sentence] = {}
         for (i, line), ids, prefix in zip(texts.items(), sources, prefixes, strict=True):
             given = prefix[: self._most]
-            for part, piece in enumerate([ids] if len(ids) <= self._most else self._divided(line)):
+            is_whole = len(ids) <= self._most and len(self._sentences(line)) == 1
+            for part, piece in enumerate([ids] if is_whole else self._divided(line)):
                 if piece:
                     sentences[self.first + i, part] = Sentence([*piece, EOS], given)
                     given = []
@@ -111,7 +113,11 @@ class Window:
         def fits(text: str) -> bool:
             return len(self.tokenizer.encode_source([text])[0]) <= self._most
 
-        return split_line(line, fits)
+        return [part for one in self._sentences(line) for part in split_line(one, fits)]
+
+    def _sentences(self, line: str) -> list[str]:
+        language = self.request.settings.sentences
+        return [line] if language is None else sentences_of(line, language)
 
     def _source_words(self) -> dict[Key, list[int]]:
         """The number of the word, in its line, that each subword of a sentence belongs to."""

@@ -12,6 +12,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from sentencex import segment
+
+from mtkit.config.languages import language_code
+
 LONGEST = 1 << 20
 """Characters of a line that are translated; the rest of a longer line is left out."""
 
@@ -34,6 +38,16 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     if len(parts) == 1:
         return parts
     return [small for part in parts for small in split_line(part, fits)]
+
+
+def sentences_of(line: str, language: str) -> list[str]:
+    """The sentences of a line, none of them blank, by the rules of its language.
+
+    What says nothing of a language knows its full stops at least; where it is doubtful, two
+    sentences stay together.
+    """
+    parts = [sentence.strip() for sentence in segment(language_code(language), line)]
+    return list(filter(None, parts)) or [line]
 
 
 def places(text: str, parts: Iterable[str]) -> Iterator[int]:

@@ -178,6 +178,16 @@ def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -
     assert out[2].replace(" ", "") == long[2]
 
 
+def test_sentences_of_a_line_are_translated_as_if_they_stood_alone(copier: Translator) -> None:
+    sentences = ["Am 3. Oktober kam Dr. Maier.", "Warum?", "Two dogs!"]
+    line = " ".join(sentences)
+    one_by_one = asking(copier, {"sentences": "de-AT"})
+    window = Window(copier.tokenizer, one_by_one.request, [line, "雨。犬！", " "], [""] * 3, 0)
+    found = [sentence.source[:-1] for sentence in window.sentences.values()]
+    assert found == copier.tokenizer.encode_source([*sentences, "雨。", "犬！"])
+    assert one_by_one.translate([line, " "], ["Am", ""]) == [line, ""]
+
+
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
     copier = asking(copier, {"max_length": 3})
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""

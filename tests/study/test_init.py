@@ -371,6 +371,18 @@ def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert everything(corpus) == before
 
 
+@pytest.mark.parametrize(("share", "one_by_one"), [(0, "en"), (4, None)])
+def test_sentences_are_translated_one_by_one_where_none_is_learnt_beside_another(
+    corpus: Path, share: int, one_by_one: str | None
+) -> None:
+    rows = list(zip(*(lines_of(corpus / f"a.{language}") for language in LANGUAGES), strict=True))
+    more = [tuple(map(" ".join, zip(rows[n], rows[n + 1], strict=True))) for n in range(30)]
+    for side, language in enumerate(LANGUAGES):
+        write(corpus / f"a.{language}", [row[side] for row in (*rows, *((share and more) or ()))])
+    assert call("init", "a.en", "a.ko") == 0
+    assert load_config("mtkit.yaml").decoding.sentences == one_by_one
+
+
 def test_a_training_that_is_there_is_not_gone_on_with(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

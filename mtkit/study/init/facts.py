@@ -24,6 +24,8 @@ class Corpus:
     """The part of the letters of a side that the other has as often."""
     deduplicate: bool = False
     """Whether pairs stand there twice."""
+    sentences: str | None = None
+    """The language of the sources, where each of them is a single sentence."""
     drop: Mapping[DropRule, int] = field(default_factory=dict)
     """Rules that find fault with pairs, and with how many."""
     most_subwords: int | None = None

@@ -31,7 +31,7 @@ from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measure
 from mtkit.study.init.files import refuse_to_overwrite, written_together
 from mtkit.study.init.measure import Trial, measure
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
-from mtkit.study.init.scan import Sample, Scan, scan
+from mtkit.study.init.scan import Sample, Scan, has_single_sentences, scan
 from mtkit.study.init.split import FEWEST_PAIRS, Part, Split, is_among, key_of
 from mtkit.study.init.written import yaml_of
 
@@ -140,6 +140,8 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
                 f"{_name(wish.corpus)}: too few different sources to hold any out for {part}: "
                 f"name a file of other pairs with --{part}"
             )
+    source = languages[0]
+    is_of_single = source is not None and has_single_sentences(found.sample, source)
     return Corpus(
         counts["train"],
         counts["valid"],
@@ -148,6 +150,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
         found.characters,
         found.shared,
         checked.deduplicate,
+        source if is_of_single else None,
         {rule: checked.about(rule) for rule in checked.drop},
     )
 

@@ -32,7 +32,7 @@ def chosen(corpus: Corpus, plan: Plan) -> list[Chosen]:
         *_batching(corpus, plan),
         *_model(plan),
         *_training(corpus, plan),
-        *_decoding(plan),
+        *_decoding(corpus, plan),
     ]
 
 
@@ -147,7 +147,10 @@ def _training(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("training", {"best_by": "step", "average": 1}, last)
 
 
-def _decoding(plan: Plan) -> Iterator[Chosen]:
+def _decoding(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("decoding", {"beam": 5}, "4 to 6 are best; 1 is three times as fast")
     longer = "subwords: far longer ones are not in the corpus; longer input is split"
     yield Chosen("decoding", {"max_length": plan.longest_output}, longer)
+    if corpus.sentences is not None:
+        single = "the corpus has single sentences: several in a line are translated one by one"
+        yield Chosen("decoding", {"sentences": corpus.sentences}, single)

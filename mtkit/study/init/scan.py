@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mtkit.batching.corpus.read import Pair
+from mtkit.decoding.splitting import sentences_of
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 
 SAMPLE_PAIRS = 20_000
 COVERAGE = 0.9995
 """The part of all characters that the tokenizer has to know, as it is by default."""
+SEVERAL_SHARE = 0.05
+"""From this part of the sources on, a model learns what to do with several sentences."""
 
 Sample = list[tuple[str, str]]
 
@@ -44,6 +47,12 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
     sample = sample_pairs(learnt(), SAMPLE_PAIRS, seed=1)
     source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
     return Scan(counts, sample, (_needed(source), _needed(target)), _shared(source, target))
+
+
+def has_single_sentences(sample: Sample, language: str) -> bool:
+    """Whether nearly every source is one sentence: such a model leaves a second one out."""
+    several = sum(len(sentences_of(source, language)) > 1 for source, _ in sample)
+    return several < SEVERAL_SHARE * len(sample)
 
 
 def _characters(lines: Iterable[str]) -> Counter[str]:
