@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from stat import S_ISLNK
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -110,15 +111,18 @@ def link_latest(run: Path) -> None:
     """Names the run as the one that `mtkit translate` takes by default in this directory."""
     if LATEST.resolve() == run.resolve():
         return
-    if LATEST.exists() and not LATEST.is_symlink():
-        warn(f"{LATEST} is no symlink: left alone; name the model with -m")
-        return
-    other = LATEST.with_name(f".{LATEST.name}-{os.getpid()}")  # of two runs that begin, one is last
     try:
         LATEST.parent.mkdir(exist_ok=True)
-        other.unlink(missing_ok=True)
-        other.symlink_to(os.path.relpath(run, LATEST.parent))
-        other.replace(LATEST)
+        is_done = False
+        while not is_done:  # another run, which begins as well, may come between
+            with suppress(FileNotFoundError):
+                if not S_ISLNK(LATEST.lstat().st_mode):
+                    warn(f"{LATEST} is no symlink: left alone; name the model with -m")
+                    return
+                LATEST.unlink()
+            with suppress(FileExistsError):
+                LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
+                is_done = True
     except OSError as error:
         warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
 
