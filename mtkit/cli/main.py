@@ -6,7 +6,6 @@ Ctrl-C, SIGTERM and SIGHUP.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -27,10 +26,7 @@ from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.training.run.launcher import SIGNALS, follow, hand_over
-
-MOMENT = 1.0
-"""Seconds in which a signal to stop is the same wish as the one before, told twice."""
+from mtkit.training.run.launcher import MOMENT, SIGNALS, follow, hand_over
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -72,7 +68,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
     told: list[int] = []
-    since = math.inf
+    since = 0.0
 
     def leave(number: int, frame: FrameType | None) -> None:
         """What is half done is cleared away on the way out; who asks again has waited enough."""
@@ -85,7 +81,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             os._exit(told[0])
 
     for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell leaves Ctrl-C to `&`
             signal.signal(number, leave)
     follow()
     code = 0

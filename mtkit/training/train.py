@@ -25,14 +25,12 @@ from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.distributed import ALONE, connected_ranks
-from mtkit.training.run.launcher import SIGNALS, launch
+from mtkit.training.run.launcher import MOMENT, SIGNALS, launch
 from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
 from mtkit.training.weights import validate, write_model
 
-MOMENT = 1.0
-"""Seconds."""
 LOWEST_SCALE = 1 / 64
 """The least that the learning rate is scaled down to: going back again would be of no use."""
 
@@ -217,8 +215,7 @@ class StopSignal(ExitStack):
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):  # nohup
-                    self.callback(signal.signal, number, signal.signal(number, self._remember))
+                self.callback(signal.signal, number, signal.signal(number, self._remember))
         return super().__enter__()
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

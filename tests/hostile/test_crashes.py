@@ -206,6 +206,21 @@ def test_a_translation_that_waits_for_input_can_be_told_to_stop(
     assert endless.returncode == code
 
 
+def test_a_terminal_that_is_gone_stops_nothing_under_nohup(task_of: TaskOf, tmp_path: Path) -> None:
+    home = copy_after("translate", task_of("transformer", SHORT), tmp_path)
+    command = ["nohup", sys.executable, "-m", "mtkit", "translate", "-m", "run", "-q"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=home, stdin=pipe, stdout=pipe, stderr=pipe) as left:
+        assert left.stdin is not None and left.stdout is not None
+        for line in (b"ant bee\n", b"bee ant\n"):
+            left.stdin.write(line)
+            left.stdin.flush()
+            assert left.stdout.readline()
+            left.send_signal(signal.SIGHUP)
+        left.communicate()
+    assert left.returncode == 0
+
+
 SHARE = {"train-spm": 1.0, "batch": 1.0, "train": 0.25, "translate": 1.0}
 """Of a stage, up to where it is killed: what training did before is not done again."""
 KILLS = {"train-spm": 5, "batch": 5, "train": 15, "translate": 5}

@@ -220,3 +220,10 @@ def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
 
 def absolute(command: Sequence[str], folder: Path) -> list[str]:
     return [str(folder / word) if word.endswith(".yaml") else word for word in command]
+
+
+def test_ranks_under_nohup_are_not_told_that_the_terminal_is_gone() -> None:
+    program = "from mtkit.training.run.launcher import SIGNALS; print(*(it.name for it in SIGNALS))"
+    for before, told in (([], "SIGINT SIGTERM SIGHUP"), (["nohup"], "SIGINT SIGTERM")):
+        command = [*before, sys.executable, "-c", program]
+        assert subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL) == f"{told}\n"

@@ -33,8 +33,12 @@ VERDICT_BYTES = 4096
 """Taken beforehand: a disk that is full has no room for the news."""
 SECONDS_TO_SAVE = 600
 """That ranks have when they are told to stop."""
-SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-"""That a process is to stop: Ctrl-C, somebody, the terminal or connection is gone."""
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+"""That a process is to stop: Ctrl-C, somebody, and, but for nohup, a terminal that is gone."""
+if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    SIGNALS.append(signal.SIGHUP)
+MOMENT = 1.0
+"""Seconds in which a second signal is the same wish: told to a process, and by who started it."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Where ranks read how many threads they have; of both, torch takes the latter."""
 
