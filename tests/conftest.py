@@ -62,12 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test sees the caches or the model of the person who runs it, nor waits for the disk."""
+    """No test sees or changes what the person who runs it has, nor waits for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)  # nobody pulls a plug
         patch.delenv("MTKIT_MODEL", raising=False)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
         patch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
+        patch.chdir(tmp_path_factory.mktemp("here"))  # a training names itself in runs/latest
         yield
 
 

@@ -109,20 +109,19 @@ def find_current(
 
 def link_latest(run: Path) -> None:
     """Names the run as the one that `mtkit translate` takes by default in this directory."""
-    if LATEST.resolve() == run.resolve():
-        return
     try:
         LATEST.parent.mkdir(exist_ok=True)
-        is_done = False
-        while not is_done:  # another run, which begins as well, may come between
+        while True:  # another run, which begins as well, may come between
             with suppress(FileNotFoundError):
+                if LATEST.resolve() == run.resolve():
+                    return
                 if not S_ISLNK(LATEST.lstat().st_mode):
                     warn(f"{LATEST} is no symlink: left alone; name the model with -m")
                     return
                 LATEST.unlink()
             with suppress(FileExistsError):
                 LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
-                is_done = True
+                return
     except OSError as error:
         warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
 

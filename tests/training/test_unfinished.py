@@ -224,8 +224,11 @@ def test_checkpoints_are_verified_too(
     assert call("info", "run", "--verify", "--config") == 2
 
 
-def test_runs_that_begin_together_both_begin(tmp_path: Path) -> None:
+def test_runs_that_begin_together_both_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each makes itself the last one, many times."""
+    monkeypatch.chdir(tmp_path)
     program = "import sys; from pathlib import Path; from mtkit.config.runs import link_latest\n"
     program += "for _ in range(500): link_latest(Path(sys.argv[1]))"
     runs = [
