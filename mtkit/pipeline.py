@@ -11,7 +11,7 @@ from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import contents_of, read_pairs
 from mtkit.config.configfile import config_of
 from mtkit.config.corpora import Corpus
-from mtkit.config.provenance import FROM, origin_of, say_change, told
+from mtkit.config.provenance import FROM, check_remake, origin_of, told
 from mtkit.config.recipes import TestRecipe
 from mtkit.config.runs import LATEST, at_work, complete_settings, find_current
 from mtkit.config.settings import Config
@@ -79,7 +79,7 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
         complete_settings(config)
         say("test: up to date")
         return current
-    say_change(path, "test", made_from)
+    check_remake(path, "test", made_from)
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)

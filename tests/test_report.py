@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-from contextlib import suppress
 
 import pytest
 
@@ -148,13 +147,14 @@ def test_what_is_no_json_is_not_written_as_json(
     assert capsys.readouterr().out == ""
 
 
-def test_nobody_who_listens_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = os.pipe()
-    os.close(ours)
-    with open(theirs, "w", buffering=1) as gone, monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", gone)
-        report.say("said")
-        report.warn("warned")
-        report.error("failed")
-        with suppress(BrokenPipeError):  # of what was buffered
-            gone.close()
+@pytest.mark.parametrize(
+    ("arguments", "code"), [("score -r {here} {here}", 0), ("score -r nowhere {here}", 2)]
+)
+def test_nobody_who_listens_changes_neither_data_nor_exit_code(arguments: str, code: int) -> None:
+    """As where `2>&1 | tee` is gone."""
+    nobody, stderr = os.pipe()
+    os.close(nobody)
+    command = [sys.executable, "-m", "mtkit", *arguments.format(here=__file__).split()]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    os.close(stderr)
+    assert (ended.returncode, "BLEU" in ended.stdout) == (code, code == 0)

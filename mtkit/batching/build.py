@@ -24,7 +24,7 @@ from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus
-from mtkit.config.provenance import FROM, change_in, origin_of, say_change, told
+from mtkit.config.provenance import FROM, change_in, check_remake, origin_of, told
 from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current
 from mtkit.config.settings import Config
@@ -82,7 +82,7 @@ def build_batches(config: Config) -> Artifact:
         complete_settings(config)
         say("batches: up to date")
     else:
-        say_change(path, "batches", made_from)
+        check_remake(path, "batches", made_from)
         report: dict[str, Any] = {FROM: made_from}
         settings = recipe.without_defaults()
         with at_work(config), create(path, "batches", settings, inputs, report) as folder:

@@ -66,7 +66,7 @@ def change(before: Told, now: Told) -> str | None:
     return next((f"{key} was not read before" for key in others), None)
 
 
-def say_change(path: Path, kind: Kind, now: Told) -> None:
+def check_remake(path: Path, kind: Kind, now: Told) -> None:
     """Says why the artifact at `path`, if there is one, is made anew.
 
     UserError where the checkpoints of its run were made from it: without it they are of no use.

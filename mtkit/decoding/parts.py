@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.distinct import unlike
-from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, sentences_of, split_line
+from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line, split_sentences
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
@@ -117,7 +117,7 @@ class Window:
 
     def _sentences(self, line: str) -> list[str]:
         language = self.request.settings.sentences
-        return [line] if language is None else sentences_of(line, language)
+        return [line] if language is None else split_sentences(line, language)
 
     def _source_words(self) -> dict[Key, list[int]]:
         """The number of the word, in its line, that each subword of a sentence belongs to."""

@@ -40,7 +40,7 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     return [small for part in parts for small in split_line(part, fits)]
 
 
-def sentences_of(line: str, language: str) -> list[str]:
+def split_sentences(line: str, language: str) -> list[str]:
     """The sentences of a line, none of them blank, by the rules of its language.
 
     What says nothing of a language knows its full stops at least; where it is doubtful, two

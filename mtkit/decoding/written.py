@@ -24,7 +24,7 @@ from mtkit.batching.rules.texts import copied
 from mtkit.config.base import dotted
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.provenance import FROM, say_change
+from mtkit.config.provenance import FROM, check_remake
 from mtkit.config.recipes import WrittenRecipe
 from mtkit.config.runs import at_work
 from mtkit.config.settings import Config
@@ -56,7 +56,7 @@ def write_corpora(config: Config) -> None:
             _clear(commission.path)  # of what a process left that was killed at its last step
             say(f"{dotted(commission.key)}: written, and up to date")
         else:
-            say_change(commission.path, "corpus", commission.made_from)
+            check_remake(commission.path, "corpus", commission.made_from)
             _write(config, commission, models)
 
 

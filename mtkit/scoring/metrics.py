@@ -47,6 +47,8 @@ FEWEST_LINES = 10
 """Lines below which samples are too much alike: an interval would promise what it cannot know."""
 MOST_LINES = 10_000
 """Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
+RESAMPLED = range(FEWEST_LINES, MOST_LINES + 1)
+"""Numbers of lines of which intervals and tests are made."""
 
 Lines = Sequence[str]
 References = Sequence[Lines]
@@ -191,7 +193,7 @@ def can_resample(lines: int) -> bool:
     """Whether intervals are made; warns where there are too many lines for them."""
     if lines > MOST_LINES:
         warn(f"{lines:,} lines: confidence intervals are made of up to {MOST_LINES:,}")
-    return FEWEST_LINES <= lines <= MOST_LINES
+    return lines in RESAMPLED
 
 
 def p_values(
@@ -207,7 +209,7 @@ def p_values(
     """
     if len(systems) < 2:
         raise UserError("--paired: a single system: name those to compare, the baseline first")
-    if not FEWEST_LINES <= (lines := len(references[0])) <= MOST_LINES:
+    if (lines := len(references[0])) not in RESAMPLED:
         bounds = f"{FEWEST_LINES} to {MOST_LINES:,}"
         raise UserError(f"--paired: {lines:,} lines: a test is made of {bounds}")
     found: dict[str, dict[str, float]] = {name: {} for name in systems}

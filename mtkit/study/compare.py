@@ -15,7 +15,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
-from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES, Test
+from mtkit.scoring.metrics import RESAMPLED, Test
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -123,8 +123,7 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     first, *others = tested
     hypotheses = {run.name: run.hypotheses for run in tested}
     language = first.config.data.target_language
-    can_be_tested = others and FEWEST_LINES <= len(first.references) <= MOST_LINES
-    test = paired if can_be_tested else None
+    test = paired if others and len(first.references) in RESAMPLED else None
     yield ""
     yield from score_table(score_systems(hypotheses, [first.references], language, test))
 

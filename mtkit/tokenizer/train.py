@@ -20,7 +20,7 @@ from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
-from mtkit.config.provenance import FROM, say_change, told
+from mtkit.config.provenance import FROM, check_remake, told
 from mtkit.config.recipes import TokenizerRecipe
 from mtkit.config.runs import at_work, complete_settings, find_current, find_model
 from mtkit.config.settings import Config, TokenizerSettings
@@ -73,7 +73,7 @@ def train_tokenizer(config: Config) -> Artifact:
         complete_settings(config)
         say("tokenizer: up to date")
         return current
-    say_change(path, "tokenizer", made_from)
+    check_remake(path, "tokenizer", made_from)
     report: dict[str, Any] = {FROM: made_from}
     settings = recipe.without_defaults()
     with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:

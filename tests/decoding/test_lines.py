@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mtkit.batching.corpus.files import BLOCK, count_lines
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
-from mtkit.decoding.splitting import LONGEST, join_parts, places, sentences_of, split_line
+from mtkit.decoding.splitting import LONGEST, join_parts, places, split_line, split_sentences
 from mtkit.errors import UserError
 
 
@@ -277,7 +277,7 @@ def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh-TW", "kik"]))
 @example("a.\u2028b.\r\x85c?\t\t! 😀", "en")
 def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
-    parts = sentences_of(line, language)
+    parts = split_sentences(line, language)
     assert all(map(str.strip, parts)) or parts == [line]
     assert "".join("".join(parts).split()) == "".join(line.split())
     assert len(list(places(line, parts))) == len(parts)

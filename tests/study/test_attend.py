@@ -343,6 +343,17 @@ def test_what_cannot_be_read_is_refused(
         reader("transformer").read(text, target)
 
 
+def test_sentences_that_are_translated_one_by_one_are_looked_at_one_by_one(
+    reader: Callable[[str], Reader],
+) -> None:
+    one = reader("transformer")
+    assert one.read("ant. bee.").source_ids
+    by_sentence = replace(one, settings=one.settings.model_copy(update={"sentences": "en"}))
+    assert by_sentence.read("ant.").source_ids
+    with pytest.raises(UserError, match=r"^TEXT: 2 sentences, .*: give it one of them$"):
+        by_sentence.read("ant. bee.")
+
+
 def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
     with pytest.raises(UserError, match=r"no attention \(model.attention: none\): nothing to see"):
         one = reader("seq2seq-none")

@@ -371,14 +371,15 @@ def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert everything(corpus) == before
 
 
-@pytest.mark.parametrize(("share", "one_by_one"), [(0, "en"), (4, None)])
+@pytest.mark.parametrize(("several", "one_by_one"), [(0, "en"), (30, None)])
 def test_sentences_are_translated_one_by_one_where_none_is_learnt_beside_another(
-    corpus: Path, share: int, one_by_one: str | None
+    corpus: Path, several: int, one_by_one: str | None
 ) -> None:
     rows = list(zip(*(lines_of(corpus / f"a.{language}") for language in LANGUAGES), strict=True))
-    more = [tuple(map(" ".join, zip(rows[n], rows[n + 1], strict=True))) for n in range(30)]
+    for one, other in list(pairwise(rows))[:several]:
+        rows.append(tuple(map(" ".join, zip(one, other, strict=True))))
     for side, language in enumerate(LANGUAGES):
-        write(corpus / f"a.{language}", [row[side] for row in (*rows, *((share and more) or ()))])
+        write(corpus / f"a.{language}", [row[side] for row in rows])
     assert call("init", "a.en", "a.ko") == 0
     assert load_config("mtkit.yaml").decoding.sentences == one_by_one
 

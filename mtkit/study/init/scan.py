@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mtkit.batching.corpus.read import Pair
-from mtkit.decoding.splitting import sentences_of
+from mtkit.decoding.splitting import split_sentences
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 
@@ -51,7 +51,7 @@ def scan(pairs: Iterable[Pair], split: Split) -> Scan:
 
 def has_single_sentences(sample: Sample, language: str) -> bool:
     """Whether nearly every source is one sentence: such a model leaves a second one out."""
-    several = sum(len(sentences_of(source, language)) > 1 for source, _ in sample)
+    several = sum(len(split_sentences(source, language)) > 1 for source, _ in sample)
     return several < SEVERAL_SHARE * len(sample)
 
 
