@@ -28,12 +28,12 @@ from mtkit.tokenizer.symbols import BOS, EOS, PAD
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 
 
-def train(sentences: list[str] = SENTENCES, **options: Any) -> Tokenizer:
+def train(sentences: list[str] = SENTENCES, *, vocab_size: int = 300, **options: Any) -> Tokenizer:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences * 20),
         model_writer=model,
-        vocab_size=300,
+        vocab_size=vocab_size,
         model_type="bpe",
         byte_fallback=True,
         pad_id=PAD,

@@ -27,6 +27,11 @@ class DecodingSettings(Settings):
         description="language of the input, such as en, whose sentences are translated one by one: "
         "for a model that was trained on single ones, and would leave the others out",
     )
+    truecase: bool = Field(
+        False,
+        description="lines ALL IN CAPITALS, in none or With Each Word In Them are read as the "
+        "tokenizer knows their words: for a model that has hardly seen such lines",
+    )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="padded source tokens decoded together"
     )

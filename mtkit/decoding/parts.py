@@ -2,7 +2,8 @@
 
 A line of white space has no part. A line of more subwords than `max_length` has several, and so has
 one of several sentences where they are to be translated one by one. Their translations are joined;
-what was given as the prefix of such a line begins its first part.
+what was given as the prefix of such a line begins its first part. Where no prefix is given, emoji
+that the model cannot read are parts that stay as they are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.distinct import unlike
 from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line, split_sentences
+from mtkit.decoding.surface import Run, runs_of, truecase
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
 
@@ -69,62 +71,89 @@ class Window:
     @cached_property
     def sentences(self) -> dict[Key, Sentence]:
         """What the model reads: the parts of all lines, by number of line and of part."""
-        texts = {i: line[:LONGEST] for i, line in enumerate(self.lines) if line.strip()}
-        sources = self.tokenizer.encode_source(list(texts.values()))
-        prefixes = self.tokenizer.encode_target([self.prefixes[i] for i in texts])
-        sentences: dict[Key, Sentence] = {}
-        for (i, line), ids, prefix in zip(texts.items(), sources, prefixes, strict=True):
-            given = prefix[: self._most]
-            is_whole = len(ids) <= self._most and len(self._sentences(line)) == 1
-            for part, piece in enumerate([ids] if is_whole else self._divided(line)):
-                if piece:
-                    sentences[self.first + i, part] = Sentence([*piece, EOS], given)
-                    given = []
-        return sentences
+        return {key: part for key, part in self._parts.items() if isinstance(part, Sentence)}
 
     def join(self, found: Found) -> list[Translation]:
         """The translation of each line, of what was found for each sentence."""
         words = self._source_words() if self.request.attention else {}
         texts = iter(self.tokenizer.decode([it.tokens for of_one in found for it in of_one]))
+        of_sentence = dict(zip(self.sentences, found, strict=True))
         of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
-        for key, hypotheses in zip(self.sentences, found, strict=True):
-            numbers = words.get(key, [])
-            of_line[key[0] - self.first].append(
-                [self._translated(it, next(texts), numbers) for it in hypotheses]
-            )
-        return [
-            self._whole(of_parts, is_cut=len(line) > LONGEST)
-            for line, of_parts in zip(self.lines, of_line, strict=True)
-        ]
+        for key, part in self._parts.items():
+            translations = [
+                self._translated(it, next(texts), words.get(key, []))
+                for it in of_sentence.get(key, [])
+            ]
+            kept = [Translation(part, 0.0, [], False)] if isinstance(part, str) else translations
+            of_line[key[0] - self.first].append(kept)
+        return [self._whole(i, of_parts) for i, of_parts in enumerate(of_line)]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """Each line that is not blank, as the model reads it, by its place in the window."""
+        texts = {i: line[:LONGEST] for i, line in enumerate(self.lines) if line.strip()}
+        if not self.request.settings.truecase:
+            return texts
+        return {
+            i: text if self.prefixes[i].strip() else truecase(text, self.tokenizer)
+            for i, text in texts.items()
+        }
+
+    @cached_property
+    def _parts(self) -> dict[Key, Sentence | str]:
+        """The parts of all lines: what is translated, and what stays."""
+        sources = self.tokenizer.encode_source(list(self._texts.values()))
+        prefixes = self.tokenizer.encode_target([self.prefixes[i] for i in self._texts])
+        parts: dict[Key, Sentence | str] = {}
+        for i, ids, prefix in zip(self._texts, sources, prefixes, strict=True):
+            given = prefix[: self._most]
+            is_whole = len(ids) <= self._most and self._runs(i) == [(self._texts[i], True)]
+            for part, piece in enumerate([ids] if is_whole else self._divided(i)):
+                if isinstance(piece, str):
+                    parts[self.first + i, part] = piece
+                elif piece:
+                    parts[self.first + i, part] = Sentence([*piece, EOS], given)
+                    given = []
+        return parts
 
     @property
     def _most(self) -> int:
         return self.request.settings.max_length
 
-    def _divided(self, line: str) -> list[list[int]]:
+    def _divided(self, i: int) -> list[list[int] | str]:
         """Subwords of its parts; a character that has too many of them is divided as well."""
-        return [
-            ids[start : start + self._most]
-            for ids in self.tokenizer.encode_source(self._cut(line))
-            for start in range(0, len(ids), self._most)
-        ]
+        found: list[list[int] | str] = []
+        for text, is_read in self._cut(i):
+            if is_read:
+                ids = self.tokenizer.encode_source([text])[0]
+                found += [ids[at : at + self._most] for at in range(0, len(ids), self._most)]
+            else:
+                found.append(text)
+        return found
 
-    def _cut(self, line: str) -> list[str]:
+    def _cut(self, i: int) -> list[Run]:
         def fits(text: str) -> bool:
             return len(self.tokenizer.encode_source([text])[0]) <= self._most
 
-        return [part for one in self._sentences(line) for part in split_line(one, fits)]
+        return [
+            (part, is_read)
+            for text, is_read in self._runs(i)
+            for part in (split_line(text, fits) if is_read else [text])
+        ]
 
-    def _sentences(self, line: str) -> list[str]:
-        language = self.request.settings.sentences
-        return [line] if language is None else split_sentences(line, language)
+    def _runs(self, i: int) -> list[Run]:
+        text, language = self._texts[i], self.request.settings.sentences
+        if self.prefixes[i].strip():
+            return [(sentence, True) for sentence in split_sentences(text, language)]
+        return runs_of(text, language, self.tokenizer)
 
     def _source_words(self) -> dict[Key, list[int]]:
         """The number of the word, in its line, that each subword of a sentence belongs to."""
         words: dict[Key, list[int]] = {}
         for number, keys in groupby(self.sentences, key=lambda key: key[0]):
-            line = self.lines[number - self.first][:LONGEST]
-            numbers = iter(source_words(self.tokenizer, line, self._cut(line)))
+            i = number - self.first
+            read = [text for text, is_read in self._cut(i) if is_read]
+            numbers = iter(source_words(self.tokenizer, self._texts[i], read))
             for key in keys:
                 words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
         return words
@@ -140,17 +169,19 @@ class Window:
         block = Block.of(hypothesis.attention, list(map(at, offsets)), words)
         return replace(found, blocks=(block,))
 
-    def _whole(self, of_parts: list[list[Translation]], *, is_cut: bool) -> Translation:
+    def _whole(self, i: int, of_parts: list[list[Translation]]) -> Translation:
         """The line of the parts: the best of each, then the second best of each, and so on.
 
         A part that has no more stays with its last. Where all have, NOTHING takes the room.
         """
-        count = self.request.count
+        count, line = self.request.count, self.lines[i]
         wholes = [
             self._joined([ranked[min(k, len(ranked) - 1)] for ranked in of_parts])
             for k in range(max(map(len, of_parts), default=1))
         ]
-        if is_cut:
+        if line.isupper() and self._texts[i] != line[:LONGEST]:
+            wholes = [replace(whole, text=whole.text.upper()) for whole in wholes]
+        if len(line) > LONGEST:
             wholes = [replace(whole, truncated=True) for whole in wholes]
         if count > 1:
             wholes = list(unlike(wholes, lambda whole: whole.text))

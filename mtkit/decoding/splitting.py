@@ -40,12 +40,14 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     return [small for part in parts for small in split_line(part, fits)]
 
 
-def split_sentences(line: str, language: str) -> list[str]:
-    """The sentences of a line, none of them blank, by the rules of its language.
+def split_sentences(line: str, language: str | None) -> list[str]:
+    """The sentences of a line, none of them blank, by the rules of its language; without, the line.
 
     What says nothing of a language knows its full stops at least; where it is doubtful, two
     sentences stay together.
     """
+    if language is None:
+        return [line]
     parts = [sentence.strip() for sentence in segment(language_code(language), line)]
     return list(filter(None, parts)) or [line]
 

@@ -65,6 +65,11 @@ class Tokenizer:
         """Subword ids of each line, without BOS and EOS."""
         return _encode(self._target, lines)
 
+    def can_spell(self, source: str) -> bool:
+        """Whether there are subwords for all of it, so that no character becomes bytes or UNK."""
+        ids = self._source.encode(source)
+        return UNK not in ids and not any(self._source.is_byte(ids))
+
     def samplers(self, alpha: float) -> tuple[Sampler, Sampler]:
         """Samplers of source and target; UserError where a text has one segmentation only."""
         return Sampler(self._source, alpha), Sampler(self._target, alpha)

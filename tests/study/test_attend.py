@@ -360,6 +360,13 @@ def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -
         one.maps(one.read("ant bee"))
 
 
+def test_a_sentence_is_read_as_translate_reads_it(reader: Callable[[str], Reader]) -> None:
+    one = reader("transformer")
+    truecased = replace(one, settings=one.settings.model_copy(update={"truecase": True}))
+    assert truecased.read("Ibis Ibis \U0001f41d").source_ids == one.read("ibis ibis").source_ids
+    assert one.read("Ibis Ibis").source_ids != one.read("ibis ibis").source_ids
+
+
 @pytest.fixture(scope="module")
 def run(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A trained run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -382,6 +383,17 @@ def test_sentences_are_translated_one_by_one_where_none_is_learnt_beside_another
         write(corpus / f"a.{language}", [row[side] for row in rows])
     assert call("init", "a.en", "a.ko") == 0
     assert load_config("mtkit.yaml").decoding.sentences == one_by_one
+
+
+@pytest.mark.parametrize(("change", "truecase"), [(str, True), (str.upper, False)])
+def test_lines_are_truecased_where_the_corpus_has_none_without_case(
+    corpus: Path, change: Callable[[str], str], truecase: bool
+) -> None:
+    lines = lines_of(corpus / "a.en")
+    few = len(lines) // 25
+    write(corpus / "a.en", [*map(change, lines[:few]), *lines[few:]])
+    assert call("init", "a.en", "a.ko") == 0
+    assert load_config("mtkit.yaml").decoding.truecase == truecase
 
 
 def test_a_training_that_is_there_is_not_gone_on_with(

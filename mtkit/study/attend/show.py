@@ -19,7 +19,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import open_model
 from mtkit.decoding.output import open_output
-from mtkit.decoding.splitting import split_sentences
+from mtkit.decoding.surface import runs_of, truecase
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -83,15 +83,19 @@ class Reader:
     def read(self, text: str, target: str | None = None, *, name: str = "TEXT") -> Reading:
         """The model's own translation of `text`, or `target` as if it were.
 
-        Raises UserError for what is blank, too long, several sentences that are translated one by
-        one, or unknown to the tokenizer, calling the text `name`.
+        It is read as `translate` has it read, truecased and without unknown emoji.
+        Raises UserError for what is blank, too long, several parts that are translated one by one,
+        or unknown to the tokenizer, calling the text `name`.
         """
-        tokenizer, language = self.tokenizer, self.settings.sentences
-        count = 1 if language is None else len(split_sentences(text, language))
-        if count > 1:
+        tokenizer = self.tokenizer
+        text = truecase(text, tokenizer) if self.settings.truecase else text
+        runs = runs_of(text, self.settings.sentences, tokenizer)
+        parts = [part for part, is_read in runs if is_read]
+        if len(parts) > 1:
             raise UserError(
-                f"{name}: {count} sentences, translated one by one: give it one of them"
+                f"{name}: {len(parts)} sentences, translated one by one: give it one of them"
             )
+        text = "".join(parts)
         source_ids = tokenizer.encode_source([text])[0]
         source = tokenizer.source_pieces(source_ids)
         self._check(name, source)

@@ -26,6 +26,8 @@ class Corpus:
     """Whether pairs stand there twice."""
     sentences: str | None = None
     """The language of the sources, where each of them is a single sentence."""
+    truecase: bool = False
+    """Whether sources have capitals, and hardly one of them nothing else, or none."""
     drop: Mapping[DropRule, int] = field(default_factory=dict)
     """Rules that find fault with pairs, and with how many."""
     most_subwords: int | None = None

@@ -31,7 +31,7 @@ from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measure
 from mtkit.study.init.files import refuse_to_overwrite, written_together
 from mtkit.study.init.measure import Trial, measure
 from mtkit.study.init.reasons import Chosen, chosen, settings_of
-from mtkit.study.init.scan import Sample, Scan, has_single_sentences, scan
+from mtkit.study.init.scan import Sample, Scan, has_single_sentences, has_usual_case, scan
 from mtkit.study.init.split import FEWEST_PAIRS, Part, Split, is_among, key_of
 from mtkit.study.init.written import yaml_of
 
@@ -151,6 +151,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
         found.shared,
         checked.deduplicate,
         source if is_of_single else None,
+        has_usual_case(found.sample),
         {rule: checked.about(rule) for rule in checked.drop},
     )
 

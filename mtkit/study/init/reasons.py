@@ -154,3 +154,6 @@ def _decoding(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     if corpus.sentences is not None:
         single = "the corpus has single sentences: several in a line are translated one by one"
         yield Chosen("decoding", {"sentences": corpus.sentences}, single)
+    if corpus.truecase:
+        known = "hardly a line is all in capitals, or in none: such are read as words are known"
+        yield Chosen("decoding", {"truecase": True}, known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mtkit.batching.corpus.read import Pair
 from mtkit.decoding.splitting import split_sentences
+from mtkit.decoding.surface import has_no_case
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 
@@ -16,6 +17,9 @@ COVERAGE = 0.9995
 """The part of all characters that the tokenizer has to know, as it is by default."""
 SEVERAL_SHARE = 0.05
 """From this part of the sources on, a model learns what to do with several sentences."""
+
+CASELESS_SHARE = 0.02
+"""From this part of the sources on, it learns what to do with capitals alone, or none."""
 
 Sample = list[tuple[str, str]]
 
@@ -53,6 +57,13 @@ def has_single_sentences(sample: Sample, language: str) -> bool:
     """Whether nearly every source is one sentence: such a model leaves a second one out."""
     several = sum(len(split_sentences(source, language)) > 1 for source, _ in sample)
     return several < SEVERAL_SHARE * len(sample)
+
+
+def has_usual_case(sample: Sample) -> bool:
+    """Whether most sources have capitals, but hardly any in every letter or word alone."""
+    capitals = sum(source != source.lower() for source, _ in sample)
+    caseless = sum(has_no_case(source) for source, _ in sample)
+    return 2 * capitals > len(sample) and caseless < CASELESS_SHARE * len(sample)
 
 
 def _characters(lines: Iterable[str]) -> Counter[str]:

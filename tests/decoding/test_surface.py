@@ -1,0 +1,136 @@
+"""Laws of capitals and emoji, which the model that translates has never read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from architectures import transformer
+from folders import SENTENCES, asking, train, write_model
+from mtkit.decoding.surface import has_no_case, runs_of, truecase
+from mtkit.decoding.translator import Translator
+from mtkit.tokenizer.codec import Tokenizer
+
+LINE = "Two men, one boat. Why? A dog runs in Spain."
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train(vocab_size=350)  # every word has a subword
+
+
+@pytest.fixture(scope="module")
+def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """With random weights, so that it tells all that it reads apart."""
+    folder = tmp_path_factory.mktemp("model") / "model"
+    return Translator.load(
+        write_model(folder, tokenizer, transformer(), max_length=40), "cpu", engine="torch"
+    )
+
+
+TITLE = "Two Men, One Boat. Why? A Dog Runs In Spain."
+
+
+@pytest.mark.parametrize("line", [LINE, LINE.upper(), LINE.lower(), TITLE])
+def test_a_line_is_read_as_the_tokenizer_knows_its_words(line: str, tokenizer: Tokenizer) -> None:
+    assert truecase(f"  {line}\t", tokenizer) == f"  {LINE}\t"
+
+
+def test_dotless_letters_are_found_by_a_tokenizer_that_knows_them() -> None:
+    turkish = train(["Kızım dışarı çıktı.", "Işık yandı, iki kız baktı."], vocab_size=340)
+    assert truecase("KIZIM DIŞARI ÇIKTI.", turkish) == "Kızım dışarı çıktı."
+    assert truecase("IŞIK YANDI.", turkish) == "Işık yandı."
+
+
+def test_capitals_that_are_known_stay(tokenizer: Tokenizer) -> None:
+    loud = train([line.upper() for line in SENTENCES], vocab_size=350)
+    assert truecase(LINE.upper(), loud) == LINE.upper()
+    mixed = train([*SENTENCES, "Two men of NATO.", "NATO runs."], vocab_size=350)
+    assert truecase("TWO MEN OF NATO.", mixed) == "Two men of NATO."
+
+
+@pytest.mark.parametrize(
+    "line", [LINE, "It rains.", "我买了一张CD。", "ラジオはfm", "3:0", "", "Spain Is On"]
+)
+def test_a_line_has_case_if_some_long_word_has_and_none_is_asked_of_other_scripts(
+    line: str,
+) -> None:
+    assert not has_no_case(line)
+
+
+@given(st.text(max_size=40))
+@example("ǅ ẞ ŉ İSTANBUL ΣΊΣΥΦΟΣ")
+@example("TWO MEN\u2028RUN\x85IN")
+@example("Two\u2028Mend Runs\x85In")
+def test_only_lines_without_case_change_and_to_fewer_subwords(
+    tokenizer: Tokenizer, line: str
+) -> None:
+    found = truecase(line, tokenizer)
+    now, before = tokenizer.encode_source([found, line])
+    assert found == line or (has_no_case(line) and len(now) < len(before))
+    assert re.findall(r"\s+", found) == re.findall(r"\s+", line)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sentences": "en"}, {"max_length": 3}])
+def test_a_line_without_case_is_translated_as_that_with_it_and_capitals_are_written(
+    translator: Translator, settings: dict[str, str | int]
+) -> None:
+    truecased = asking(translator, settings | {"truecase": True})
+    as_it_is, *others = truecased.translate([LINE, LINE.lower(), TITLE, LINE.upper()])
+    assert as_it_is.strip()
+    assert others == [as_it_is, as_it_is, as_it_is.upper()]
+    assert asking(translator, settings).translate([LINE.upper()]) != others[-1:]
+
+
+def test_no_two_of_the_n_best_of_a_loud_line_are_alike(translator: Translator) -> None:
+    ((quiet, loud),) = asking(translator, {"truecase": True}, count=5).stream(
+        [[LINE, LINE.upper()]]
+    )
+    texts = [it.text for it in loud.n_best if it.text]
+    assert texts == list(dict.fromkeys(it.text.upper() for it in quiet.n_best if it.text))
+    assert len(loud.n_best) == 5
+
+
+@pytest.mark.parametrize("emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪"])
+def test_emoji_that_the_model_cannot_read_stay_where_they_are(
+    translator: Translator, emoji: str
+) -> None:
+    before, after = "Two men, one boat.", "A dog runs."
+    lines = [before, after, f"{before} {emoji}", f"{emoji}{after}", emoji]
+    first, second, *found = translator.translate([*lines, f"{before}{emoji} {after} {emoji}"])
+    assert found == [
+        f"{first} {emoji}",
+        f"{emoji} {second}",
+        emoji,
+        f"{first} {emoji} {second} {emoji}",
+    ]
+
+
+def test_emoji_that_the_tokenizer_knows_are_translated() -> None:
+    knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
+    assert runs_of("I see you. 😀", None, knowing) == [("I see you. 😀", True)]
+    assert runs_of("I see you. 🙃", None, knowing) == [("I see you.", True), ("🙃", False)]
+
+
+def test_a_prefix_begins_the_translation_of_whatever_line(translator: Translator) -> None:
+    lines = [LINE.upper(), f"😀 {LINE}"]
+    found = asking(translator, {"truecase": True}).translate(lines, ["Why? It", "Why? It"])
+    assert all(text.startswith("Why? It") for text in found)
+
+
+def test_words_are_counted_as_they_stand_in_the_line(translator: Translator) -> None:
+    line = f"  😀 {LINE.upper()} {FAMILY} WHY? "
+    ((found,),) = asking(translator, {"sentences": "en", "truecase": True}, attention=True).stream(
+        [[line]]
+    )
+    words, written = line.split(), found.text.split()
+    emoji = {i for i, word in enumerate(words) if word in ("😀", FAMILY)}
+    linked = {i for i, _ in found.links}
+    assert linked.isdisjoint(emoji)
+    assert linked <= set(range(len(words)))
+    assert {written[j] for _, j in found.links}.isdisjoint(("😀", FAMILY))
+    assert written.count("😀") == written.count(FAMILY) == 1
