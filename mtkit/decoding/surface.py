@@ -35,7 +35,7 @@ def has_no_case(line: str) -> bool:
         long = _LONG_WORD.findall(line)
         if len(long) < 2 or not all(word[0].isupper() for word in long):
             return False
-    letters = _LETTER.findall(line)
+    letters: list[str] = _LETTER.findall(line)
     return 2 * sum(letter.lower() != letter.upper() for letter in letters) > len(letters)
 
 
