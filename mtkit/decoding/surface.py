@@ -14,11 +14,9 @@ from mtkit.tokenizer.codec import Tokenizer
 Run = tuple[str, bool]
 """Text, and whether it is to be translated."""
 
-_WORD, _LETTER, _LONG_WORD = (
-    re.compile(r"\S+"),
-    re.compile(r"[^\W\d_]"),
-    re.compile(r"[^\W\d_]{4,}"),
-)
+_WORD = re.compile(r"\S+")
+_LETTER = re.compile(r"[^\W\d_]")
+_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SENTENCE_END = (".", "!", "?", "…")
 _EMOJI = re.compile(
     "(?:[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
