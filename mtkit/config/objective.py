@@ -15,13 +15,6 @@ class CrossEntropy(Settings):
     kind: Literal["cross_entropy"] = "cross_entropy"
 
 
-class RDrop(Settings):
-    """Two passes with different dropout are to agree too; Liang et al. 2021. Twice the time."""
-
-    kind: Literal["r_drop"] = "r_drop"
-    alpha: PositiveFloat = Field(5.0, description="weight of their difference")
-
-
 class MinimumRisk(Settings):
     """Of what the model itself writes, the expected 1 - chrF or 1 - BLEU; Shen et al. 2016.
 
@@ -36,4 +29,4 @@ class MinimumRisk(Settings):
     reference: bool = Field(True, description="whether it is weighed beside them")
 
 
-Objective = Annotated[CrossEntropy | RDrop | MinimumRisk, Field(discriminator="kind")]
+Objective = Annotated[CrossEntropy | MinimumRisk, Field(discriminator="kind")]

@@ -137,7 +137,7 @@ class SubwordSampling(Settings):
 
 LEFT: Mapping[str, tuple[float | None, str]] = {
     "ema": (None, "there is none any more: a schedule that falls to nothing does as much"),
-    "r_drop": (None, "it is training.objective: {kind: r_drop, alpha: ...} now"),
+    "r_drop": (None, "there is none any more: model.dropout does more"),
     "source_dropout": (0.0, "there is none any more: model.dropout does more"),
 }
 """Settings of before: what they were when they did nothing, and what does their work."""

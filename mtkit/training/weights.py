@@ -50,7 +50,7 @@ def _loss(job: Job, state: TrainState) -> float:
         with state.autocast():
             hidden = state.model(batch.source, batch.source_mask, batch.target_input)
             hidden, weight = state.model.output_factors(hidden)
-            loss = projected_loss(hidden.unsqueeze(0), weight, batch.target_output, 0.0)
+            loss = projected_loss(hidden, weight, batch.target_output, 0.0)
         own.append((loss.nll.item(), batch.target_tokens))
     nll, tokens = zip(*(batch for of_rank in ranks.gather(own) for batch in of_rank), strict=True)
     return math.fsum(nll) / math.fsum(tokens)

@@ -70,7 +70,7 @@ def load(text: str, *overrides: str) -> Config:
         ),
         (
             GOOD + "  r_drop: 5\n",
-            "x.yaml:12: training.r_drop: unknown setting; it is training.objective: {kind: r_drop,",
+            "x.yaml:12: training.r_drop: unknown setting; there is none any more: model.dropout",
         ),
         (
             GOOD + "  ema: 0.999\n",

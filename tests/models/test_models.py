@@ -152,7 +152,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     model.train()
     hidden = model(source, source != PAD, target)
     hidden, weight = model.output_factors(hidden)
-    projected_loss(hidden.unsqueeze(0), weight, target, 0.1).smoothed.backward()
+    projected_loss(hidden, weight, target, 0.1).smoothed.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     # A key's bias adds the same to all scores of a query, which the softmax takes away again.
     assert [n for n in without if not n.endswith("key.bias")] == []
@@ -204,7 +204,7 @@ def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
     inputs = torch.cat([torch.full((8, 1), 2), target[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(80):
-        hidden = model(source, source != PAD, inputs).unsqueeze(0)
+        hidden = model(source, source != PAD, inputs)
         loss = projected_loss(hidden, model.output_weight, target, 0.0).smoothed / 40
         if loss < 0.5 / 40:  # each symbol has more than half of the probability
             break

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.loss import CHUNK_TOKENS, Loss, projected_loss
+from mtkit.training.objective.loss import CHUNK_TOKENS, projected_loss
 from mtkit.training.objective.objective import Objective
 from tasks import tiny_config
 
@@ -23,10 +23,6 @@ def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tens
     target = torch.randint(1, 11, (2, rows))
     target[1, rows // 2 :] = PAD
     return hidden, weight, target
-
-
-def one_pass(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Loss:
-    return projected_loss(hidden.unsqueeze(0), weight, target, smoothing)
 
 
 def naive(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
@@ -42,7 +38,7 @@ def naive(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> T
 @pytest.mark.parametrize("rows", [1, 5, CHUNK_TOKENS])
 def test_loss_and_gradients_equal_the_naive_formula(rows: int, smoothing: float) -> None:
     hidden, weight, target = example(rows)
-    loss = one_pass(hidden, weight, target, smoothing)
+    loss = projected_loss(hidden, weight, target, smoothing)
     ours = torch.autograd.grad(loss.smoothed * 1.7, (hidden, weight))
     expected = naive(hidden, weight, target, smoothing)
     theirs = torch.autograd.grad(expected * 1.7, (hidden, weight))
@@ -54,14 +50,14 @@ def test_loss_and_gradients_equal_the_naive_formula(rows: int, smoothing: float)
 def test_gradients_agree_with_finite_differences() -> None:
     hidden, weight, target = example(3)
     assert torch.autograd.gradcheck(
-        lambda h, w: one_pass(h, w, target, 0.1).smoothed, (hidden, weight)
+        lambda h, w: projected_loss(h, w, target, 0.1).smoothed, (hidden, weight)
     )
 
 
 @pytest.mark.parametrize("rows", [5, CHUNK_TOKENS])
 def test_the_loss_of_each_sentence_has_a_gradient_of_its_own(rows: int) -> None:
     hidden, weight, target = example(rows)
-    loss = one_pass(hidden, weight, target, 0.1)
+    loss = projected_loss(hidden, weight, target, 0.1)
     each = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.1) for i in range(2)]
     torch.testing.assert_close(loss.smoothed_of, torch.stack(each))
     plain = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.0) for i in range(2)]
@@ -76,7 +72,7 @@ def test_the_loss_of_each_sentence_has_a_gradient_of_its_own(rows: int) -> None:
 def test_bfloat16_products_stay_near_float32() -> None:
     hidden, weight, target = example(200, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = one_pass(hidden, weight, target, 0.1)
+        loss = projected_loss(hidden, weight, target, 0.1)
     expected = F.cross_entropy(
         (hidden @ weight.T).flatten(0, 1), target.flatten(), ignore_index=PAD,
         label_smoothing=0.1, reduction="sum",
@@ -122,15 +118,15 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
 def test_certain_predictions_neither_overflow_nor_vanish() -> None:
     hidden = torch.tensor([[[1000.0, 0.0]]], requires_grad=True)
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
-    right = one_pass(hidden, weight, torch.tensor([[1]]), 0.0)
-    wrong = one_pass(hidden, weight, torch.tensor([[2]]), 0.0)
+    right = projected_loss(hidden, weight, torch.tensor([[1]]), 0.0)
+    wrong = projected_loss(hidden, weight, torch.tensor([[2]]), 0.0)
     assert right.smoothed.item() == 0
     assert wrong.smoothed.item() == 2000
 
 
 def test_a_batch_of_padding_alone_costs_nothing() -> None:
     hidden, weight, target = example(4)
-    loss = one_pass(hidden, weight, torch.zeros_like(target), 0.1)
+    loss = projected_loss(hidden, weight, torch.zeros_like(target), 0.1)
     loss.smoothed.backward()
     assert loss.smoothed.item() == 0
     assert weight.grad is not None
@@ -140,5 +136,5 @@ def test_a_batch_of_padding_alone_costs_nothing() -> None:
 def test_without_gradients_none_are_made() -> None:
     hidden, weight, target = example(4)
     with torch.inference_mode():
-        loss = one_pass(hidden, weight, target, 0.0)
+        loss = projected_loss(hidden, weight, target, 0.0)
     torch.testing.assert_close(loss.smoothed, naive(hidden, weight, target, 0.0).detach())

@@ -239,7 +239,6 @@ def comparable(run: Path) -> dict[str, Any]:
 RICH = {
     "accumulate": 2,
     "subword_sampling": {"alpha": 0.3},
-    "objective": {"kind": "r_drop", "alpha": 2.0},
     "optimizer": {"kind": "muon"},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
     "validate_every": 3,

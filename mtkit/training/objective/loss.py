@@ -20,9 +20,8 @@ read and written once more for it, and is added to both products instead.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -50,77 +49,21 @@ class Loss:
     """The negative log-likelihood of each sentence; carries no gradient."""
 
 
-RowTerms = tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]
-"""For each token: log Σ exp(logits), the gold logit, and what is added to cross-entropy."""
-
-
-class RowLoss(ABC):
-    """A loss of the logits that P passes of the model have for the same R tokens."""
-
-    passes: ClassVar[int]
-    """P: the loss has the mean of their cross-entropies in it."""
-
-    @abstractmethod
-    def __call__(
-        self, logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"], smoothing: float
-    ) -> RowTerms:
-        """What the loss is made of, given the gold symbols and the smoothing.
-
-        The logits become the gradient of the loss, but for its term - ε / V.
-        """
-
-
-class CrossEntropy(RowLoss):
-    """That of a single pass."""
-
-    passes = 1
-
-    def __call__(
-        self, logits: Float[Tensor, "1 R V"], gold: Int[Tensor, "1 R 1"], smoothing: float
-    ) -> RowTerms:
-        log_sum, gold_logit = softmax_(logits, gold)
-        subtract_gold_(logits, gold, smoothing)
-        return log_sum, gold_logit, torch.zeros_like(log_sum)
-
-
-CROSS_ENTROPY = CrossEntropy()
-
-
-def softmax_(
-    logits: Float[Tensor, "P R V"], gold: Int[Tensor, "P R 1"]
-) -> tuple[Float[Tensor, "P R 1"], Float[Tensor, "P R 1"]]:
-    """Turns logits into probabilities; returns log Σ exp(logits) and the gold logits."""
-    gold_logit, top = logits.gather(-1, gold), logits.amax(dim=-1, keepdim=True)
-    probs = torch.softmax(logits, dim=-1, out=logits)
-    highest = probs.amax(dim=-1, keepdim=True)
-    return top - highest.log(), gold_logit  # log p = z - log Σ holds for the highest of them
-
-
-def subtract_gold_(
-    probs: Float[Tensor, "... R V"], gold: Int[Tensor, "... R 1"], smoothing: float
-) -> None:
-    """Turns probabilities into the gradient of cross-entropy, but for its term - ε / V."""
-    probs.scatter_(-1, gold, smoothing - 1, reduce="add")
-
-
 def projected_loss(
-    hidden: Float[Tensor, "P B T D"],
+    hidden: Float[Tensor, "B T D"],
     weight: Float[Tensor, "V D"],
     target: Int[Tensor, "B T"],
     smoothing: float,
-    row_loss: RowLoss = CROSS_ENTROPY,
 ) -> Loss:
-    """The `row_loss` of P passes for `target`, but for its padding.
+    """Cross-entropy of the logits hidden · weight^T for `target`, but for its padding.
 
-    Its logits are hidden · weight^T. Products run in autocast's type where that is on; softmax and
-    sums in float32 (or float64).
+    Products run in autocast's type where that is on; softmax and sums in float32 (or float64).
     """
     real, device, compute = target != PAD, hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(device):
         compute = torch.get_autocast_dtype(device)
-    fused = _Fused(row_loss, smoothing, compute)
     smoothed, nll, smoothed_rows, nll_rows = _ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-        hidden[:, real], weight, target[real], fused
+        hidden[real], weight, target[real], _Fused(smoothing, compute)
     )
     return Loss(smoothed, nll, _by_sentence(smoothed_rows, real), _by_sentence(nll_rows, real))
 
@@ -138,7 +81,7 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        hidden: Float[Tensor, "P R D"],
+        hidden: Float[Tensor, "R D"],
         weight: Float[Tensor, "V D"],
         target: Int[Tensor, " R"],
         fused: _Fused,
@@ -149,7 +92,7 @@ class _ProjectedLoss(torch.autograd.Function):
             terms, *gradients = fused(hidden, hidden, weight, target, wanted=wanted)
             exact = hidden.to(terms.dtype)
             mean = weight.to(terms.dtype).mean(dim=0)  # h · mean = the mean logit
-            smoothed, nll = fused.smoothed(terms.sum(dim=2), exact.sum(dim=1) @ mean)
+            smoothed, nll = fused.smoothed(terms.sum(dim=1), exact.sum(dim=0) @ mean)
             smoothed_rows, nll_rows = fused.smoothed(terms, exact @ mean)  # (R,)
         if wanted:
             ctx.fused = fused
@@ -176,61 +119,71 @@ class _ProjectedLoss(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Fused:
-    """A row loss of logits that exist for one chunk of tokens at a time."""
+    """Cross-entropy of logits that exist for one chunk of tokens at a time."""
 
-    row_loss: RowLoss
     smoothing: float
     compute: torch.dtype
     """The number format of matrix products."""
 
     def smoothed(
-        self, terms: Float[Tensor, "3 P ..."], mean_logit: Float[Tensor, "P ..."]
+        self, terms: Float[Tensor, "2 ..."], mean_logit: Float[Tensor, ...]
     ) -> tuple[Float[Tensor, ...], Float[Tensor, ...]]:
         """The loss and its nll, of the terms of rows or of their sums."""
-        log_sum, gold_logit, added = terms
+        log_sum, gold_logit = terms
         nll, uniform = log_sum - gold_logit, log_sum - mean_logit
-        smoothed = (1 - self.smoothing) * nll + self.smoothing * uniform
-        return smoothed.mean(dim=0) + added.sum(dim=0), nll.mean(dim=0)
+        return (1 - self.smoothing) * nll + self.smoothing * uniform, nll
 
     def __call__(
         self,
-        hidden: Float[Tensor, "P R D"],
-        factors: Float[Tensor, "P R D"],
+        hidden: Float[Tensor, "R D"],
+        factors: Float[Tensor, "R D"],
         weight: Float[Tensor, "V D"],
         target: Int[Tensor, " R"],
         *,
         wanted: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Terms of rows (3, P, R), and gradients like `hidden` and `weight`.
+        """log Σ exp(logits) and gold logit of rows (2, R), gradients like `hidden` and `weight`.
 
         The gradient of `weight` is made from `factors`: `hidden`, perhaps weighed row by row.
         Where no gradients are `wanted`, what is returned for them means nothing.
         """
-        passes, count, width = hidden.shape
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         table, states, weighed = (x.to(self.compute) for x in (weight, hidden, factors))
-        gold = target.unsqueeze(1).expand(passes, count, 1)
-        size = CHUNK_TOKENS // passes
-        piece = PIECE_TOKENS // passes if hidden.device.type == "cpu" else size
-        terms = [hidden.new_empty((passes, 0, 3), dtype=exact)]
-        buffer = table.new_empty(passes * min(size, count), len(weight))
+        gold = target.unsqueeze(1)
+        piece = PIECE_TOKENS if hidden.device.type == "cpu" else CHUNK_TOKENS
+        terms = [hidden.new_empty((0, 2), dtype=exact)]
+        buffer = table.new_empty(min(CHUNK_TOKENS, len(gold)), len(weight))
         grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-        total = factors.to(exact).sum(dim=1).mean(dim=0)
+        total = factors.to(exact).sum(dim=0)
         grad_weight = (total * (-self.smoothing / len(weight))).repeat(len(weight) * wanted, 1)
-        for start in range(0, count, size):
-            chunk = slice(start, min(start + size, count))
-            rows = states[:, chunk].reshape(-1, width)  # (P·C, D), C tokens of the chunk
-            logits = torch.mm(rows, table.T, out=buffer[: len(rows)])  # (P·C, V)
-            parts = logits.view(passes, -1, len(weight)).split(piece, dim=1)
-            for part, part_gold in zip(parts, gold[:, chunk].split(piece, dim=1), strict=True):
+        for start in range(0, len(gold), CHUNK_TOKENS):
+            chunk = slice(start, start + CHUNK_TOKENS)
+            logits = torch.mm(states[chunk], table.T, out=buffer[: len(gold[chunk])])  # (C, V)
+            for part, part_gold in zip(logits.split(piece), gold[chunk].split(piece), strict=True):
                 values = part.to(exact)  # the logits themselves, where products are in float32
-                terms.append(torch.cat(self.row_loss(values, part_gold, self.smoothing), dim=-1))
+                terms.append(torch.cat(_softmax(values, part_gold), dim=1))
                 if wanted:
+                    _subtract_gold(values, part_gold, self.smoothing)
                     part.copy_(values)
-            if wanted:  # logits have become d loss / dz
-                grad_hidden[:, chunk] = (logits @ table).view(passes, -1, width)
-                grad_weight += logits.T @ weighed[:, chunk].reshape(-1, width)
+            if wanted:  # logits have become d loss / dz, but for its term - ε / V
+                grad_hidden[chunk] = logits @ table
+                grad_weight += logits.T @ weighed[chunk]
         if wanted:
             mean = weight.to(exact).mean(dim=0)
-            grad_hidden.sub_(self.smoothing / passes * mean)
-        return torch.cat(terms, dim=1).movedim(-1, 0), grad_hidden, grad_weight
+            grad_hidden.sub_(self.smoothing * mean)
+        return torch.cat(terms).T, grad_hidden, grad_weight
+
+
+def _softmax(
+    logits: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"]
+) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
+    """Turns logits into probabilities; returns log Σ exp(logits) and the gold logits."""
+    gold_logit, top = logits.gather(-1, gold), logits.amax(dim=-1, keepdim=True)
+    probs = torch.softmax(logits, dim=-1, out=logits)
+    highest = probs.amax(dim=-1, keepdim=True)
+    return top - highest.log(), gold_logit  # log p = z - log Σ holds for the highest of them
+
+
+def _subtract_gold(probs: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"], smoothing: float) -> None:
+    """Turns probabilities into the gradient of cross-entropy, but for its term - ε / V."""
+    probs.scatter_(-1, gold, smoothing - 1, reduce="add")
