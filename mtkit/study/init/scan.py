@@ -60,7 +60,7 @@ def has_single_sentences(sample: Sample, language: str) -> bool:
 
 
 def has_usual_case(sample: Sample) -> bool:
-    """Whether most sources have capitals, but hardly any in every letter or word alone."""
+    """Whether most sources have capitals, and hardly one all in them, or one in each word."""
     capitals = sum(source != source.lower() for source, _ in sample)
     caseless = sum(has_no_case(source) for source, _ in sample)
     return 2 * capitals > len(sample) and caseless < CASELESS_SHARE * len(sample)
