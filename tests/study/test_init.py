@@ -62,6 +62,23 @@ def test_no_source_is_in_two_parts_and_each_is_in_one(sources: list[str]) -> Non
     assert list(split.place(pairs_of(sources))) == placed
 
 
+@given(st.lists(st.tuples(texts, texts), max_size=200))
+def test_no_target_is_held_out_that_training_has(rows: list[tuple[str, str]]) -> None:
+    pairs = [Pair(source, target, 0, "file", n) for n, (source, target) in enumerate(rows, 1)]
+    split = Split(pairs=100)
+    sound = split.without_learnt(lambda: pairs)
+    placed, before = list(sound.place(pairs)), list(split.place(pairs))
+    learnt, held_out = (
+        {key_of(pair.target) for part, pair in placed if (part == "train") == is_learnt}
+        for is_learnt in (True, False)
+    )
+    assert not learnt & held_out
+    assert [row for row in placed if row.part == "train"] == [
+        row for row in before if row.part == "train"
+    ]
+    assert {row for row in before if key_of(row.pair.target) not in learnt} <= set(placed)
+
+
 @given(st.lists(st.uuids().map(str), min_size=1, max_size=50), st.data())
 def test_what_is_held_out_already_is_no_part_of_training(
     sources: list[str], data: st.DataObject

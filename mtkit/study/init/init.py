@@ -1,6 +1,7 @@
 """`mtkit init`: from a corpus and the minutes somebody has to a config, and what to expect of it.
 
-The corpus is read by the doctor; then to count and to draw a sample; then to write its parts.
+The corpus is read by the doctor; then for what may be held out; then to count and to draw a sample;
+then to write its parts.
 Nothing is written before all is known, and then all of it together.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -89,7 +91,7 @@ def init(wish: Wish) -> None:
     if left_out := checked.pairs - checked["blank"].count - found.counts.total():
         say(
             f"init: {left_out:,} pairs are left out: their sources are held out with another "
-            "translation, or they are faulty"
+            "translation, or they would be and are faulty, or training has their targets"
         )
     corpus = _corpus(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
@@ -120,7 +122,8 @@ def _split(wish: Wish, checked: Examination) -> Split:
     wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
     taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
     judge = Judge(checked.drop, usual_of(read_pairs(wish.corpus))) if checked.drop else None
-    return Split(checked.pairs, wanted, frozenset(taken), judge)
+    split = Split(checked.pairs, wanted, frozenset(taken), judge)
+    return split.without_learnt(partial(read_pairs, wish.corpus))
 
 
 def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:

@@ -4,12 +4,15 @@ A source is known by its words, whatever their case: what differs in punctuation
 same side as well. Its hash is a point between 0 and 1. Those below a bound are for the
 test, those above another for validation, and as a corpus grows the bounds move outwards only: what
 was trained on is never held out later.
+
+A target that some other source in training has is no test either, however new its own source is:
+such a pair is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -43,9 +46,9 @@ def held_out_share(pairs: int, part: Part) -> float:
     return min(MOST[part] / pairs, max(SHARE, min(ENOUGH / pairs, SMALL_SHARE)))
 
 
-def key_of(source: str) -> bytes:
-    """Equal for sources that differ in case, width, spaces and punctuation alone."""
-    return blake2b(normalised(source).encode(errors="replace"), digest_size=16).digest()
+def key_of(text: str) -> bytes:
+    """Equal for texts that differ in case, width, spaces and punctuation alone."""
+    return blake2b(normalised(text).encode(errors="replace"), digest_size=16).digest()
 
 
 def point_of(key: bytes) -> float:
@@ -59,14 +62,26 @@ class Split:
 
     `wanted`: the parts that are to be held out. `taken`: keys of sources that are held out already,
     and hence no part of training. `judge`: of the rules that are to drop pairs; what one accuses is
-    held out for nothing, as no translation could be told by it. Of equal sources that are held out
-    the first such pair is kept.
+    held out for nothing, as no translation could be told by it. `learnt`: keys of targets that are
+    held out for nothing either, as training has them. Of equal sources that are held out the first
+    such pair is kept.
     """
 
     pairs: int
     wanted: frozenset[Part] = frozenset({"valid", "test"})
     taken: frozenset[bytes] = frozenset()
     judge: Judge | None = None
+    learnt: frozenset[bytes] = frozenset()
+
+    def without_learnt(self, read: Callable[[], Iterable[Pair]]) -> Split:
+        """The same, but that it holds out no target of training; reads the corpus twice."""
+        if not self.wanted:
+            return self
+        held_out = {
+            key_of(pair.target) for pair in read() if self.part_of(key_of(pair.source)) != "train"
+        }
+        learnt = (key_of(pair.target) for part, pair in self.place(read()) if part == "train")
+        return replace(self, learnt=frozenset(held_out.intersection(learnt)))
 
     def part_of(self, key: bytes) -> Part:
         """Where sources of this key belong."""
@@ -93,6 +108,8 @@ class Split:
 
     def _tells(self, pair: Pair) -> bool:
         """Whether a translation can be told by a pair."""
+        if key_of(pair.target) in self.learnt:
+            return False
         faults = {} if self.judge is None else self.judge.judge([pair])
         return not (pair.blank or any(found.any() for found in faults.values()))
 
