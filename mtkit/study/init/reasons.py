@@ -13,7 +13,7 @@ MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
 """Learning rates that suit a model of that width: in many passes, and in few."""
 MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
 """Number of updates, at most."""
-SOME_PASSES, MANY_PASSES = 24, 50
+SOME_PASSES, MANY_PASSES = 24, 60
 
 
 @dataclass(frozen=True)
