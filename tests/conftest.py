@@ -24,9 +24,10 @@ import signatures
 
 install_import_hook("mtkit", "signatures.checked")
 
-# What a shell starts with & ignores Ctrl-C, and hands that on: here to every command that a test
-# starts in order to interrupt it.
+# What a shell starts with & ignores Ctrl-C, what nohup starts SIGHUP, and hands that on: here to
+# every command that a test starts in order to interrupt it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples in every run, and no verdict that depends on how fast the machine is.
 hypothesis.settings.register_profile(
