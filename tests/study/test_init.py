@@ -413,6 +413,17 @@ def test_lines_are_truecased_where_the_corpus_has_none_without_case(
     assert load_config("mtkit.yaml").decoding.truecase == truecase
 
 
+def test_a_corpus_of_a_few_targets_is_told_that_none_can_be_held_out(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = lines_of(corpus / "a.ko")
+    write(corpus / "a.ko", [targets[n % 4] for n in range(len(targets))])
+    before = everything(corpus)
+    assert call("init", "a.en", "a.ko") == 2
+    assert "too few pairs unlike all others" in capsys.readouterr().err
+    assert everything(corpus) == before
+
+
 def test_a_training_that_is_there_is_not_gone_on_with(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -140,8 +140,8 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
     for part in ("valid", "test"):
         if counts.get(part, 0) < FEWEST_HELD_OUT:
             raise UserError(
-                f"{_name(wish.corpus)}: too few different sources to hold any out for {part}: "
-                f"name a file of other pairs with --{part}"
+                f"{_name(wish.corpus)}: too few pairs unlike all others to hold any out for "
+                f"{part}: name a file of other pairs with --{part}"
             )
     source = languages[0]
     is_of_single = source is not None and has_single_sentences(found.sample, source)
