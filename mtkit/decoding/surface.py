@@ -47,7 +47,7 @@ def truecase(line: str, tokenizer: Tokenizer) -> str:
         return line
     words = _WORD.findall(line)
     begins = [True, *(word.endswith(_SENTENCE_END) for word in words[:-1])]
-    known = iter([_known(*word, tokenizer) for word in zip(words, begins, strict=True)])
+    known = (_known(word, first, tokenizer) for word, first in zip(words, begins, strict=True))
     found = _WORD.sub(lambda _: next(known), line)
     now, before = map(len, tokenizer.encode_source([found, line]))
     return found if now < before else line

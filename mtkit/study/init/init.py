@@ -90,8 +90,8 @@ def init(wish: Wish) -> None:
     found = scan(read_pairs(wish.corpus), split)
     if left_out := checked.pairs - checked["blank"].count - found.counts.total():
         say(
-            f"init: {left_out:,} pairs are left out: their sources are held out with another "
-            "translation, or they would be and are faulty, or training has their targets"
+            f"init: {left_out:,} pairs are left out, which would be held out for nothing: they are "
+            "faulty, training has their targets, or their sources are held out already"
         )
     corpus = _corpus(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
