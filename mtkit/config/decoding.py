@@ -29,7 +29,7 @@ class DecodingSettings(Settings):
     )
     truecase: bool = Field(
         False,
-        description="lines ALL IN CAPITALS, in none or With Each Word In Them are read as the "
+        description="lines ALL IN CAPITALS, in none or With One In Each Word are read as the "
         "tokenizer knows their words: for a model that has hardly seen such lines",
     )
     batch_tokens: PositiveInt = Field(

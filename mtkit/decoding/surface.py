@@ -27,11 +27,12 @@ _EMOJI = re.compile(
 def has_no_case(line: str) -> bool:
     """Whether capitals tell nothing: ALL LETTERS ARE, none is, or Every Long Word Begins With One.
 
-    A line is not meant whose letters are mostly of a script without capitals.
+    Three long words after the first one have to, as two may be names. A line is not meant whose
+    letters are mostly of a script without capitals.
     """
     if not (line.isupper() or line.islower()):
-        long = _LONG_WORD.findall(line)
-        if len(long) < 2 or not all(word[0].isupper() for word in long):
+        long = _LONG_WORD.findall("".join(line.split(maxsplit=1)[1:]))
+        if len(long) < 3 or not all(word[0].isupper() for word in long):
             return False
     letters: list[str] = _LETTER.findall(line)
     return 2 * sum(letter.lower() != letter.upper() for letter in letters) > len(letters)

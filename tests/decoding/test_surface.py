@@ -54,11 +54,13 @@ def test_capitals_that_are_known_stay(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [LINE, "It rains.", "我买了一张CD。", "ラジオはfm", "3:0", "", "Spain Is On"]
+    "line",
+    [
+        *(LINE, "It rains.", "Will you go to Spain?", "So Two Dogs ran In New York"),
+        *("Hey, Anna is in Spain.", "我买了一张CD。", "ラジオはfm", "3:0", ""),
+    ],
 )
-def test_a_line_has_case_if_some_long_word_has_and_none_is_asked_of_other_scripts(
-    line: str,
-) -> None:
+def test_names_make_no_title_and_letters_of_other_scripts_no_case(line: str) -> None:
     assert not has_no_case(line)
 
 
