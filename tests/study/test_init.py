@@ -99,7 +99,17 @@ def test_a_corpus_that_grows_moves_nothing_from_training_to_what_is_held_out(
 
 @pytest.mark.parametrize(
     ("pairs", "held_out"),
-    [(1000, 50), (5000, 250), (12_500, 250), (50_000, 1000), (125_000, 2500), (10**8, 2500)],
+    [
+        (50, 6),
+        (100, 12),
+        (240, 12),
+        (1000, 50),
+        (5000, 250),
+        (12_500, 250),
+        (50_000, 1000),
+        (125_000, 2500),
+        (10**8, 2500),
+    ],
 )
 def test_held_out_are_two_percent_within_bounds(pairs: int, held_out: int) -> None:
     assert round(pairs * held_out_share(pairs, "test")) == held_out
@@ -109,6 +119,9 @@ def test_held_out_are_two_percent_within_bounds(pairs: int, held_out: int) -> No
 def test_sources_that_differ_in_punctuation_or_case_belong_together() -> None:
     assert key_of("Hello, you!") == key_of("hello you") == key_of("ＨＥＬＬＯ ＹＯＵ ")
     assert key_of("!") != key_of("?")
+    assert key_of("I love you ❤️") == key_of("i love you")
+    for one, other in ("लड़का", "लड़की"), ("เสือ", "เสื้อ"), ("មាន", "មិន"), ("မိုး", "မီး"):
+        assert key_of(one) != key_of(other)  # vowels of these are marks, and tell words apart
 
 
 def test_a_share_of_the_pairs_is_spread_over_all_parts_alike() -> None:
@@ -444,6 +457,30 @@ def test_no_folder_and_nothing_that_is_read_is_ever_replaced(corpus: Path, outpu
     assert everything(corpus) == before
 
 
+def test_a_dataset_that_is_read_is_never_replaced(corpus: Path) -> None:
+    rows = zip(*(lines_of(corpus / f"a.{language}") for language in LANGUAGES), strict=True)
+    for name in "c.csv", "set/c.csv":
+        (corpus / name).parent.mkdir(exist_ok=True)
+        write(corpus / name, ["en,ko", *(f'"{source}","{target}"' for source, target in rows)])
+    before = everything(corpus)
+    for name, output in ("c.csv", "c.csv"), ("set", "set/c.csv"):
+        assert call("init", name, "--columns", "en", "ko", "-o", output, "--force") == 2
+    assert everything(corpus) == before
+
+
+def test_what_cannot_be_written_is_told_before_any_work(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read_only(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    assert call("init", "a.en", "a.ko", "-o", "caf\udce9.yaml") == 2
+    monkeypatch.setattr("mtkit.study.init.files.TemporaryFile", read_only)
+    assert call("init", "a.en", "a.ko", "-o", "new/x.yaml") == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2 and all("cannot be written" in line for line in told)
+
+
 def test_a_corpus_where_its_parts_would_go_is_not_replaced(corpus: Path) -> None:
     (corpus / "mtkit-data").mkdir()
     for language in LANGUAGES:
@@ -516,6 +553,7 @@ def test_pairs_held_out_already_are_used_and_not_learnt_from(corpus: Path) -> No
         (("ko", "en"), None, "declared language"),
         (("en", "en"), None, "one language twice"),
         (("blank", "blank"), None, "blank"),
+        (("few.en", "few.ko"), None, "v.few.en: 3 pairs, and 5 are needed"),
     ],
 )
 def test_pairs_held_out_already_are_looked_at_like_the_others(
@@ -523,6 +561,7 @@ def test_pairs_held_out_already_are_looked_at_like_the_others(
 ) -> None:
     for language in LANGUAGES:
         write(corpus / f"v.{language}", lines_of(corpus / f"a.{language}")[:60])
+        write(corpus / f"v.few.{language}", lines_of(corpus / f"a.{language}")[:3])
     write(corpus / "v.blank", [""] * 60)
     given = ["--valid", *(f"v.{side}" for side in valid)]
     given += ["--test", *(f"v.{side}" for side in test)] if test else []

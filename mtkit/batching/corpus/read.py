@@ -89,6 +89,14 @@ def files_of(corpora: Corpus | list[Corpus], setting: str) -> dict[str, Path]:
     return {f"{setting}: {path}": Path(path) for path in paths}
 
 
+def paths_of(corpus: Corpus) -> Iterator[Path]:
+    """Everything local that a corpus is read from: what is in the folder of a dataset, too."""
+    for side in _sides(corpus):
+        for path in map(Path, side):
+            yield path
+            yield from path.rglob("*")
+
+
 @dataclass(frozen=True)
 class Contents:
     """What corpora hold."""

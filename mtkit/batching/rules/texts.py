@@ -133,7 +133,25 @@ def letters_of(text: str) -> str:
 
 def normalised(text: str) -> str:
     """What two lines have in common that differ in case, punctuation and spaces alone."""
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())) or text
+    words = unicodedata.normalize("NFKC", text).casefold().translate(_WORDS_ALONE).split()
+    return " ".join(words) or text
+
+
+class _WordsAlone(dict[int, int]):
+    """For `str.translate`: a space for each character that is of no word.
+
+    The vowels of Hindi, Thai and others are marks, which are of words too, but for those that only
+    choose between shapes of a character, as of emoji.
+    """
+
+    def __missing__(self, code: int) -> int:
+        character = chr(code)
+        is_mark = unicodedata.category(character)[0] == "M" and not 0xFE00 <= code <= 0xFE0F
+        self[code] = code if character.isalnum() or character == "_" or is_mark else ord(" ")
+        return self[code]
+
+
+_WORDS_ALONE = _WordsAlone()
 
 
 def brackets_differ(source: str, target: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TextIO
 
 from mtkit.config.storage import half_written, naming, sync
@@ -14,7 +15,8 @@ from mtkit.errors import UserError
 def refuse_to_overwrite(paths: Iterable[Path], read: Iterable[Path], *, force: bool) -> None:
     """UserError for the first of `paths` that is there already; with `force`, and is no file.
 
-    What is `read` is never replaced.
+    What is `read` is never replaced. Nor is any work done for what could not be written, or named
+    in a config.
     """
     kept = {path.resolve() for path in read}
     for path in paths:
@@ -24,6 +26,12 @@ def refuse_to_overwrite(paths: Iterable[Path], read: Iterable[Path], *, force: b
             raise UserError(f"{path}: is what was to be read: name another with -o")
         if not force and (path.exists() or path.is_symlink()):
             raise UserError(f"{path}: is there already: give --force to replace it, or another -o")
+        try:
+            str(path).encode()
+            with TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())):
+                pass
+        except (UnicodeEncodeError, OSError) as error:
+            raise UserError(f"{path}: cannot be written ({error}): name another with -o") from None
 
 
 @contextmanager

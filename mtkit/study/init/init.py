@@ -19,7 +19,7 @@ from mtkit.batching.check.check import examined
 from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.check.findings import TOO_MANY, Languages
 from mtkit.batching.corpus.look import look
-from mtkit.batching.corpus.read import files_of, read_pairs
+from mtkit.batching.corpus.read import paths_of, read_pairs
 from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.usual import usual_of
 from mtkit.config.corpora import Corpus as Source
@@ -78,7 +78,7 @@ def init(wish: Wish) -> None:
     for part, held_out in wish.given.items():
         look(held_out, (f"--{part}",))
     corpora = [wish.corpus, *wish.given.values()]
-    read = [path for corpus in corpora for path in files_of(corpus, "").values()]
+    read = [path for corpus in corpora for path in paths_of(corpus)]
     refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
     source, target = checked.source.language, checked.target.language
@@ -133,16 +133,21 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
     for part, corpus in wish.given.items():
         counts[part] = sum(not pair.blank for pair in read_pairs(corpus))
     if counts["train"] < FEWEST_PAIRS:
+        beside = "".join(f" that are not in --{part}" for part in list(wish.given)[:1])
         raise UserError(
-            f"{_name(wish.corpus)}: {counts['train']:,} pairs are left to learn from, and "
+            f"{_name(wish.corpus)}: {counts['train']:,} pairs{beside} are left to learn from, and "
             f"{FEWEST_PAIRS} are needed at the least: add more"
         )
     for part in ("valid", "test"):
-        if counts.get(part, 0) < FEWEST_HELD_OUT:
-            raise UserError(
-                f"{_name(wish.corpus)}: too few pairs unlike all others to hold any out for "
-                f"{part}: name a file of other pairs with --{part}"
-            )
+        if (held_out := counts.get(part, 0)) >= FEWEST_HELD_OUT:
+            continue
+        few = f"{held_out} pairs, and {FEWEST_HELD_OUT} are needed at the least"
+        if part in wish.given:
+            raise UserError(f"{_name(wish.given[part])}: {few}: name a larger file with --{part}")
+        raise UserError(
+            f"{_name(wish.corpus)}: too few pairs unlike all others to hold any out for {part} "
+            f"({few}): name a file of other pairs with --{part}"
+        )
     source = languages[0]
     is_of_single = source is not None and has_single_sentences(found.sample, source)
     return Corpus(

@@ -26,6 +26,8 @@ FEWEST_PAIRS = 50
 """Number of pairs of which some can be held out and some learnt from."""
 SHARE, SMALL_SHARE = 0.02, 0.05
 """The part held out for each of the two; of a small corpus more, to have enough to tell by."""
+TINY, TINY_SHARE = 12, 0.12
+"""Number of pairs, as chance has it, of which there are not too few; the part they may be."""
 ENOUGH = 250
 """Number of pairs that tell how good a model is."""
 MOST: dict[Part, int] = {"valid": 1000, "test": 2500}
@@ -40,10 +42,11 @@ class Placed(NamedTuple):
 def held_out_share(pairs: int, part: Part) -> float:
     """The share of a corpus that is held out for a part.
 
-    2 % of the pairs, and 250 at least, but 5 % where that is less; at most MOST. Never grows with
-    the number of pairs.
+    2 % of the pairs, and 250 at least, but 5 % where that is less, or 12 pairs of some hundred; at
+    most MOST. Never grows with the number of pairs.
     """
-    return min(MOST[part] / pairs, max(SHARE, min(ENOUGH / pairs, SMALL_SHARE)))
+    few = max(min(ENOUGH / pairs, SMALL_SHARE), min(TINY / pairs, TINY_SHARE))
+    return min(MOST[part] / pairs, max(SHARE, few))
 
 
 def key_of(text: str) -> bytes:
