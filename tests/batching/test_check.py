@@ -167,6 +167,15 @@ def test_where_lines_were_lost_drift_begins(at: int, lost: int) -> None:
     assert all(passage.shift == 0 for passage in before)
 
 
+@pytest.mark.parametrize("lines", [200, 400])
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_that_tell_nothing_are_shifted_by_nothing(lines: int, seed: int) -> None:
+    """They all end alike, which every shift explains."""
+    drawn = random.Random(seed)
+    sources, targets = ([f"{'ab'[: drawn.randint(1, 2)]}." for _ in range(lines)] for _ in "ab")
+    assert passages(traces(sources), traces(targets)) == [Passage(0, lines, None)]
+
+
 def test_drift_that_is_mended_later_is_found() -> None:
     sources, targets = (list(side) for side in zip(*LINES, strict=True))
     targets[500:900] = ["아무 말", *targets[500:899]]

@@ -10,6 +10,7 @@ each change of shift costs what chance can hardly pay.
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
@@ -123,7 +124,8 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
     evidence = _Evidence(source, target)
     known = evidence.of_shifts(0, lines)
     best = max(known, key=lambda shift: (known[shift], -abs(shift)))
-    if known[best] <= CHANCE * lines**-0.5:
+    # Where all lines end alike every shift explains as much: half of them are taken for chance.
+    if known[best] - statistics.median(known.values()) <= CHANCE * lines**-0.5:
         return [Passage(0, lines, None)]
     evidence.learn(*evidence.pairs(best, 0, lines))
     for _ in range(2):  # what goes together is known better once it is known where
