@@ -133,6 +133,10 @@ def test_tables_give_the_pairs_of_parallel_files() -> None:
     write("t.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
     columns = {"source_column": "translation.en", "target_column": "translation.de"}
     assert texts(corpus(table=["t.jsonl", "t.jsonl"], **columns)) == rows * 2
+    flat: list[dict[str, Any]] = [{"translation.en": "a", "translation.de": "b"}]
+    records = [*flat, {"translation": None}, {"translation": {"en": None, "de": "d"}}]
+    write("t.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    assert texts(corpus(table="t.jsonl", **columns)) == [("a", "b"), ("", ""), ("", "d")]
 
 
 def test_a_line_that_names_the_columns_is_no_pair() -> None:

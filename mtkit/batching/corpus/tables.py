@@ -68,9 +68,12 @@ def _no_column(where: str, column: str | int, there: Iterable[str]) -> UserError
 
 
 def text_at(record: Any, column: str, where: str) -> str:
-    """The text of a record at a column, inside records with dots, as one line."""
+    """The text of a record at a column, as one line; a dot leads into a record in it."""
     value = record
-    for key in column.split("."):
+    is_one_key = isinstance(record, Mapping) and column in record
+    for key in [column] if is_one_key else column.split("."):
+        if value is None:
+            break
         if not isinstance(value, Mapping) or key not in value:
             raise _no_column(where, column, _columns(record))
         value = value[key]
