@@ -6,6 +6,7 @@ They are soft as weights between words, which attention between subwords becomes
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,14 +53,25 @@ class Block:
             (self.source + i, self.target + j) for i, j in symmetrise(*best_links(self.weights))
         }
 
-    @property
-    def shares(self) -> list[tuple[int, int, float]]:
-        """Source word, target word, and the share of the latter's attention that the former got."""
-        rounded = self.weights.round(DIGITS)
-        return [
-            (self.source + i, self.target + j, round(float(rounded[j, i]), DIGITS))
-            for j, i in np.argwhere(rounded).tolist()
-        ]
+
+def shares_of(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
+    """Source word, target word, and the share of the latter's attention that the former got.
+
+    Parts that are joined without a space may end and begin one word: all have the same say in it.
+    """
+    rows = [
+        (block.target + j, block.source, row)
+        for block in blocks
+        for j, row in enumerate(block.weights)
+        if row.any()
+    ]
+    parts = Counter(word for word, _, _ in rows)
+    shares: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for word, first, row in rows:
+        for i in np.flatnonzero(row).tolist():
+            shares[first + i, word] += float(row[i]) / parts[word]
+    rounded = ((i, j, round(share, DIGITS)) for (i, j), share in shares.items())
+    return [share for share in rounded if share[2]]
 
 
 def merge(

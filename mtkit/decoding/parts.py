@@ -49,7 +49,9 @@ class Translation:
     @property
     def shares(self) -> list[tuple[int, int, float]]:
         """Source word, target word, and the share of the latter's attention that the former got."""
-        return [share for block in self.blocks for share in block.shares]
+        from mtkit.decoding.alignment import shares_of
+
+        return shares_of(self.blocks)
 
 
 NOTHING = Translation("", -math.inf, [], False)
