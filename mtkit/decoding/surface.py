@@ -19,7 +19,9 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SENTENCE_END = (".", "!", "?", "…")
 _EMOJI = re.compile(
-    "(?:[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    "(?:(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text, unless it is said to be drawn as a picture
+    "|[0-9#*](?=\ufe0f?\u20e3))"  # on a key
     "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # what joins and varies them
 )
 

@@ -97,7 +97,9 @@ def test_no_two_of_the_n_best_of_a_loud_line_are_alike(translator: Translator) -
     assert len(loud.n_best) == 5
 
 
-@pytest.mark.parametrize("emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪"])
+@pytest.mark.parametrize(
+    "emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪", *"⏰⌛⏩", "▶️", "↗️", "1️⃣", "©️", "‼️", "㊗️"]
+)
 def test_emoji_that_the_model_cannot_read_stay_where_they_are(
     translator: Translator, emoji: str
 ) -> None:

@@ -78,7 +78,7 @@ class Reader:
 
     def is_blank(self, text: str) -> bool:
         """Whether there is nothing for the model to read."""
-        return self.tokenizer.encode_source([text]) == [[]]
+        return not any(self.tokenizer.encode_source(self._parts(text)))
 
     def read(self, text: str, target: str | None = None, *, name: str = "TEXT") -> Reading:
         """The model's own translation of `text`, or `target` as if it were.
@@ -87,10 +87,7 @@ class Reader:
         Raises UserError for what is blank, too long, several parts that are translated one by one,
         or unknown to the tokenizer, calling the text `name`.
         """
-        tokenizer = self.tokenizer
-        text = truecase(text, tokenizer) if self.settings.truecase else text
-        runs = runs_of(text, self.settings.sentences, tokenizer)
-        parts = [part for part, is_read in runs if is_read]
+        tokenizer, parts = self.tokenizer, self._parts(text)
         if len(parts) > 1:
             raise UserError(
                 f"{name}: {len(parts)} sentences, translated one by one: give it one of them"
@@ -130,6 +127,12 @@ class Reader:
             merged = merge(weights.numpy(), queries.of_subword, keys.of_subword)
             maps[kind] = HeatMap(kind, queries.texts, keys.texts, torch.from_numpy(merged))
         return maps
+
+    def _parts(self, text: str) -> list[str]:
+        """What of it `translate` has the model read, one by one."""
+        text = truecase(text, self.tokenizer) if self.settings.truecase else text
+        runs = runs_of(text, self.settings.sentences, self.tokenizer)
+        return [part for part, is_read in runs if is_read]
 
     def _check(self, name: str, pieces: list[str]) -> None:
         longest = self.settings.max_length
