@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
 from mtkit.config.languages import LanguageCode
@@ -15,11 +15,14 @@ Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 
 class DecodingSettings(Settings):
     beam: PositiveInt = Field(5, le=10_000)
-    length_penalty: float = Field(1.0, ge=0, description="alpha in log P / |y|^alpha")
+    length_penalty: float = Field(1.0, ge=0, le=10, description="alpha in log P / |y|^alpha")
     min_length: Count = 0
     no_repeat_ngram: Count = Field(0, description="no n subwords in a row come twice; 0: they may")
-    repetition_penalty: PositiveFloat = Field(
-        1.0, description="above 1, subwords that are there already become less probable"
+    repetition_penalty: float = Field(
+        1.0,
+        ge=0.01,
+        le=100,
+        description="above 1, subwords that are there already become less probable",
     )
     max_length: Length = Field(256, description="subwords; longer input is split")
     sentences: LanguageCode | None = Field(
@@ -46,7 +49,7 @@ class DecodingSettings(Settings):
 class SamplingSettings(Settings):
     """Drawing translations at random instead of searching for the best."""
 
-    temperature: PositiveFloat = Field(1.0, description="below 1 sharper, above 1 flatter")
+    temperature: float = Field(1.0, ge=0.001, description="below 1 sharper, above 1 flatter")
     top_k: PositiveInt | None = Field(None, description="only among the k most probable symbols")
     top_p: float | None = Field(
         None, gt=0, le=1, description="only among the most probable symbols that sum to p"

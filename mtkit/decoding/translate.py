@@ -44,6 +44,8 @@ class Files:
             raise UserError(
                 "--resume: needs a text file as INPUT, and -o with the file to go on with"
             )
+        if self.output and self.output.suffix == ".gz":
+            raise UserError(f"-o {self.output}: text is written plain: name it without .gz")
         for read in filter(None, (self.input, self.prefixes)):
             both_there = self.output and self.output.is_file() and read.exists()
             if self.output and both_there and self.output.samefile(read):

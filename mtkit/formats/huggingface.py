@@ -60,6 +60,9 @@ def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str |
         write_json(folder / marian.GENERATION, _their_search(opened.config.decoding))
         _write_tokenizer(folder, opened)
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
+    for name in ("sentences", "truecase"):
+        if getattr(opened.config.decoding, name):
+            say(f"decoding.{name} has no place there: transformers reads lines as they are")
     return open_artifact(output, "export")
 
 

@@ -416,6 +416,8 @@ def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: 
     [
         ({"beam": 0}, r"^decoding\.beam: .*greater than 0.*found 0"),
         ({"length_penalty": -1.0}, r"^decoding\.length_penalty: .*found -1\.0"),
+        ({"length_penalty": 120.0}, r"^decoding\.length_penalty: .*found 120\.0"),
+        ({"repetition_penalty": 1e-300}, r"^decoding\.repetition_penalty: .*found 1e-300"),
         ({"min_length": 9, "max_length": 8}, r"decoding: min_length 9 is above max_length 8$"),
         (
             {"min_length": 13},
@@ -434,6 +436,11 @@ def test_more_hypotheses_than_the_beam_holds_are_refused(real: Path, tmp_path: P
     with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
         run(tmp_path, b"a\n", Translator.load(real, "cpu"), n_best=6)
     assert not (tmp_path / "out").exists()
+
+
+def test_plain_text_gets_no_name_of_gzipped_text() -> None:
+    with pytest.raises(UserError, match=r"out\.gz: text is written plain"):
+        Files(output=Path("out.gz"))
 
 
 def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
