@@ -83,6 +83,11 @@ def open_models(
                     f"{names}: no ensemble: {side} {_difference(ours, theirs)}: "
                     "train both with the same tokenizer"
                 )
+        if first.tokenizer.models != other.tokenizer.models:
+            raise UserError(
+                f"{names}: no ensemble: tokenizers of the same subwords that cut otherwise: "
+                "train both with the same tokenizer"
+            )
         lengths = [it.config.decoding.max_length for it in (first, other)]
         if lengths[0] != lengths[1]:
             raise UserError(

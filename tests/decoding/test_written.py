@@ -417,6 +417,19 @@ def test_it_is_written_anew_when_what_it_was_made_from_changes_which_is_said(
     assert sides_of(folder_of(config)) == (lines, finished(translations(["a"], lines)))
 
 
+def test_it_is_not_written_over_where_a_checkpoint_was_made_from_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_config(SELF, tokenizer={"vocab_size": 120}, training={"steps": 2, "ranks": 1})
+    assert call("run") == 0
+    written = sides_of(folder_of(load_config("mtkit.yaml")))
+    retrained(here)
+    assert call("run") == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "a checkpoint of other settings (data.train: a is another model now)" in told
+    assert sides_of(folder_of(load_config("mtkit.yaml"))) == written
+
+
 def test_what_a_process_left_that_was_killed_at_the_last_moment_is_cleared_away(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
