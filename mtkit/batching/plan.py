@@ -68,7 +68,7 @@ def plan_block(
 ) -> list[Rows]:
     """The batches of `block`, from 0, of an epoch; that every pair fits the budget is not checked.
 
-    Empty where the weights leave no row.
+    The weights leave one row at least.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
@@ -76,6 +76,8 @@ def plan_block(
         wanted = weights[rows]
         whole = np.floor(wanted)
         copies = whole + (random.random(len(rows)) < wanted - whole)
+        if not copies.any():
+            copies[wanted.argmax()] = 1
         rows = np.repeat(rows, copies.astype(np.int64))
     random.shuffle(rows)
     batches = [

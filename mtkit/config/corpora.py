@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
 from mtkit.config.base import Paths, Settings
 from mtkit.config.decoding import SamplingSettings
+
+Weight = Annotated[float, Field(gt=0, le=10_000)]
 
 
 class TextCorpus(Settings):
@@ -16,7 +18,7 @@ class TextCorpus(Settings):
 
     source: Paths
     target: Paths
-    weight: PositiveFloat = Field(1.0, description="times each pair is seen per epoch")
+    weight: Weight = Field(1.0, description="times each pair is seen per epoch")
 
 
 class TableCorpus(Settings):
@@ -28,7 +30,7 @@ class TableCorpus(Settings):
     table: Paths
     source_column: str | int = 0
     target_column: str | int = 1
-    weight: PositiveFloat = 1.0
+    weight: Weight = 1.0
 
 
 class DatasetCorpus(Settings):
@@ -39,7 +41,7 @@ class DatasetCorpus(Settings):
     split: str = "train"
     source_column: str = Field(description="column; inside a record with dots: translation.en")
     target_column: str
-    weight: PositiveFloat = 1.0
+    weight: Weight = 1.0
 
 
 class Writing(Settings):
@@ -76,7 +78,7 @@ class WrittenCorpus(Writing):
     target: Paths | None = None
     model: Paths = Field(description="run or model folder; several are an ensemble")
     tag: str | None = Field(None, description="what is read before each source that was written")
-    weight: PositiveFloat = 1.0
+    weight: Weight = 1.0
 
     @model_validator(mode="after")
     def _sides_fit(self) -> WrittenCorpus:

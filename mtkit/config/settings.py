@@ -183,8 +183,8 @@ class Learning(Settings):
 class Extent(Settings):
     """How far to go: may change whenever a run goes on, but for one along a cosine."""
 
-    steps: PositiveInt | None = None
-    epochs: PositiveInt | None = None
+    steps: PositiveInt | None = Field(None, le=1_000_000_000)
+    epochs: PositiveInt | None = Field(None, le=1_000_000)
 
 
 class Ending(Settings):

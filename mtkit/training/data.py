@@ -26,7 +26,6 @@ from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, check_fit, count_blocks, plan_block, plan_epoch
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config
-from mtkit.errors import UserError
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
@@ -219,8 +218,6 @@ class Stream:
         store, seed, budget = self.data.train, self.config.seed, self.max_tokens
         weights, accumulate = self.data.weights, self.config.training.accumulate
         plan = plan_block(store.lengths, block, weights, max_tokens=budget, seed=seed, epoch=epoch)
-        if not plan:
-            raise UserError("data.train: the weights leave no pair for an epoch: raise them")
         return self.segmentation.portions(
             store, plan, epoch=epoch, max_tokens=budget, at_least=accumulate, block=block
         )
