@@ -79,15 +79,22 @@ def find_best(path: str | Path | None) -> Artifact:
     if has_model or not (folder / INDEX).is_file():
         return find_model(place)
     match read_json(folder / INDEX):
-        case {"best": int(step)}:
+        case {"best": int(step), "last": int(last)}:
             which = "its best checkpoint so far"
-        case {"best": None, "last": int(step)}:
+        case {"best": None, "last": int(step) as last}:
             which = "its newest checkpoint, for want of a validation"
         case _:
             raise UserError(
                 f"{folder / INDEX}: not as mtkit writes it: train on with `mtkit train`"
             )
-    checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
+    try:
+        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
+    except UserError as damage:
+        if step == last:
+            raise
+        warn(f"{damage}: passed over")
+        which, step = "its newest checkpoint", last
+        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
     say(f"{place}: not finished: taking {which}, of step {step:,}")
     return checkpoint
 

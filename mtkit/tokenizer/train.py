@@ -16,7 +16,7 @@ from typing import Any, Literal
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.batching.corpus.look import look_at
+from mtkit.batching.corpus.look import led_to, look_at
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
@@ -62,7 +62,8 @@ def train_tokenizer(config: Config) -> Artifact:
     """
     look_at(config.data, "train", "valid")
     path, origin = Path(config.run) / "tokenizer", config.training.init_from
-    model = None if origin is None else find_model(origin)
+    with led_to(("training", "init_from")):
+        model = None if origin is None else find_model(origin)
     recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
     if model:
         inputs, made_from = {"model": model.identity}, {"training.init_from": origin}

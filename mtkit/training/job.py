@@ -14,6 +14,7 @@ import torch
 
 from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
 from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.batching.corpus.look import led_to
 from mtkit.batching.corpus.read import files_of
 from mtkit.batching.corpus.written import texts_of
 from mtkit.config.configfile import save_config
@@ -41,6 +42,7 @@ from mtkit.training.run.processors import bytes_of_rank, processors, ranks_that_
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
+INIT_FROM = ("training", "init_from")
 REPAYING_STEPS = 2_000
 """Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
 some ten updates a second, and a third of their time is saved at best.
@@ -58,6 +60,12 @@ class Job:
     checkpoints: Checkpoints
     stream: Stream
     total_steps: int
+
+    def make_current(self) -> None:
+        """The run has these settings from now on, and is the last one of this directory."""
+        if self.ranks.is_first:
+            save_config(self.config)
+            link_latest(Path(self.config.run))
 
     def save(self, state: TrainState, *, again: bool = True) -> None:
         """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
@@ -84,7 +92,8 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
         warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if origin is not None:
-        inputs["init_from"] = find_model(origin).identity
+        with led_to(INIT_FROM):
+            inputs["init_from"] = find_model(origin).identity
     _check_comparable(config)
     return data, Tokenizer.load(tokenizer.path), inputs
 
@@ -129,9 +138,6 @@ def opened_job(
             clear_leftovers(checkpoints.folder)
         ranks.wait()
         resumed_from = checkpoints.load_last(state)
-        if ranks.is_first:
-            save_config(config)
-            link_latest(run)
         if ranks.count > 1:
             settle(state, ranks)
         if not state.max_tokens:
@@ -168,13 +174,14 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if training.init_from is not None:
-        trained = find_model(training.init_from).path
-        if Tokenizer.load(trained).models != tokenizer.models:
-            raise UserError(
-                f"training.init_from: {trained} has another tokenizer than this run: "
-                "`mtkit train-spm` with this setting takes over the model's"
-            )
-        load_weights(model, trained / "model.safetensors")
+        with led_to(INIT_FROM):
+            trained = find_model(training.init_from).path
+            if Tokenizer.load(trained).models != tokenizer.models:
+                raise UserError(
+                    f"{trained} has another tokenizer than this run: `mtkit train-spm` with this "
+                    "setting takes over the model's"
+                )
+            load_weights(model, trained / "model.safetensors")
     precision = pick_precision(training.precision, device)
     judge = Judge(tokenizer, config.data.target_language)
     state = new_state(model.to(device), training, precision, ranks, judge)

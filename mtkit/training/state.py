@@ -54,14 +54,14 @@ class Validation:
     bleu: float | None = None
     chrf: float | None = None
 
-    def key(self, metric: Metric) -> float:
-        """Smaller is better, whatever the metric."""
+    def key(self, metric: Metric) -> tuple[float, float]:
+        """Smaller is better, whatever the metric; the loss tells between equals, as 0 and 0."""
         value = float(getattr(self, metric))
-        return value if metric in ("loss", "perplexity") else -value
+        return value if metric in ("loss", "perplexity") else -value, self.loss
 
 
 def rank(validations: Sequence[Validation], metric: Metric) -> list[Validation]:
-    """Best first; the earlier of equals first."""
+    """Best first; the earlier first of those with equal loss as well."""
     return sorted(validations, key=lambda validation: validation.key(metric))
 
 

@@ -61,6 +61,7 @@ def train(config: Config) -> Artifact:
                 link_latest(run)
         else:
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
+                job.make_current()
                 _run_to_end(job, state)
     return open_artifact(run / "model", "model")
 
@@ -103,6 +104,7 @@ def finish(config: Config) -> Artifact:
     with opened_job(config, data, tokenizer, inputs, ALONE) as (job, state):
         if not state.step:
             raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")
+        job.make_current()
         say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
         if state.step not in [validation.step for validation in state.validations]:
             _validate(job, state)
@@ -124,7 +126,6 @@ def _go_on(job: Job, state: TrainState) -> None:
         while not _is_finished(training, state):
             with _saved_on_failure(job, state):
                 journal.add(next(updates))
-                signal_number = job.ranks.max(stop.received)
             shown.advance(note=journal.note)
             is_due = state.step % training.validate_every == 0 or _is_finished(training, state)
             if state.step % training.log_every == 0 or is_due:
@@ -133,6 +134,8 @@ def _go_on(job: Job, state: TrainState) -> None:
                 with shown.pausing():
                     _validate(job, state)
                 journal.log_validation()
+            with _saved_on_failure(job, state):
+                signal_number = job.ranks.max(stop.received)
             if state.step % training.save_every == 0 or is_due or signal_number:
                 job.save(state)
             if signal_number:
@@ -142,6 +145,13 @@ def _go_on(job: Job, state: TrainState) -> None:
                     "training interrupted, checkpoint saved: run the same command again to go on, "
                     "or `mtkit finish` to end with the best so far",
                 )
+        if state.step < job.total_steps and is_stalled(
+            state.validations, training.best_by, training.patience
+        ):
+            say(
+                f"train: no new best in {training.patience} validations (training.patience): "
+                f"ending after step {state.step:,} of {job.total_steps:,}"
+            )
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
             _validate(job, state)
             journal.log_validation()

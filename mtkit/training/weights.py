@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -16,12 +18,13 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
-from mtkit.models.weights import assign_weights, save_weights
-from mtkit.report import say
+from mtkit.models.weights import assign_weights, save_weights, weights_of
+from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
 from mtkit.training.job import Job, write_card
 from mtkit.training.objective.loss import projected_loss
+from mtkit.training.run.checkpoints import DamagedCheckpoint
 from mtkit.training.state import TrainState, Validation, rank
 
 
@@ -116,15 +119,16 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
 
     That mean stays in the model, which has nothing more to learn.
     """
-    checkpoints, metric = job.checkpoints, job.config.training.best_by
-    there = set(checkpoints.steps())
-    ranked = [v for v in rank(state.validations, metric) if v.step in there]
-    best = ranked[0].step
-    few = [validation.step for validation in ranked[: job.config.training.average]]
-    kept = Candidate("best checkpoint", checkpoints.weights(best), ranked[0], [best])
+    metric = job.config.training.best_by
+    best = list(islice(_validated(job, state), job.config.training.average))
+    if not best:  # all are damaged, or of an end that was further away
+        validation = validate(job, state)
+        return Candidate("last weights", weights_of(state.model), validation, [state.step])
+    kept, few = best[0], [candidate.validation.step for candidate in best]
     if len(few) == 1:
         return kept
-    mean = _mean([checkpoints.weights(step) for step in few])
+    mean = _mean([candidate.weights for candidate in best])
+    del best  # but for `kept`, they would be held in memory while the mean is validated
     assign_weights(state.model, mean)
     validation = replace(validate(job, state), step=max(few))
     rival = Candidate(f"mean of the best {len(few)} checkpoints", mean, validation, few)
@@ -133,8 +137,21 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
     return min(kept, rival, key=lambda found: found.validation.key(metric))
 
 
+def _validated(job: Job, state: TrainState) -> Iterator[Candidate]:
+    """Each checkpoint that was validated, the best first; damaged ones are passed over."""
+    there = set(job.checkpoints.steps())
+    for validation in rank(state.validations, job.config.training.best_by):
+        if (step := validation.step) in there:
+            try:
+                weights = job.checkpoints.weights(step)
+            except DamagedCheckpoint as damage:
+                warn(f"{damage}: passed over")
+            else:
+                yield Candidate("best checkpoint", weights, validation, [step])
+
+
 def _mean(all_weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each parameter; on return, `all_weights` are freed."""
+    """The mean of each parameter."""
     return {
         name: torch.stack([weights[name] for weights in all_weights]).mean(dim=0)
         for name in all_weights[0]

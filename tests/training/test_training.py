@@ -34,6 +34,7 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training import weights as run_weights
 from mtkit.training.data import seed_of
+from mtkit.training.job import Job
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.optimizers import MuonAndAdam
 from mtkit.training.run.checkpoints import Checkpoints
@@ -418,6 +419,45 @@ def test_bleu_ranks_upwards_and_loss_downwards() -> None:
     assert [v.step for v in rank(history, "bleu")] == [2, 1]
 
 
+def test_where_scores_are_equal_the_loss_ranks() -> None:
+    """BLEU is 0 at first: a model that learns is not stalled, nor is the first one the best."""
+    history = [Validation(step, 6.0 - step, 1.0, bleu=0.0) for step in range(4)]
+    assert [v.step for v in rank(history, "bleu")] == [3, 2, 1, 0]
+    assert not is_stalled(history, "bleu", 1)
+
+
+def test_patience_that_ends_a_run_is_told(
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def worse(job: Job, state: TrainState) -> Validation:
+        return Validation(state.step, float(state.step), 1.0)
+
+    monkeypatch.setattr("mtkit.training.train.validate", worse)
+    ending = {"validate_every": 2, "best_by": "loss", "average": 1, "patience": 2}
+    assert train(fresh("transformer", training=ending)).report["steps"] == 6
+    told = "no new best in 2 validations (training.patience): ending after step 6 of 12"
+    assert told in capsys.readouterr().err
+
+
+def test_ctrl_c_in_the_last_validation_is_heard(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate = run_weights.validate
+
+    def validate_and_interrupt(job: Job, state: TrainState) -> Validation:
+        if state.step == 12:
+            signal.raise_signal(signal.SIGINT)
+        return validate(job, state)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted, match="checkpoint saved"):
+        patch.setattr("mtkit.training.train.validate", validate_and_interrupt)
+        train(fresh("transformer"))
+    assert Path("run/checkpoints/step-00000012").is_dir() and not Path("run/model").exists()
+    assert train(fresh("transformer")).report["steps"] == 12
+
+
 def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> None:
     worse_and_worse = [Validation(1, 2.0, 7.4, 30.0, 50.0), Validation(2, 3.0, 20.1, 10.0, 20.0)]
     assert [v.step for v in rank(worse_and_worse, "step")] == [2, 1]
@@ -457,7 +497,7 @@ def test_while_rivals_are_validated_the_weights_of_their_mean_are_not_held(
     monkeypatch.setattr(Checkpoints, "weights", remembered)
     monkeypatch.setattr(run_weights, "validate", counted)
     train(fresh("transformer", training={"average": 4, "validate_every": 3}))
-    assert len(read) == 4 + 1
+    assert len(read) == 4
     assert held == [1]  # the best; the mean is a second
 
 

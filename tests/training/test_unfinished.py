@@ -176,8 +176,28 @@ def test_a_run_that_was_ended_early_trains_on_as_if_it_had_not_been(
 
 
 def test_what_has_made_no_update_cannot_be_ended(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer", "before"))
     with pytest.raises(UserError, match="run: no update is made yet: train with `mtkit train`"):
         finish(fresh("transformer"))
+    assert Path("runs/latest").resolve() == Path("before").resolve()
+
+
+def test_damaged_checkpoints_are_passed_over_at_the_end_too(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+) -> None:
+    changes = {"validate_every": 2, "best_by": "loss", "keep": 9, "average": 2}
+    interrupted(fresh("transformer", training=changes), 7)
+    (Path("run/checkpoints/step-00000006") / "model.safetensors").write_bytes(b"")
+    assert open_model("run").artifact.path.name == "step-00000007"  # 6 is the best
+    assert "step-00000006/model.safetensors: missing or of another size" in capsys.readouterr().err
+    model = finish(fresh("transformer", training=changes))
+    assert 6 not in model.report["averaged_steps"]
+    assert "passed over" in capsys.readouterr().err
+    for step in 2, 4, 6:
+        shutil.rmtree(f"run/checkpoints/step-{step:08}")
+    model = train(fresh("transformer", training=changes | {"steps": 5}))
+    assert model.report["weights"] == "last weights"
+    assert model.report["averaged_steps"] == [7]
 
 
 @pytest.mark.slow
