@@ -264,6 +264,12 @@ class Config(Settings):
                 "batching.max_tokens: auto does not know how long sampled translations will be: "
                 "set a number for objective: minimum_risk"
             )
+        is_of_characters = self.tokenizer.type == "char" and self.training.init_from is None
+        if is_of_characters and self.training.subword_sampling is not None:
+            raise ValueError(
+                "training.subword_sampling: a char tokenizer knows one segmentation of a text: "
+                "take tokenizer.type: bpe or unigram, or no sampling"
+            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         self.model.check_length("batching.max_length", self.batching.max_length)
         return self

@@ -264,6 +264,11 @@ def test_minimum_risk_says_what_it_needs(settings: dict[str, str], line: str) ->
     assert line in complaint(GOOD, "training.objective.kind=minimum_risk", *overrides)
 
 
+def test_subwords_are_not_sampled_where_there_are_only_characters() -> None:
+    overrides = "tokenizer.type=char", "training.subword_sampling={alpha: 0.1}"
+    assert "a char tokenizer knows one segmentation of a text" in complaint(GOOD, *overrides)
+
+
 PAIR = GOOD.replace(
     "  kind: transformer\n  layers: 3\n  heads: 4\n",
     "  encoder: {layers: 3, heads: 4}\n  decoder: {kind: lstm}\n",
