@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from architectures import ENSEMBLES, assemble, sources
@@ -107,6 +108,11 @@ def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> N
             assert sampled.lengths[:, index].equal(greedy.lengths[:, 0])
             assert sampled.tokens[:, index].equal(greedy.tokens[:, 0])
             torch.testing.assert_close(sampled.scores[:, index], greedy.scores[:, 0])
+
+
+def test_a_temperature_that_float32_takes_for_zero_is_refused() -> None:
+    with pytest.raises(ValidationError, match="temperature"):
+        SamplingSettings(temperature=1e-300)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
