@@ -31,7 +31,8 @@ def refuse_to_overwrite(paths: Iterable[Path], read: Iterable[Path], *, force: b
             with TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())):
                 pass
         except (UnicodeEncodeError, OSError) as error:
-            raise UserError(f"{path}: cannot be written ({error}): name another with -o") from None
+            reason = error.strerror if isinstance(error, OSError) else "a name that is no UTF-8"
+            raise UserError(f"{path}: cannot be written ({reason}): name another with -o") from None
 
 
 @contextmanager
