@@ -61,7 +61,7 @@ class Validation:
 
 
 def rank(validations: Sequence[Validation], metric: Metric) -> list[Validation]:
-    """Best first; the earlier first of those with equal loss as well."""
+    """Best first; of those that nothing tells apart the earlier first."""
     return sorted(validations, key=lambda validation: validation.key(metric))
 
 

@@ -133,10 +133,9 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
     for part, corpus in wish.given.items():
         counts[part] = sum(not pair.blank for pair in read_pairs(corpus))
     if counts["train"] < FEWEST_PAIRS:
-        beside = "".join(f" that are not in --{part}" for part in list(wish.given)[:1])
         raise UserError(
-            f"{_name(wish.corpus)}: {counts['train']:,} pairs{beside} are left to learn from, and "
-            f"{FEWEST_PAIRS} are needed at the least: add more"
+            f"{_name(wish.corpus)}: {counts['train']:,} pairs are left to learn from beside those "
+            f"held out, and {FEWEST_PAIRS} are needed at the least: add more"
         )
     for part in ("valid", "test"):
         if (held_out := counts.get(part, 0)) >= FEWEST_HELD_OUT:
