@@ -264,6 +264,13 @@ def test_minimum_risk_says_what_it_needs(settings: dict[str, str], line: str) ->
     assert line in complaint(GOOD, "training.objective.kind=minimum_risk", *overrides)
 
 
+@pytest.mark.parametrize(
+    "override", ["training.steps=99999999999999999999", "data.train.weight=1e9"]
+)
+def test_absurd_numbers_are_refused_by_name(override: str) -> None:
+    assert complaint(GOOD, override).startswith(f"--set {override}: {override.split('=')[0]}: ")
+
+
 def test_subwords_are_not_sampled_where_there_are_only_characters() -> None:
     overrides = "tokenizer.type=char", "training.subword_sampling={alpha: 0.1}"
     assert "a char tokenizer knows one segmentation of a text" in complaint(GOOD, *overrides)

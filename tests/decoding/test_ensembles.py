@@ -240,9 +240,11 @@ def test_models_with_other_subwords_are_refused_by_name_and_difference(
 ) -> None:
     other = train([sentence.upper() for sentence in SENTENCES])
     wider = train([*SENTENCES, "Forty boats sail by"], max_sentencepiece_length=3)
+    plain = train(normalization_rule_name="identity")
     for name, stranger, message in (
         ("other", other, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
         ("wider", wider, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
+        ("plain", plain, "tokenizers of the same subwords that cut otherwise"),
     ):
         path = write_model(tmp_path / name, stranger, transformer())
         with pytest.raises(UserError, match=f"{models[0]} and {path}: no ensemble: {message}"):
