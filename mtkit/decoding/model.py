@@ -67,8 +67,9 @@ def open_models(
 ) -> list[OpenedModel]:
     """One model, or those of an ensemble, which are to be searched by the settings of the first.
 
-    Nothing is refused of a model that is named twice: it has two voices. Raises UserError as
-    `open_model`, and for models whose subwords or whose lengths are not the same.
+    `max_length` is that of the one that takes the least. Nothing is refused of a model that is
+    named twice: it has two voices. Raises UserError as `open_model`, and for models whose subwords
+    are not the same.
     """
     models = [open_model(path, changes) for path in paths]
     if not models:
@@ -88,12 +89,9 @@ def open_models(
                 f"{names}: no ensemble: tokenizers of the same subwords that cut otherwise: "
                 "train both with the same tokenizer"
             )
-        lengths = [it.config.decoding.max_length for it in (first, other)]
-        if lengths[0] != lengths[1]:
-            raise UserError(
-                f"{names}: max_length: {lengths[0]} and {lengths[1]}: "
-                "set one for both with --max-length"
-            )
+    lengths = {it.config.decoding.max_length for it in models}
+    if len(lengths) > 1:
+        return open_models(paths, {**(changes or {}), "max_length": min(lengths)})
     return models
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import re
 import shutil
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,9 @@ from pydantic import TypeAdapter
 from mtkit.batching.corpus.files import LINE_BYTES, count_lines, read_lines
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.config.corpora import Corpus
+from mtkit.decoding.lines import open_input
 from mtkit.errors import UserError
+from mtkit.scoring.files import lines_of
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
 no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
@@ -64,6 +70,29 @@ def test_gzip_is_known_by_its_content_too() -> None:
     write("a.gz", "one\n")
     shutil.copy("a.gz", "a.en")
     assert list(read_lines("a.en")) == ["one"]
+
+
+def _zip(data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"), [("xz", lzma.compress), ("bzip2", bz2.compress), ("zip", _zip)]
+)
+def test_what_is_compressed_otherwise_is_not_taken_for_text(
+    name: str, compress: Callable[[bytes], bytes]
+) -> None:
+    Path("a.en").write_bytes(compress(b"one\n"))
+    said = f"a.en: compressed by {name}: unpack it"
+    with pytest.raises(UserError, match=said):
+        list(read_lines("a.en"))
+    with pytest.raises(UserError, match=said):
+        lines_of(Path("a.en"))
+    with pytest.raises(UserError, match=said), open_input(Path("a.en")):
+        pass
 
 
 def test_a_line_over_the_limit_is_empty_with_one_warning(

@@ -266,14 +266,14 @@ def test_the_side_that_differs_is_named(side: str, tokenizer: Tokenizer, tmp_pat
         mtkit.load(paths, "cpu")
 
 
-def test_models_of_other_lengths_want_to_be_told_one(
+def test_models_of_other_lengths_take_what_each_of_them_takes(
     models: list[Path], tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     longer = write_model(tmp_path / "longer", tokenizer, transformer(), max_length=30)
     learned = transformer(positions="learned", max_positions=20)
     bounded = write_model(tmp_path / "bounded", tokenizer, learned)
-    with pytest.raises(UserError, match="max_length: 12 and 30: set one for both with --max-leng"):
-        mtkit.load([models[0], longer], "cpu")
+    for paths in ([models[0], longer], [longer, models[0]]):
+        assert mtkit.load(paths, "cpu").settings.max_length == 12
     assert mtkit.load([models[0], longer], "cpu", max_length=15).settings.max_length == 15
     with pytest.raises(UserError, match="max_length: 25 needs"):
         mtkit.load([models[0], bounded], "cpu", max_length=25)

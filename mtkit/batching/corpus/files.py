@@ -22,6 +22,13 @@ from mtkit.errors import UserError
 from mtkit.report import warn
 
 GZIP_MAGIC = b"\x1f\x8b"
+NOT_READ = {
+    b"BZh91AY&SY": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstandard",
+    b"PK\x03\x04": "zip",
+}
+"""What files begin with that hold no text as they are."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_BYTES = 1 << 20
 """Number of bytes in a line, at most, its end included."""
@@ -123,12 +130,17 @@ def lines_in(blocks: Iterable[bytes]) -> int:
 def opened(path: Path) -> BufferedReader:
     """The file, or what it unfolds to where it is gzip, by its name or by its first bytes.
 
-    A pipe or a device is taken as it is. Raises OSError; to read it may raise GZIP_FAULTS.
+    A pipe or a device is taken as it is. Raises OSError, and UserError for what is compressed
+    otherwise; to read it may raise GZIP_FAULTS.
     """
     if not path.is_file():
         return path.open("rb")
-    with path.open("rb") as start:
-        is_zipped = path.suffix == ".gz" or start.read(2) == GZIP_MAGIC
+    with path.open("rb") as file:
+        start = file.read(max(map(len, NOT_READ)))
+    for magic, name in NOT_READ.items():
+        if start.startswith(magic):
+            raise UserError(f"{path}: compressed by {name}: unpack it, or compress it by gzip")
+    is_zipped = path.suffix == ".gz" or start.startswith(GZIP_MAGIC)
     return BufferedReader(gzip.open(path)) if is_zipped else path.open("rb")
 
 
