@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit.config.storage import naming, read_json, sync, write_json
+from mtkit.config.storage import half_written, naming, read_json, sync, write_json
 from mtkit.errors import UserError
 
 Kind = Literal["corpus", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
@@ -132,7 +132,7 @@ def refuse_existing(output: Path) -> None:
 
 def remove(path: Path) -> None:
     """Deletes an artifact, if there is one: at once for whoever looks, then from the disk."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = half_written(path)
     _delete(partial)
     if os.path.lexists(path):
         path.rename(partial)

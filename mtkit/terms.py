@@ -17,8 +17,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.tokenizer.symbols import PAD
-
 SourceIds = Int[Tensor, "B S"]
 SourceMask = Bool[Tensor, "B S"]
 TargetIds = Int[Tensor, "N T"]
@@ -36,10 +34,6 @@ class Batch:
     target_output: Int[Tensor, "B T"]
     target_tokens: int
     """Real tokens of `target_output`, EOS included."""
-
-    @property
-    def source_mask(self) -> SourceMask:
-        return self.source != PAD
 
     def pinned(self) -> Batch:
         """The same batch where a GPU can fetch it by itself, if there is one."""

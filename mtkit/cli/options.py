@@ -127,7 +127,7 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
 
 Columns = Annotated[
     tuple[str, str] | None,
-    Option("--columns", metavar="S T", help="Of a table or dataset; default: 0 1."),
+    Option("--columns", metavar="S T", help="Of a table or dataset; default, of a .tsv: 0 1."),
 ]
 Languages = Annotated[
     tuple[str, str] | None,

@@ -1,4 +1,4 @@
-"""The commands of the stages: three that do what a config says, all of them in order, translate.
+"""The commands of the stages: three by what a config says, all in order, `finish`, `translate`.
 
 What takes time to import is imported inside the commands: help and errors come at once.
 """

@@ -104,10 +104,15 @@ def _complaint(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str
     return f"{detail['msg'].replace('Input should', 'should')}, found {_shown(found)}"
 
 
+def flow(value: Any) -> str:
+    """The value as a line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    return str(text).removesuffix("...\n").strip()
+
+
 def _shown(value: Any) -> str:
     """The value as a line of YAML, cut where it is long."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    line = text.removesuffix("...\n").strip()
+    line = flow(value)
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 

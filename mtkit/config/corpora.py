@@ -133,18 +133,14 @@ def _keys(value: Any) -> Collection[str]:
     return value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else ()
 
 
-Corpus = Annotated[
-    Annotated[TextCorpus, Tag("TextCorpus")]
-    | Annotated[TableCorpus, Tag("TableCorpus")]
-    | Annotated[DatasetCorpus, Tag("DatasetCorpus")],
-    Discriminator(_corpus_kind),
-]
-TrainingCorpus = Annotated[
+_Pairs = (
     Annotated[TextCorpus, Tag("TextCorpus")]
     | Annotated[TableCorpus, Tag("TableCorpus")]
     | Annotated[DatasetCorpus, Tag("DatasetCorpus")]
-    | Annotated[WrittenCorpus, Tag("WrittenCorpus")],
-    Discriminator(_training_kind),
+)
+Corpus = Annotated[_Pairs, Discriminator(_corpus_kind)]
+TrainingCorpus = Annotated[
+    _Pairs | Annotated[WrittenCorpus, Tag("WrittenCorpus")], Discriminator(_training_kind)
 ]
 
 

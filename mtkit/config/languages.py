@@ -55,8 +55,8 @@ def language_code(code: str | None) -> str:
     return (code or "").replace("_", "-").split("-")[0].lower()
 
 
-def check_language(code: str) -> None:
-    """Raises ValueError for what is no code of a language, with the one that was probably meant.
+def check_language(code: str) -> str:
+    """The code; ValueError for what is none of a language, with the one that was probably meant.
 
     Codes of three letters are for the languages that have none of two; a script or region may
     follow, as in zh-Hans or pt_BR.
@@ -68,19 +68,14 @@ def check_language(code: str) -> None:
     language = language_code(code)
     is_rare = len(language) == 3 and language.isascii() and language.isalpha()
     if language in two or (is_rare and language not in meant):
-        return
+        return code
     near = difflib.get_close_matches(code.lower(), meant, 1)
     likely = meant.get(code.lower()) or meant.get(language) or (near and meant[near[0]])
     hint = f"did you mean {likely}?" if likely else "give one of ISO 639, such as de or ko"
     raise ValueError(f"{code!r} is no code of a language: {hint}")
 
 
-def _checked(code: str) -> str:
-    check_language(code)
-    return code
-
-
-LanguageCode = Annotated[str, AfterValidator(_checked)]
+LanguageCode = Annotated[str, AfterValidator(check_language)]
 """A setting that `check_language` looks at."""
 
 

@@ -19,6 +19,7 @@ from mtkit.config.model import TransformerSettings
 from mtkit.config.storage import read_json
 from mtkit.errors import UserError
 from mtkit.models.weights_file import finite, open_weights
+from mtkit.tokenizer.symbols import SPACE
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -48,7 +49,6 @@ ALIKE = {"attention_heads": "heads", "ffn_dim": "ffn"}
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 """Settings that both call the same."""
 
-SPACE = "\u2581"
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 LAYER = {

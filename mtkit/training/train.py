@@ -44,7 +44,7 @@ def train(config: Config) -> Artifact:
 
     On as many ranks as pay, which it starts, or on those that it was started as. Returns the model
     artifact. Raises UserError where an earlier stage is missing or a checkpoint is of other
-    settings; with the checkpoint saved, Interrupted after Ctrl-C or SIGTERM and MtkitError where
+    settings; with the checkpoint saved, Interrupted after one of SIGNALS and MtkitError where
     memory, or a rank, is lost.
     """
     run, training = Path(config.run), config.training
@@ -107,7 +107,7 @@ def finish(config: Config) -> Artifact:
         job.make_current()
         say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
         if state.step not in [validation.step for validation in state.validations]:
-            _validate(job, state)
+            state.validations.append(validate(job, state))
         write_model(job, state, recipe.model_copy(update={"ended": state.step}))
     return open_artifact(path, "model")
 
@@ -132,7 +132,7 @@ def _go_on(job: Job, state: TrainState) -> None:
                 journal.log_step()
             if is_due:
                 with shown.pausing():
-                    _validate(job, state)
+                    state.validations.append(validate(job, state))
                 journal.log_validation()
             with _saved_on_failure(job, state):
                 signal_number = job.ranks.max(stop.received)
@@ -153,7 +153,7 @@ def _go_on(job: Job, state: TrainState) -> None:
                 f"ending after step {state.step:,} of {job.total_steps:,}"
             )
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
-            _validate(job, state)
+            state.validations.append(validate(job, state))
             journal.log_validation()
             job.save(state)
 
@@ -199,10 +199,6 @@ def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
         # At once: whoever starts the ranks may end this one before it comes to its last line.
         say(f"train: checkpoint saved after step {state.step:,}")
         raise
-
-
-def _validate(job: Job, state: TrainState) -> None:
-    state.validations.append(validate(job, state))
 
 
 def _is_finished(training: TrainingSettings, state: TrainState) -> bool:

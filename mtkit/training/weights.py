@@ -23,7 +23,7 @@ from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
 from mtkit.training.job import Job, write_card
-from mtkit.training.objective.loss import projected_loss
+from mtkit.training.objective.objective import Objective
 from mtkit.training.run.checkpoints import DamagedCheckpoint
 from mtkit.training.state import TrainState, Validation, rank
 
@@ -48,12 +48,11 @@ def _loss(job: Job, state: TrainState) -> float:
     device, store, ranks = state.model.output_weight.device, job.data.valid, job.ranks
     plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0)
     own: list[tuple[float, int]] = []
+    objective = Objective(state.model, smoothing=0.0)
     for rows in plan[ranks.index :: ranks.count]:
         batch = load_batch(store, rows).to(device)
         with state.autocast():
-            hidden = state.model(batch.source, batch.source_mask, batch.target_input)
-            hidden, weight = state.model.output_factors(hidden)
-            loss = projected_loss(hidden, weight, batch.target_output, 0.0)
+            loss = objective(batch.source, batch.target_input, batch.target_output)
         own.append((loss.nll.item(), batch.target_tokens))
     nll, tokens = zip(*(batch for of_rank in ranks.gather(own) for batch in of_rank), strict=True)
     return math.fsum(nll) / math.fsum(tokens)

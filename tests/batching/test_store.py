@@ -72,7 +72,7 @@ def test_rows_come_back_as_padded_batches(
     assert batch.target_input.tolist() == padded([[BOS, *t] for _, t in chosen], width[1])
     assert batch.target_output.tolist() == padded([[*t, EOS] for _, t in chosen], width[1])
     assert batch.target_tokens == sum(len(t) + 1 for _, t in chosen)
-    assert batch.source_mask.sum() == sum(len(s) + 1 for s, _ in chosen)
+    assert (batch.source != PAD).sum() == sum(len(s) + 1 for s, _ in chosen)
 
 
 def test_a_store_takes_little_more_than_two_bytes_a_token(tmp_path: Path) -> None:

@@ -30,11 +30,10 @@ from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS, _plan
 from mtkit.study.init.measure import Trial, measure, with_tokenizer
-from mtkit.study.init.reasons import Chosen, chosen, settings_of
+from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
 from mtkit.study.init.scan import Sample, scan
 from mtkit.study.init.sizes import SIZES
 from mtkit.study.init.split import Split, held_out_share, is_among, key_of
-from mtkit.study.init.written import yaml_of
 
 LANGUAGES = ("en", "ko")
 texts = st.text(st.sampled_from("abcABCéÀ .?!,-ａ中文"), max_size=8)

@@ -254,7 +254,7 @@ def test_a_side_that_would_be_too_long_stays_as_it_is(
     stored = batch_of(store, tokenizers["bpe"], 1)
     free = batch_of(store, tokenizers["bpe"], 1, alpha=0.3)
     bounded = batch_of(store, tokenizers["bpe"], 1, longest, alpha=0.3)
-    too_long = free.source_mask.sum(1) > longest + 1
+    too_long = (free.source != PAD).sum(1) > longest + 1
     assert 0 < int(too_long.sum()) < len(store)
     for row, is_stored in enumerate(too_long.tolist()):
         expected = (stored if is_stored else free).source[row]

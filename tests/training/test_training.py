@@ -103,7 +103,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
     )
     state, batch = state_of(config), batch_of(pairs(5))
     before = deepcopy(weights_of(state.model))
-    hidden = state.model(batch.source, batch.source_mask, batch.target_input)
+    hidden = state.model(batch.source, batch.source != PAD, batch.target_input)
     log_probs = state.model.project(hidden).log_softmax(-1)
     gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
     mean = -gold[batch.target_output != PAD].mean()

@@ -32,10 +32,9 @@ from mtkit.study.init.expectation import expectation
 from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measured
 from mtkit.study.init.files import refuse_to_overwrite, written_together
 from mtkit.study.init.measure import Trial, measure
-from mtkit.study.init.reasons import Chosen, chosen, settings_of
+from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
 from mtkit.study.init.scan import Sample, Scan, has_single_sentences, has_usual_case, scan
 from mtkit.study.init.split import FEWEST_PAIRS, Part, Split, is_among, key_of
-from mtkit.study.init.written import yaml_of
 
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
 TRIALS = 3

@@ -1,11 +1,15 @@
-"""A plan as settings, each with the reason that stands beside it in the config."""
+"""A plan as settings, each with its reason, and the config in which that stands above it."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from mtkit.config.complaints import flow
+from mtkit.report import printable
 from mtkit.study.init.choice import FEW_PASSES, FEWEST_SENTENCES, LONGEST_EVER, VALIDATIONS, Plan
 from mtkit.study.init.facts import Corpus
 
@@ -14,6 +18,8 @@ MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
 MUON_WARMUP, PUBLISHED_WARMUP = 300, 4000
 """Number of updates, at most."""
 SOME_PASSES, MANY_PASSES = 24, 60
+COLUMNS = 100
+"""Width of a comment in the config."""
 
 
 @dataclass(frozen=True)
@@ -157,3 +163,26 @@ def _decoding(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     if corpus.truecase:
         known = "hardly a line is all in capitals, or in none: such are read as words are known"
         yield Chosen("decoding", {"truecase": True}, known)
+
+
+def yaml_of(heading: str, run: str, choices: Iterable[Chosen]) -> str:
+    """The text of a config; neighbouring choices of a section stand together."""
+    lines = [*_comment(heading, ""), f"run: {flow(run)}"]
+    for section, of_section in groupby(choices, key=lambda choice: choice.section):
+        lines += ["", f"{section}:"]
+        for choice in of_section:
+            lines += _comment(choice.reason, "  ")
+            lines += [f"  {name}: {flow(value)}" for name, value in choice.settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str, indent: str) -> Iterator[str]:
+    marked = f"{indent}# "
+    yield from textwrap.wrap(
+        printable(text),
+        COLUMNS,
+        initial_indent=marked,
+        subsequent_indent=marked,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mtkit.batching.corpus.read import Pair
+from mtkit.config.settings import TokenizerSettings
 from mtkit.decoding.splitting import split_sentences
 from mtkit.decoding.surface import has_no_case
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 
 SAMPLE_PAIRS = 20_000
-COVERAGE = 0.9995
-"""The part of all characters that the tokenizer has to know, as it is by default."""
 SEVERAL_SHARE = 0.05
 """From this part of the sources on, a model learns what to do with several sentences."""
 
@@ -86,7 +85,7 @@ def _shared(source: Counter[str], target: Counter[str]) -> float:
 
 def _needed(characters: Counter[str]) -> int:
     """Number of the most frequent characters that cover nearly all of the text."""
-    left = COVERAGE * characters.total()
+    left = TokenizerSettings().character_coverage * characters.total()
     for number, (_, count) in enumerate(characters.most_common(), 1):
         left -= count
         if left <= 0:

@@ -59,7 +59,7 @@ def launch(arguments: Sequence[str], count: int, config: str | None = None) -> N
     """Runs `mtkit ARGUMENTS` as `count` ranks that share the cores, until all of them have ended.
 
     `config`: the text of the file that they read. Raises what ended them, as the first of them
-    said it; with their checkpoint saved, Interrupted after Ctrl-C or SIGTERM.
+    said it; with their checkpoint saved, Interrupted after one of SIGNALS.
     """
     from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
