@@ -48,7 +48,7 @@ def _loss(job: Job, state: TrainState) -> float:
     device, store, ranks = state.model.output_weight.device, job.data.valid, job.ranks
     plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0)
     own: list[tuple[float, int]] = []
-    objective = Objective(state.model, smoothing=0.0)
+    objective = Objective(state.model, smoothing=0.0).eval()
     for rows in plan[ranks.index :: ranks.count]:
         batch = load_batch(store, rows).to(device)
         with state.autocast():
