@@ -213,7 +213,7 @@ def test_a_batch_that_does_not_fit_in_halves_ends_the_run_with_its_state_saved(
         forward = Objective.forward
 
         def refused(self: Objective, *batch: torch.Tensor) -> Loss:
-            if next(calls) > 7:
+            if self.training and next(calls) > 7:
                 raise MemoryError
             return forward(self, *batch)
 
