@@ -18,8 +18,9 @@ from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examine import Examination, examine
 from mtkit.batching.check.findings import of_languages
 from mtkit.batching.corpus import chunks
+from mtkit.batching.corpus.read import Pair
 from mtkit.batching.corpus.written import texts_of
-from mtkit.batching.rules.judge import ALL_RULES, held_out
+from mtkit.batching.rules.judge import ALL_RULES, Judge, held_out
 from mtkit.batching.rules.languages import known_languages
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import BatchingSettings
@@ -230,7 +231,7 @@ def test_a_short_shift_that_ends_again_is_a_warning_and_all_others_a_failure(
         drift = examine(corpus(tmp_path, shifted))["drift"]
         assert drift.status == status
         assert abs(drift.count - count) <= 3
-        assert "their targets are 1 later" in drift.note
+        assert "their targets seem to be 1 later" in drift.note
 
 
 def test_unequal_files_fail_with_the_line_where_they_part(tmp_path: Path) -> None:
@@ -274,6 +275,39 @@ def test_one_speech_is_taken_for_any_of_its_names() -> None:
     for code, status in {"sr-Latn": "passed", "hr": "passed", "sl": "failed"}.items():
         found = [row.status for row in of_languages(usual, ("en", code), 0, 100)]
         assert found == ["passed", status]
+
+
+def test_lines_of_a_language_that_cannot_be_told_are_not_foreign(tmp_path: Path) -> None:
+    """They are taken for one of its kin, or for another."""
+    lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
+    train = corpus(tmp_path, lines)
+    assert examine(train, languages=("en", "ko"))["language"].count > 400
+    assert examine(train, languages=("fur", "ast"))["language"].count == 0
+
+
+@pytest.mark.parametrize(
+    ("votes", "accused"), [(Counter(lij=36, it=34, es=30), 0), (Counter(it=30), 1)]
+)
+def test_lines_are_foreign_only_where_most_others_are_in_one_language(
+    votes: Counter[str], accused: int
+) -> None:
+    english, side = (Side(frozenset({"LATIN"}), of) for of in (Counter(en=9), votes))
+    usual = Usual(english, side, 1.0, 0.2, frozenset())
+    pair = Pair("A man is walking down the street.", "Ein Mann geht die Straße entlang.", 0, "a", 1)
+    assert Judge(["language"], usual).judge([pair])["language"].sum() == accused
+
+
+def test_cells_as_spreadsheets_write_them_are_warned_of(tmp_path: Path) -> None:
+    lines = [(f'"""{source}"" he said."', target) for source, target in LINES[:9]]
+    found = examine(corpus(tmp_path, [*lines, *LINES, ('"Why?"', '""')]))["quoted cells"]
+    assert (found.status, found.count) == ("warned", 9)
+
+
+def test_what_is_often_free_or_long_refuses_no_corpus(tmp_path: Path) -> None:
+    free = [(f"{source} (so)", target) for source, target in LINES]
+    assert failures(examine(corpus(tmp_path, free))) == set()
+    long = [(f"{source} " * 30, f"{target} " * 30) for source, target in LINES]
+    assert "long" not in failures(examine(corpus(tmp_path, long)))
 
 
 def test_every_language_that_is_told_has_a_code_that_configs_take() -> None:

@@ -91,6 +91,12 @@ def test_good_pairs_are_accused_by_none(usual: Usual, source: str, target: str) 
         ("Call 555-1234.", "Ruf 5551234 an."),
         ("10 000 people", "10000 Menschen"),
         ("Chapter 007.", "Kapitel 7."),
+        ("25,000 people.", "2만 5천 명."),
+        ("1.2 million people.", "120만 명."),
+        ("350 million.", "3.5亿。"),
+        ("250 thousand.", "25万。"),
+        ("30 million people.", "3천만 명."),
+        ("In 1970.", "ในปี พ.ศ. 2513"),
     ],
 )
 def test_numbers_may_be_written_in_many_ways(source: str, target: str) -> None:
@@ -106,6 +112,8 @@ def test_numbers_may_be_written_in_many_ways(source: str, target: str) -> None:
         (texts.mojibake, "Ça va, São Paulo? Größe Ž Ñandú", "ÅÄÖ ÀÉÈ “öffnen” — ¡Ándale!"),
         (texts.repetition, "No, no, no!", "Nein, nein, nein!"),
         (texts.repetition, "哈哈哈", "Ha!"),
+        (texts.repetition, "Do you really want to give it up?", "நிச்சயமாக கைவிட வேண்டுமா?"),
+        (texts.markup, "%s in %d", "%2$d に %1$s"),
         (texts.copied, "Berlin", "Berlin"),
         (texts.copied, "1984", "1984"),
         (texts.brackets_differ, "Hi :-)", "Hallo!"),

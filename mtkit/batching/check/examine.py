@@ -50,6 +50,8 @@ WORTH_SHARE = 0.05
 """A rule that drops more of a corpus than this is to be looked at before it is switched on."""
 WORTH: dict[DropRule, float] = dict.fromkeys(WORTH_DROPPING, WORTH_SHARE) | {"language": TOO_MANY}
 """The share up to which a rule is worth it: other languages teach nothing of these two."""
+_NO_TEXT = re.compile("[\ufffd\0]")
+_QUOTED = re.compile('^".*"".*"$')
 _UNTIDY = re.compile(r"^\s|\s$|\s\s|\t")
 Hashes = NDArray[np.int64]
 
@@ -127,7 +129,7 @@ def examine(
     Raises UserError where nothing can be read, but not for files of unequal length.
     """
     pairs = _Pairs(corpora)
-    usual = usual_of(pairs)
+    usual = usual_of(pairs).named(languages)
     if not pairs.count and pairs.unequal:
         raise UserError(pairs.unequal)
     seen = _look(pairs, usual, kept_apart, is_one=is_one_language(languages))
@@ -219,9 +221,10 @@ def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
     """Notes what is no rule: what is blank, long, mended, and what tells of repetition."""
     blank = np.array([pair.blank for pair in pairs], np.bool_)
     seen.found("blank", pairs, blank)
-    seen.found("no text", pairs, _which(pairs, lambda s, t: "\ufffd" in s + t or "\0" in s + t))
-    seen.found("spaces", pairs, _which(pairs, lambda s, t: _untidy(s) or _untidy(t)))
-    seen.found("unicode forms", pairs, _which(pairs, lambda s, t: not (_tidy(s) and _tidy(t))))
+    seen.found("no text", pairs, _either(pairs, _NO_TEXT.search))
+    seen.found("quoted cells", pairs, _either(pairs, _QUOTED.search))
+    seen.found("spaces", pairs, _either(pairs, _UNTIDY.search))
+    seen.found("unicode forms", pairs, _either(pairs, _is_changed))
     seen.counts["same"] += sum(not pair.blank and pair.source == pair.target for pair in pairs)
     long = np.zeros(len(pairs), np.bool_)
     for place, side in enumerate((usual.source, usual.target)):
@@ -235,16 +238,13 @@ def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
     seen.found("long", pairs, long)
 
 
-def _which(pairs: list[Pair], accuses: Callable[[str, str], bool]) -> NDArray[np.bool_]:
-    return np.array([accuses(pair.source, pair.target) for pair in pairs], np.bool_)
+def _either(pairs: list[Pair], accuses: Callable[[str], object]) -> NDArray[np.bool_]:
+    return np.array([bool(accuses(it.source) or accuses(it.target)) for it in pairs], np.bool_)
 
 
-def _untidy(text: str) -> bool:
-    return _UNTIDY.search(text) is not None
-
-
-def _tidy(text: str) -> bool:
-    return text.isascii() or unicodedata.is_normalized("NFKC", text)
+def _is_changed(text: str) -> bool:
+    """Whether NFKC changes it."""
+    return not (text.isascii() or unicodedata.is_normalized("NFKC", text))
 
 
 def _words(lines: list[str], side: Side) -> tuple[NDArray[np.int64], int]:

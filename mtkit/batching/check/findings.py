@@ -10,7 +10,7 @@ from mtkit.batching.check.drift import LEAST_LINES, Passage
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import Shown, shown
 from mtkit.batching.rules.judge import ALL_RULES
-from mtkit.batching.rules.languages import known_languages
+from mtkit.batching.rules.languages import can_be_told, told_as
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import DropRule
 from mtkit.config.languages import language_code
@@ -34,8 +34,6 @@ former alone: the rest teaches what they mean.
 NEAR_KIN = 0.25
 """Of the votes for a side's language: one that has so many may be meant."""
 
-SPELLINGS = {"nb": "no", "fil": "tl"}
-"""Languages that are told apart by another code."""
 ONE_BY_SPEECH = frozenset(["bs", "hr", "sr"])
 """What is written in one of these may well be taken for another."""
 
@@ -66,6 +64,7 @@ MEANINGS: dict[str, str] = {
     "repeated pairs": "the same pair again: it would weigh more",
     "repeated sources": "sources with several translations: never split them between corpora",
     "repeated targets": "targets of several sources",
+    "quoted cells": "as spreadsheets write them, their marks doubled: name a .csv with --columns",
     "spaces": "spaces at ends, tabs, or several in a row: the tokenizer mends them",
     "unicode forms": "characters that NFKC changes, and the tokenizer with it",
 }
@@ -78,8 +77,8 @@ HARMLESS = frozenset(["repeated sources", "repeated targets", "spaces", "unicode
 """Told, and no reason to warn."""
 WORTH_DROPPING: list[DropRule] = [r for r in ALL_RULES if r not in ("brackets", "ending")]
 """Rules that seldom accuse a good translation."""
-DROPPABLE = frozenset(["repeated pairs"])
-"""However many there are, what is left without them is a corpus, or too few pairs."""
+NO_REFUSAL = frozenset(["repeated pairs", "long", "brackets", "ending"])
+"""However many there are, they are in order, or what is left without them is a corpus."""
 CORPUS_FAULTS = frozenset(["unequal files", "drift", "one language twice", "declared language"])
 """One is one too many."""
 
@@ -117,7 +116,7 @@ def finding(
             status = "passed"
         else:
             most = NO_TEXT if name == "no text" else TOO_MANY
-            failed = name in CORPUS_FAULTS or (name not in DROPPABLE and count > most * judged)
+            failed = name in CORPUS_FAULTS or (name not in NO_REFUSAL and count > most * judged)
             status = "failed" if failed else "warned"
     pairs = [shown(pair) for pair in examples[:EXAMPLES]]
     return Finding(name, status, count, judged, MEANINGS[name], SETTINGS.get(name), pairs, note)
@@ -161,7 +160,7 @@ def _astray(passage: Passage, first: Pair) -> str:
     if passage.shift is None:
         return f"{where}: no target near them belongs to these sources"
     side = "earlier" if passage.shift < 0 else "later"
-    return f"{where}: their targets are {abs(passage.shift)} {side}"
+    return f"{where}: their targets seem to be {abs(passage.shift)} {side}"
 
 
 def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
@@ -180,7 +179,8 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
     language many lines are right to be equal.
     """
     source, target = usual.source.language, usual.target.language
-    is_one = source == target is not None and None in named and _is_sure(usual.source, usual.target)
+    is_sure = usual.source.is_sure and usual.target.is_sure  # near kin share the votes
+    is_one = source == target is not None and None in named and is_sure
     is_same = same > TOO_MANY * pairs if None in named else 0 < same == pairs
     twice = is_one or is_same
     note = f"{same:,} of {pairs:,} lines are the same on both sides" if is_same else ""
@@ -200,19 +200,15 @@ def is_one_language(named: Languages) -> bool:
     return None not in named and language_code(named[0]) == language_code(named[1])
 
 
-def _is_sure(*sides: Side) -> bool:
-    """Whether each is in its language by more than half of the votes: near kin share them."""
-    return all(max(side.languages.values()) > TOO_MANY * side.languages.total() for side in sides)
-
-
 def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
     """Whether a side may be in the language that is named, and what to say of it."""
-    language = SPELLINGS.get(found := language_code(code), found)
+    language = told_as(code)
+    if not can_be_told(code):
+        return True, f"{place}: {code} is none of the languages that can be told apart"
     if side.language is None:
         return True, f"{place}: too few long lines to tell"
-    if language not in known_languages():
-        return True, f"{place}: {code} is none of the languages that can be told apart"
     meant = ONE_BY_SPEECH if language in ONE_BY_SPEECH else {language}
-    if sum(side.languages[code] for code in meant) >= NEAR_KIN * side.languages.total():
+    votes = sum(side.languages[code] for code in meant)
+    if side.language in meant or votes >= NEAR_KIN * side.languages.total():
         return True, ""
     return False, f"{place} is {side.language}, not {code}"

@@ -6,18 +6,25 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from mtkit.config.languages import language_code
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 TELLING_BYTES = 24
 """A line of fewer bytes says little of its language."""
+VOTING_LINES = 1_000
+"""Lines of a side, at most, of which the language is asked."""
 FAR_BELOW = 0.05
 """A line is in another language than its side's where that is so much less probable than the best.
 
 Near kin (Danish and Norwegian) are never so far apart in one line, and need not be.
 """
+SPELLINGS = {"nb": "no", "fil": "tl"}
+"""Languages that are told apart by another code."""
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -36,14 +43,26 @@ def known_languages() -> list[str]:
     return sorted(_identifier().labels)
 
 
+def told_as(code: str) -> str:
+    """The code by which a language is told apart, if it is."""
+    language = language_code(code)
+    return SPELLINGS.get(language, language)
+
+
+def can_be_told(code: str) -> bool:
+    """Whether the language is one of those that can be told apart."""
+    return told_as(code) in known_languages()
+
+
 def telling(text: str) -> bool:
     """Whether the text is long enough for its language to be known."""
     return len(_NOT_LETTERS.sub(" ", text).encode(errors="replace")) >= TELLING_BYTES
 
 
 def votes(lines: Iterable[str]) -> Counter[str]:
-    """How many of those lines that tell are in each language."""
-    return Counter(_identifier().rank(line)[0][0] for line in lines if telling(line))
+    """How many of the first lines that tell are in each language."""
+    asked = islice(filter(telling, lines), VOTING_LINES)
+    return Counter(_identifier().rank(line)[0][0] for line in asked)
 
 
 def foreign(text: str, language: str) -> bool:

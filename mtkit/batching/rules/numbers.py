@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import permutations
 
 _DIGITS = re.compile(r"\d")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?!\d)")
@@ -15,8 +16,11 @@ _NUMBER = re.compile(r"\d+(?:[.,٫٬]\d+)*")
 _SEPARATOR = re.compile(r"[.,٫٬]")
 NUMERALS = re.compile("[〇零一二三四五六七八九十百千万億亿萬兩两]")
 """Numbers in characters, which say the same in other letters."""
+_IN_TEN_THOUSANDS = re.compile(r"\d\s?[千万萬億亿兆천만억조]")
 TELLING_DIGITS = 3
 """A number of so many digits, ends of zeros aside, is seldom written in words."""
+BUDDHIST_ERA = 543
+"""Years that it counts more, in Thailand: 1970 is 2513."""
 MOST_NUMBERS = 50
 """More on one side are a table and not looked at one by one."""
 
@@ -31,9 +35,11 @@ def numbers_differ(source: str, target: str) -> bool:
     left, right = ours - theirs, theirs - ours
     if max(len(left), len(right)) > MOST_NUMBERS:
         return True
-    explained = {(a, b) for a in left for b in right if _same(a, b) or _same(b, a)}
-    left -= {a for a, _ in explained}
-    right -= {b for _, b in explained}
+    same = _same_but_for_zeros if _IN_TEN_THOUSANDS.search(source + target) else _same
+    explained = {n for a in left for b in right if same(a, b) or same(b, a) for n in (a, b)}
+    explained |= _put_together(left - explained, right - explained)
+    explained |= _put_together(right - explained, left - explained)
+    left, right = left - explained, right - explained
     if left and right:
         return True
     spelled = NUMERALS.search(target if left else source) is not None
@@ -65,10 +71,28 @@ def _all_digits(text: str) -> str:
     return "".join(_DIGITS.findall(_ascii(text)))
 
 
+def _put_together(wholes: set[str], parts: set[str]) -> set[str]:
+    """The numbers that two others say, as 2만 5천 and 2.5万 say 25,000; and those others."""
+    return {
+        number
+        for whole in wholes
+        for two in permutations(parts, 2)
+        if "".join(two).rstrip("0") == whole.rstrip("0")
+        for number in (whole, *two)
+    }
+
+
+def _same_but_for_zeros(a: str, b: str) -> bool:
+    """As `_same`; or as 25万 says 250 thousand, and 30亿 says 3 billion."""
+    return a.rstrip("0") == b.rstrip("0") or _same(a, b)
+
+
 def _same(a: str, b: str) -> bool:
     """Whether `a` may be another way to write `b`."""
     if len(a) <= 2 and len(b) <= 2:
         return int(b) - int(a) == 12 and int(b) <= 24  # 3 pm, 15 h
     if len(b) == 4 and len(a) == 2 and b.endswith(a):  # '98, 1998
+        return True
+    if len(a) == len(b) == 4 and int(b) - int(a) == BUDDHIST_ERA:
         return True
     return b.rstrip("0") == a.rstrip("0") and len(b) - len(a) >= 2  # 3 thousand, 3000

@@ -30,6 +30,7 @@ _MARKUP = re.compile(
 )
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
+_NUMBERED = re.compile(r"^%\d+\$")
 _DAMAGED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
 _BRACKETS = re.compile(r"[()\[\]（）［］【】]")
@@ -79,9 +80,14 @@ def markup(source: str, target: str) -> bool:
             _MARKUP.search(text) or any(unescape(found) != found for found in _ENTITY.findall(text))
         ):
             return True
-    return ("%" in source + target or "{" in source + target) and sorted(
-        _PLACEHOLDER.findall(source)
-    ) != sorted(_PLACEHOLDER.findall(target))
+    return _placeholders(source) != _placeholders(target)
+
+
+def _placeholders(text: str) -> list[str]:
+    """What programs put something in the place of; %2$s is a %s whose place was changed."""
+    if "%" not in text and "{" not in text:
+        return []
+    return sorted(_NUMBERED.sub("%", found) for found in _PLACEHOLDER.findall(text))
 
 
 def mojibake(source: str, target: str) -> bool:
@@ -107,7 +113,7 @@ def repetition(source: str, target: str) -> bool:
 def _loops(text: str) -> bool:
     """Whether the same stands there three times in a row, or one word or character four times."""
     units = text[:MOST_LOOPED].casefold().split()
-    if 10 * len(units) < len(text[:MOST_LOOPED]):  # no spaces between words
+    if 10 * len(units) < len(text[:MOST_LOOPED]) and unspaced(text[:MOST_LOOPED]):
         units = list(filter(str.isalpha, text[:MOST_LOOPED]))
     if len(units) - len(set(units)) < 2:
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 from zlib import crc32
 
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.characters import CLASSES, FIRST_SCRIPT, UNSPACED, census, scripts
-from mtkit.batching.rules.languages import votes
+from mtkit.batching.rules.languages import can_be_told, votes
 from mtkit.batching.rules.texts import ending
 from mtkit.report import progress
 
 SAMPLE_PAIRS = 20_000
-VOTING_LINES, TELLING_LINES = 1_000, 20
-"""Lines of a side of which the language is asked; those that must tell before it is known."""
+TELLING_LINES = 20
+"""Lines of a side that must tell of its language before it is known."""
 COUNTED_LINES = 100
 """Whose characters are counted at once: that takes some twenty bytes for each of them."""
 AT_HOME = 0.1
@@ -54,9 +54,19 @@ class Side:
         return max(self.languages, key=lambda code: (self.languages[code], code))
 
     @property
+    def is_sure(self) -> bool:
+        """Whether more than half of the lines are in that language."""
+        votes = self.languages
+        return self.language is not None and 2 * votes[self.language] > votes.total()
+
+    @property
     def spaced(self) -> bool:
         """Whether words stand apart."""
         return not self.scripts & UNSPACED
+
+    def named(self, code: str | None) -> Side:
+        """Said to be in that language: where it cannot be told, its kin have the votes."""
+        return self if code is None or can_be_told(code) else replace(self, languages=Counter())
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,11 @@ class Usual:
     """Standard deviation of the log of that ratio over lines, by the median of its deviations."""
     endings: frozenset[tuple[str, str]]
     """Endings of source and target that go together."""
+
+    def named(self, languages: tuple[str | None, str | None]) -> Usual:
+        """The same, where the sides are said to be in these, if in any."""
+        source, target = languages
+        return replace(self, source=self.source.named(source), target=self.target.named(target))
 
 
 class Sample:
@@ -139,7 +154,7 @@ def _side(lines: list[str]) -> Side:
     names = scripts()[FIRST_SCRIPT:]
     least = max(1, AT_HOME * counts.sum())
     at_home = [name for name, count in zip(names, counts, strict=False) if count >= least]
-    return Side(frozenset(at_home), votes(lines[:VOTING_LINES]))
+    return Side(frozenset(at_home), votes(lines))
 
 
 def _endings(sample: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:

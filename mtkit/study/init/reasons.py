@@ -69,7 +69,7 @@ def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     if plan.size.is_published:
         reason = f"an update is of {tokens:,} tokens, as in Vaswani et al. 2017"
     yield Chosen("batching", {"max_tokens": plan.max_tokens}, reason)
-    lines = f"subwords; {plan.longest} hold all but the longest hundredth of the pairs"
+    lines = f"subwords; {plan.longest} hold ninety-nine of a hundred pairs, or more"
     if plan.longest == LONGEST_EVER:
         lines = "subwords; longer pairs would take too much of a processor's memory"
     yield Chosen("batching", {"max_length": plan.longest}, lines)
