@@ -155,7 +155,9 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """
     manifest, remake = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
-        raise UserError(f"{path}: holds a {manifest['kind']}, not a {kind}")
+        theirs = kind == "model" and manifest["settings"].get("format") == "huggingface"
+        hint = ": make one of it with `mtkit export --from huggingface`" if theirs else ""
+        raise UserError(f"{path}: holds {_a(manifest['kind'])}, not {_a(kind)}{hint}")
     if manifest["format"] != FORMATS[kind]:
         raise OtherFormat(
             f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
@@ -182,6 +184,11 @@ def kind_at(path: Path) -> Kind | None:
     except (OSError, UserError, LookupError, TypeError):
         return None
     return next((known for known in COMMANDS if known == kind), None)
+
+
+def _a(kind: str) -> str:
+    """The kind with its article."""
+    return {"batches": "batches", "export": "an export"}.get(kind, f"a {kind}")
 
 
 def _stored(file: Path) -> dict[str, Any]:

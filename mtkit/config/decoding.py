@@ -49,7 +49,7 @@ class DecodingSettings(Settings):
 class SamplingSettings(Settings):
     """Drawing translations at random instead of searching for the best."""
 
-    temperature: float = Field(1.0, ge=1e-6, description="below 1 sharper, above 1 flatter")
+    temperature: float = Field(1.0, ge=1e-6, le=1e6, description="below 1 sharper, above 1 flatter")
     top_k: PositiveInt | None = Field(None, description="only among the k most probable symbols")
     top_p: float | None = Field(
         None, gt=0, le=1, description="only among the most probable symbols that sum to p"

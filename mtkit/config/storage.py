@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
         _check_json(value, 0)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON that mtkit wrote ({error})") from None
+        raise UserError(f"{path}: not JSON ({error})") from None
     return value
 
 

@@ -7,6 +7,7 @@ word in unusual capitals is known in others, and an emoji need not be translated
 from __future__ import annotations
 
 import re
+from itertools import chain, groupby, pairwise
 
 from mtkit.decoding.splitting import split_sentences
 from mtkit.tokenizer.codec import Tokenizer
@@ -15,6 +16,7 @@ Run = tuple[str, bool]
 """Text, and whether it is to be translated."""
 
 _WORD = re.compile(r"\S+")
+_SPOKEN = re.compile(r"\w")
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SENTENCE_END = (".", "!", "?", "…")
@@ -76,18 +78,25 @@ def _capitalised(word: str) -> str:
 def runs_of(line: str, language: str | None, tokenizer: Tokenizer) -> list[Run]:
     """The sentences of a line as `split_sentences` has them, and the emoji between their words.
 
-    Of these only such as the tokenizer has no subwords for.
+    Of these only such as the tokenizer has no subwords for, and signs alone beside them.
     """
     sentences = split_sentences(line, language)
     return [run for sentence in sentences for run in _without_emoji(sentence, tokenizer)]
 
 
 def _without_emoji(text: str, tokenizer: Tokenizer) -> list[Run]:
-    runs: list[Run] = []
-    end = 0
-    for match in _EMOJI.finditer(text):
-        if not tokenizer.can_spell(match.group()):
-            runs += [(text[end : match.start()].strip(), True), (match.group(), False)]
-            end = match.end()
-    runs.append((text[end:].strip() if runs else text, True))
-    return [run for run in runs if run[0]]
+    emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
+    if not emoji:
+        return [(text, True)]
+    pieces = [text[start:end] for start, end in pairwise([0, *chain(*emoji), len(text)])]
+
+    def is_read(i: int) -> bool:  # every second one is an emoji
+        return i % 2 == 0 and _SPOKEN.search(pieces[i]) is not None
+
+    runs = [
+        ("".join(pieces[i] for i in places), read)
+        for read, places in groupby(range(len(pieces)), is_read)
+    ]
+    return [
+        (run.strip() if read else " ".join(run.split()), read) for run, read in runs if run.strip()
+    ]

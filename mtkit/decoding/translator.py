@@ -76,10 +76,11 @@ class Translator:
     def translate(self, lines: Sequence[str], prefixes: Iterable[str] | None = None) -> list[str]:
         """The best translation of each line; `prefixes` as for `stream`.
 
-        Raises TypeError for a line in the place of a list, and as `stream`.
+        Raises TypeError for a string in the place of a list, and as `stream`.
         """
-        if isinstance(lines, str):  # whose characters would be the lines
-            raise TypeError("translate: a list of lines is expected, not one line")
+        for name, given in (("lines", lines), ("prefixes", prefixes)):
+            if isinstance(given, str):  # whose characters would be its items
+                raise TypeError(f"translate: a list of {name} is expected, not a string")
         found = self.stream([lines], prefixes=prefixes)
         return [translation.text for window in found for translation in window]
 

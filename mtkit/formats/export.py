@@ -41,9 +41,12 @@ def export_model(
     if not check:
         say(f"exported: {exporter(opened, output, quantization).path}")
         return
+    from mtkit.decoding.engines.ctranslate2 import obstacle_on
     from mtkit.formats.ctranslate2 import check_export, text_to_check
 
     checked = text_to_check(opened, text)  # before anything is written
+    if reason := obstacle_on("cpu", quantization or "auto"):
+        raise UserError(f"--check: {reason}")
     exported = exporter(opened, output, quantization)
     say(f"exported: {exported.path}")
     check_export(opened, exported, checked)

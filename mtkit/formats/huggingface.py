@@ -6,7 +6,8 @@ in |y|, and `length_penalty` means the exponent of that |y|.
 
 On the way in, as of an OPUS-MT model, the rows of embeddings and output follow the new order of the
 symbols (see `symbols`). A symbol that is only ours gets so low an output bias that it has no part
-in P.
+in P. Of characters that `source.spm` lacks, MarianTokenizer looks a run up in `vocab.json`, as if
+it were a piece; here each run is <unk>.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
-from mtkit.report import say
+from mtkit.report import say, warn
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 LEAST_POSITIONS = 1024
@@ -38,6 +39,11 @@ LEAST_POSITIONS = 1024
 IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
 SILENCE = -1000.0
 """e to this, beside any other logit, is nothing in float32."""
+NO_PLACE = {
+    **dict.fromkeys(("sentences", "truecase"), "transformers reads lines as they are"),
+    "repetition_penalty": marian.OTHER_PENALTY,
+}
+"""Settings of our search that are left out, and why."""
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 Kind = TypeVar("Kind", bound=Settings)
 
@@ -60,9 +66,10 @@ def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str |
         write_json(folder / marian.GENERATION, _their_search(opened.config.decoding))
         _write_tokenizer(folder, opened)
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
-    for name in ("sentences", "truecase"):
-        if getattr(opened.config.decoding, name):
-            say(f"decoding.{name} has no place there: transformers reads lines as they are")
+    changed = opened.config.decoding.without_defaults()
+    for name, reason in NO_PLACE.items():
+        if name in changed:
+            say(f"decoding.{name} has no place there: {reason}")
     return open_artifact(output, "export")
 
 
@@ -163,8 +170,9 @@ def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
 def from_huggingface(folder: Path | None, output: Path | None) -> None:
     """Writes the model artifact `output`, which must not be there yet.
 
-    Of the settings of its search it takes the beam, the length penalty and the lengths. Raises
-    UserError where something in the folder is missing, damaged, or cannot be represented.
+    Of the settings of its search it takes the beam, the length penalty, the lengths and the n-grams
+    that may not come twice. Raises UserError where something in the folder is missing, damaged, or
+    cannot be represented.
     """
     if folder is None or output is None:
         raise UserError("--from huggingface: name its folder, and a new one with -o")
@@ -217,11 +225,14 @@ def _our_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
 
 
 def _our_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
-    """Its `max_length` counts the symbol that decoding starts from."""
+    """Its lengths count the symbol that decoding starts from, but for those of new tokens."""
     there = {name: value for name, value in config.items() if value is not None}
-    settings = {ours: there[theirs] for theirs, ours in marian.SEARCH.items() if theirs in there}
-    if isinstance(longest := there.get("max_length"), int):
-        settings["max_length"] = longest - 1
+    if there.get("repetition_penalty", 1.0) != 1.0:
+        warn(f"{path}: repetition_penalty is left out: {marian.OTHER_PENALTY}")
+    lengths = {name: there.get(name) for name in ("max_length", "min_length")}
+    settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}
+    named = marian.SEARCH | {"max_new_tokens": "max_length"}  # which has the last word there, too
+    settings |= {ours: there[theirs] for theirs, ours in named.items() if theirs in there}
     return _validated(DecodingSettings, path, settings)
 
 
@@ -229,7 +240,8 @@ def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kin
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        raise UserError(f"{path}: {': '.join(first_complaint(error))}") from None
+        parts = filter(None, (str(path), *first_complaint(error)))
+        raise UserError(": ".join(parts)) from None
 
 
 def _our_weights(

@@ -42,8 +42,15 @@ REPRESENTED: Mapping[str, tuple[Any, Any]] = {
     "static_position_embeddings": (True, True),
 }
 """Settings that must have one value: what they are where they are absent, and what they must be."""
-SEARCH = {"num_beams": "beam", "length_penalty": "length_penalty", "min_new_tokens": "min_length"}
+SEARCH = {
+    "num_beams": "beam",
+    "length_penalty": "length_penalty",
+    "min_new_tokens": "min_length",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+}
 """What a search is told, by their name and by ours."""
+OTHER_PENALTY = "a beam search there lowers log P by it, ours logits"
+"""Why `repetition_penalty`, which both have, stays on its side."""
 ALIKE = {"attention_heads": "heads", "ffn_dim": "ffn"}
 """What its halves have in common here, by the name after encoder_ or decoder_, and by ours."""
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")

@@ -5,6 +5,7 @@ Its package wants older libraries than mtkit, so it lives in an environment of i
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from mtkit.scoring.metrics import Score
 COMET = "comet"
 COMMAND = "comet-score"
 MODEL = "Unbabel/wmt22-comet-da"
+ANSWER = re.compile(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", re.MULTILINE)
+"""A file and its score, where that is a finite number."""
 
 
 def check_comet() -> None:
@@ -33,7 +36,7 @@ def comet(
 ) -> dict[str, dict[str, Score]]:
     """By system, its score under the key COMET: about 0 to 1; the model is downloaded on first use.
 
-    Raises MtkitError where the command fails.
+    Raises MtkitError where the command fails, or a score is no finite number.
     """
     with TemporaryDirectory(prefix="mtkit-comet-") as folder:
 
@@ -52,11 +55,10 @@ def comet(
         command += ["-s", written("sources", sources), "-r", written("references", references)]
         say(f"COMET: {MODEL}")
         process = subprocess.run([*command, "-t", *paths], capture_output=True, text=True)
-    answers = (answer.split("\tscore: ") for answer in process.stdout.splitlines())
-    found = dict(fields for fields in answers if len(fields) == 2)
+    found = dict(ANSWER.findall(process.stdout))
     if process.returncode or found.keys() != set(paths):
-        reason = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise MtkitError(f"--comet: {COMMAND} failed: {reason}")
+        said = process.stderr.strip() or process.stdout.strip() or "it says nothing"
+        raise MtkitError(f"--comet: {COMMAND} failed: {said.splitlines()[-1]}")
     return {
         system: {COMET: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)}
         for system, path in zip(systems, paths, strict=True)

@@ -110,10 +110,10 @@ def score(
         )
         for system, lines in zip(scored, translated.values(), strict=True)
     ]
-    if extras.plot is not None:
-        plot_buckets(buckets, {system.name: system.by_length for system in systems}, extras.plot)
     records = [_record(system, buckets) for system in systems]
     show(records, lambda _: _lines(systems, buckets), as_json=as_json)
+    if extras.plot is not None:
+        plot_buckets(buckets, {system.name: system.by_length for system in systems}, extras.plot)
 
 
 def _lines(systems: Sequence[Scored], buckets: Sequence[Bucket]) -> Iterator[str]:

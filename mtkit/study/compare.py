@@ -15,7 +15,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
-from mtkit.scoring.metrics import RESAMPLED, Test
+from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES, RESAMPLED, Test
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -59,6 +59,8 @@ def compare(
 def _open(path: Path) -> Run:
     config, records = config_of(path), MetricsLog(path / "metrics.jsonl").read()
     if kind_at(path / "test") is None:
+        hint = "`mtkit run` does it, where data.test is"
+        warn(f"{path}: no test set is translated there: {hint}")
         return Run(str(path), config, records)
     test = open_artifact(path / "test", "test")
     model = path / "model"
@@ -111,11 +113,8 @@ def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, dict[str, Points]]]
 def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     """Scores of the runs that have translated the same test set as the first of them."""
     tested = [run for run in runs if run.hypotheses]
-    hint = "`mtkit run` does it, where data.test is"
-    for run in runs:
-        if not run.hypotheses:
-            warn(f"{run.name}: no test set is translated there: {hint}")
-        elif run.references != tested[0].references:
+    for run in tested[1:]:
+        if run.references != tested[0].references:
             warn(f"{run.name}: another test set than that of {tested[0].name}: not compared")
             tested.remove(run)
     if not tested:
@@ -123,7 +122,11 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     first, *others = tested
     hypotheses = {run.name: run.hypotheses for run in tested}
     language = first.config.data.target_language
-    test = paired if others and len(first.references) in RESAMPLED else None
+    test = paired if others else None
+    if test and (lines := len(first.references)) not in RESAMPLED:
+        bounds = f"{FEWEST_LINES} to {MOST_LINES:,}"
+        warn(f"no test of significance: {lines:,} lines; it is made of {bounds}")
+        test = None
     yield ""
     yield from score_table(score_systems(hypotheses, [first.references], language, test))
 

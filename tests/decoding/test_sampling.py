@@ -110,9 +110,12 @@ def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> N
             torch.testing.assert_close(sampled.scores[:, index], greedy.scores[:, 0])
 
 
-def test_a_temperature_that_float32_takes_for_zero_is_refused() -> None:
+@pytest.mark.parametrize("temperature", [1e-300, 1e39])
+def test_a_temperature_that_float32_takes_for_zero_or_infinity_is_refused(
+    temperature: float,
+) -> None:
     with pytest.raises(ValidationError, match="temperature"):
-        SamplingSettings(temperature=1e-300)
+        SamplingSettings(temperature=temperature)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])

@@ -114,6 +114,21 @@ def test_emoji_that_the_model_cannot_read_stay_where_they_are(
     ]
 
 
+def test_punctuation_alone_beside_emoji_stays_as_it_is(translator: Translator) -> None:
+    lines = ["A dog runs", "Two men."]
+    lines += ["A dog runs 😀.", "“😀” A dog runs", "A dog runs 😀 !\u2028😀\t… Two men."]
+    first, second, *found = translator.translate([*lines, "😀?!", "1️⃣.", "A dog runs 😀Two men."])
+    assert found == [
+        f"{first} 😀.",
+        f"“😀 {translator.translate(['” A dog runs'])[0]}",
+        f"{first} 😀 ! 😀 {translator.translate(['… Two men.'])[0]}",
+        "😀?!",
+        "1️⃣.",
+        f"{first} 😀 {second}",
+    ]
+    assert runs_of(" ?! ", None, translator.tokenizer) == [(" ?! ", True)]
+
+
 def test_emoji_that_the_tokenizer_knows_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
     assert runs_of("I see you. 😀", None, knowing) == [("I see you. 😀", True)]

@@ -710,6 +710,8 @@ def test_progress_through_a_file_tells_the_speed_and_the_rest(
     assert "/100 lines" in said and " lines/s" in said and " left" in said
 
 
-def test_one_line_is_no_list_of_lines(copier: Translator) -> None:
+def test_a_string_is_no_list_of_lines_or_prefixes(copier: Translator) -> None:
+    with pytest.raises(TypeError, match="a list of prefixes"):
+        copier.translate(["a", "b", "c"], prefixes="Ein")
     with pytest.raises(TypeError, match="a list of lines"):
         copier.translate("a dog")

@@ -125,6 +125,23 @@ def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+def test_a_check_that_cannot_be_made_on_this_processor_writes_nothing(
+    alone: Path, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text("ant bee")
+    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
+    for output in (tmp_path / "out", None):
+        with pytest.raises(UserError, match="--check: compute type: int8: CTranslate2 has float32"):
+            export_model(
+                *(str(alone), output),
+                to="ctranslate2",
+                quantization="int8",
+                check=True,
+                text=tmp_path / "text",
+            )
+    assert not (tmp_path / "out").exists() and not empty_cache.exists()
+
+
 def test_a_check_that_fails_names_the_lines_and_ends_so(
     alone: Path, trained: Path, capsys: Capture
 ) -> None:

@@ -81,7 +81,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Path:
+def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings, **search: Any) -> Path:
     """A model artifact with weights drawn at random, biases and norms too."""
     torch.manual_seed(3)
     vocabularies = tokenizer.source_vocab, tokenizer.target_vocab
@@ -89,7 +89,9 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings) -> Pa
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, std=0.5)
-    decoding = DecodingSettings(beam=5, max_length=LONGEST, length_penalty=0)
+    decoding = DecodingSettings(
+        **({"beam": 5, "max_length": LONGEST, "length_penalty": 0} | search)
+    )
     card = ModelConfig(
         model=settings,
         source_vocab=vocabularies[0],
@@ -225,6 +227,24 @@ def test_an_exported_model_searches_to_the_same_translations(exported: tuple[Pat
     # Of random subwords some are bytes of half a character, which we leave out of a text.
     texts = theirs.translate(LINES, num_beams=1)[0]
     assert ours(model, LINES, beam=1)[0] == [text.replace("\ufffd", "") for text in texts]
+
+
+def test_what_may_not_come_twice_is_exported_and_a_penalty_of_another_meaning_is_named(
+    task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = Tokenizer.load(task / "two/tokenizer")
+    wanted = {"no_repeat_ngram": 1, "min_length": 8}
+    model = write_model(tmp_path / "model", tokenizer, transformer(tie="target"), **wanted)
+    export(model, tmp_path / "out")
+    assert "no place" not in capsys.readouterr().err
+    theirs = Theirs(transformers, tmp_path / "out")
+    assert searched(model)[0] == theirs.search(LINES)[0]
+    assert searched(model)[0] != theirs.search(LINES, no_repeat_ngram_size=0)[0]
+    penalised = write_model(
+        tmp_path / "penalised", tokenizer, transformer(tie="target"), repetition_penalty=1.3
+    )
+    export(penalised, tmp_path / "other")
+    assert "decoding.repetition_penalty has no place there" in capsys.readouterr().err
 
 
 def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_divided_by(
@@ -416,6 +436,35 @@ def test_an_imported_model_searches_to_the_same_translations(
     assert open_model(imported).config.decoding.beam == 4
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"max_new_tokens": 6, "no_repeat_ngram_size": 1},
+        {"max_length": 7, "min_length": 7},
+        {"max_new_tokens": 6, "max_length": 3, "min_length": 2, "min_new_tokens": 5},
+    ],
+    ids=str,
+)
+def test_the_settings_of_a_search_come_in_by_all_of_their_names(
+    search: dict[str, int], opus: Path, original: Theirs, tmp_path: Path
+) -> None:
+    shutil.copytree(opus, tmp_path / "theirs")
+    changed("generation_config.json", **search)(tmp_path / "theirs")
+    from_huggingface(tmp_path / "theirs", tmp_path / "model")
+    assert_same(ours(tmp_path / "model", LINES), original.translate(LINES, **search))
+    assert open_model(tmp_path / "model").config.decoding.max_length == 6
+
+
+def test_a_penalty_of_another_meaning_does_not_come_in_without_a_word(
+    opus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(opus, tmp_path / "theirs")
+    changed("generation_config.json", repetition_penalty=1.3)(tmp_path / "theirs")
+    from_huggingface(tmp_path / "theirs", tmp_path / "model")
+    assert "repetition_penalty is left out" in capsys.readouterr().err
+    assert open_model(tmp_path / "model").config.decoding.repetition_penalty == 1.0
+
+
 def test_ctranslate2_runs_an_imported_model_but_gives_its_pad_no_share_of_p(
     imported: Path, original: Theirs
 ) -> None:
@@ -558,7 +607,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "heads": (changed("config.json", decoder_attention_heads=2), "attention_heads of encoder and"),
     "odd heads": (
         changed("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
-        "16 is no multiple of heads 5",
+        r"config\.json: d_model 16 is no multiple of heads 5",
     ),
     "nothing wide": (changed("config.json", d_model="wide"), "d_model"),
     "another width": (changed("config.json", d_model=32), "has shape"),
@@ -580,6 +629,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no vocabulary": (without("vocab.json"), "no vocab.json here"),
     "spm": (lambda folder: (folder / "target.spm").write_text("hello"), "target.spm: not a Sent"),
     "no text": (with_a_piece_that_is_no_text, "source.spm: not a Sent"),
+    "no json": (lambda folder: (folder / "config.json").write_text("{"), r"\.json: not JSON \("),
     "json": (lambda folder: (folder / "config.json").write_text("[1]"), "not a JSON object"),
     "weights": (lambda folder: (folder / "model.safetensors").write_text("{}"), "not a safetens"),
     "nan": (
@@ -603,6 +653,14 @@ def test_what_cannot_come_in_is_refused_by_name(case: str, opus: Path, tmp_path:
     assert str(tmp_path / "theirs") in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_what_was_exported_is_no_model_and_says_how_it_becomes_one(
+    imported: Path, tmp_path: Path
+) -> None:
+    export(imported, tmp_path / "out")
+    with pytest.raises(UserError, match=r"holds an export, not a model.*export --from huggingface"):
+        open_model(tmp_path / "out")
 
 
 def test_bpe_models_that_differ_are_refused(task: Path, transformers: Any, tmp_path: Path) -> None:

@@ -488,7 +488,10 @@ def test_each_reference_that_is_named_counts(
 COMET = """#!/bin/sh
 while [ "$1" != -t ]; do shift; done
 shift
-for file; do printf '%s\\tscore: 0.%s\\n' "$file" "$(wc -l < "$file" | tr -d ' ')5"; done
+for file; do
+    score=${COMET_SAYS:-0.$(wc -l < "$file" | tr -d ' ')5}
+    printf '%s\\tscore: %s\\n' "$file" "$score"
+done
 exit ${COMET_FAILS:-0}
 """
 """Speaks as `comet-score` does; the score tells how many lines it got."""
@@ -518,6 +521,31 @@ def test_comet_is_asked_by_its_own_command(
     monkeypatch.setenv("COMET_FAILS", "1")
     with pytest.raises(MtkitError, match="comet-score failed"):
         score([reference], [hypothesis], source=reference, extras=asked)
+
+
+@pytest.mark.parametrize("said", ["nan", "-inf", "none"])
+@pytest.mark.usefixtures("comet_command")
+def test_what_comet_says_that_is_no_finite_number_is_a_failure(
+    said: str, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference, hypothesis = files
+    monkeypatch.setenv("COMET_SAYS", said)
+    with pytest.raises(MtkitError, match=f"--comet: comet-score failed: .*\tscore: {said}"):
+        score([reference], [hypothesis], source=reference, extras=Extras(comet=True), as_json=True)
+
+
+def test_scores_are_shown_before_they_are_drawn(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    reference, hypothesis = files
+    monkeypatch.setattr("mtkit.scoring.score.plot_buckets", full)
+    extras = Extras(by_length=True, plot=reference.with_name("plot.png"))
+    with pytest.raises(OSError, match="No space left"):
+        score([reference], [hypothesis], source=reference, extras=extras)
+    assert "chrF2 by words of the source" in capsys.readouterr().out
 
 
 def test_json_is_json_or_nothing_at_all(

@@ -223,6 +223,14 @@ def test_a_faulty_config_is_led_back_to_its_line(
     assert capsys.readouterr().err.startswith(f"{path}{complaint}")
 
 
+def test_a_text_that_is_not_there_is_told_to_be_unreadable(
+    drawn: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    missing = str(tmp_path / "missing")
+    assert call("bench", "translate", "-m", str(drawn), "--input", missing) == 2
+    assert capsys.readouterr().err.startswith(f"{missing}: cannot be read (No such file")
+
+
 @pytest.mark.parametrize("content", [b"", b" \n"])
 def test_a_text_that_is_none_is_named(
     content: bytes, drawn: Path, tmp_path: Path, capsys: Capture

@@ -143,6 +143,26 @@ def test_a_test_set_that_an_earlier_model_translated_is_no_score_of_the_run(
     assert re.search(r"^chrF2 +100\.00 \[[^]]*\]$", said.out, re.MULTILINE)
 
 
+def test_a_test_of_significance_that_is_not_made_is_told(capsys: Capture) -> None:
+    texts = ["It rains."] * 9
+    runs = [write_run(name, texts, texts) for name in ("a", "b")]
+    compare(runs, paired="approximate")
+    told = "no test of significance: 9 lines; it is made of 10 to 10,000"
+    assert told in capsys.readouterr().err
+    compare(runs, paired=None)
+    assert capsys.readouterr().err == ""
+
+
+def test_one_cause_alone_is_told_for_which_a_run_has_no_scores(capsys: Capture) -> None:
+    runs = [write_run("stale", REFERENCES), write_run("untested")]
+    with create(runs[0] / "model", "model", {}, {"batches": "another"}):
+        pass
+    compare(runs)
+    stale, untested = capsys.readouterr().err.splitlines()
+    assert "stale: its test set was translated by an earlier model" in stale
+    assert "untested: no test set is translated there" in untested
+
+
 @pytest.mark.parametrize("lines", [FEWEST_LINES - 1, MOST_LINES + 1])
 def test_as_many_lines_as_no_test_is_made_of_are_scored_without(
     lines: int, capsys: Capture

@@ -258,7 +258,7 @@ def test_the_table_and_the_json_say_the_same(
     explain(str(run), references=translations, as_json=True)
     record = json.loads(capsys.readouterr().out)
     assert record["sentences"] == 2
-    assert "2 of 4 sentences left out" in said
+    assert "2 of 4 lines left out" in said
     assert table.startswith("2 sentences")
     for falls in (record["log_prob_falls"], record["prob_falls"]):
         assert list(falls) == list(RANKINGS)
@@ -276,7 +276,7 @@ def test_without_translations_the_models_own_are_explained(run: Path, capsys: Ca
 
 
 def test_what_cannot_be_measured_is_refused(run: Path, stdin: Stdin, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nothing to explain: every sentence is under 4 words"):
+    with pytest.raises(UserError, match="nothing to explain: every line is under 4 words"):
         explain(str(run), "ant bee")
     with pytest.raises(UserError, match=r"a \.png or an \.svg"):
         explain(str(run), "ant bee cat dog", output=tmp_path / "plot.pdf")
@@ -284,6 +284,20 @@ def test_what_cannot_be_measured_is_refused(run: Path, stdin: Stdin, tmp_path: P
     stdin(SENTENCES)
     with pytest.raises(UserError, match="1 lines for 4 sentences"):
         explain(str(run), references=tmp_path / "short")
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("ant bee cat", "under 4 words"),
+        ("ant bee " * 20, "over 20 subwords"),
+        ("ant bee cat dog \N{ANT} eel fox", "several sentences or parts"),
+        ("я ж ю ш щ", "unknown letters"),
+    ],
+)
+def test_every_cause_by_which_a_line_is_left_out_is_named(line: str, cause: str, run: Path) -> None:
+    with pytest.raises(UserError, match=f"nothing to explain: every line is .*{cause}"):
+        explain(str(run), line)
 
 
 def test_a_model_without_attention_is_refused(fresh: Callable[..., Config]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,21 @@ def test_where_no_picture_can_be_is_told_before_the_work(
 ) -> None:
     with pytest.raises(UserError, match=complaint):
         check_picture(tmp_path / name)
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, picture = tmp_path / "folder.png", tmp_path / "a.png"
+    folder.mkdir()
+    with pytest.raises(UserError, match=r"folder\.png: a folder"):
+        check_picture(folder)
+    # Nothing is forbidden to root, who may run the tests.
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK))
+    with pytest.raises(UserError, match=r"a\.png: cannot be written"):
+        check_picture(picture)
+    picture.touch()  # what is there is written in place
+    check_picture(picture)
 
 
 def test_a_font_that_is_gone_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +248,37 @@ def test_every_sentence_is_in_one_range_of_lengths() -> None:
 def test_what_cannot_be_drawn_is_told(options: dict[str, Any], complaint: str, run: Path) -> None:
     with pytest.raises(UserError, match=complaint):
         info(**options)
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        ("run/batches", {"plot": "schedule"}),
+        ("nothing", {"plot": "schedule"}),
+        ("nothing", {"config": True}),
+    ],
+)
+def test_no_config_stands_in_for_the_run_that_the_environment_names(
+    place: str, options: dict[str, Any], run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MTKIT_MODEL", place)
+    with pytest.raises(UserError, match=f"{place}: no run here"):
+        info(**options)
+    monkeypatch.setenv("MTKIT_MODEL", "")
+    info(**options)  # of the demo's
+
+
+@pytest.mark.parametrize("kind", ["model", "test", "batches"])
+def test_a_folder_without_its_manifest_is_damage_when_verifying(kind: str, run: Path) -> None:
+    info(run, verify=True)
+    part = run / kind
+    part.unlink(missing_ok=True)
+    part.mkdir()
+    info(run)
+    for _ in ("missing", "garbled"):
+        with pytest.raises(UserError, match=re.escape(str(part))):
+            info(run, verify=True)
+        (part / "manifest.json").write_text("garbled", "utf-8")
 
 
 def test_a_run_that_has_logged_nothing_is_told(run: Path) -> None:

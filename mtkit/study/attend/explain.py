@@ -36,7 +36,8 @@ def explain(
     """Measures on `text`, or on every line of standard input, and writes a table (or JSON).
 
     The translations that are explained are the lines of `references`, else the model's own.
-    Sentences of under LEAST_WORDS words are left out, and those that are too long for the model.
+    Left out are sentences of under LEAST_WORDS words, those that the model cannot read in one, and
+    those of no letter that it knows.
     Raises UserError before any work.
     """
     if output is not None:
@@ -49,12 +50,13 @@ def explain(
         counts = f"{len(targets)} lines for {len(sources)} sentences"
         raise UserError(f"{references}: {counts}: they must be parallel")
     pairs = list(_pairs(reader, sources, targets))
-    limits = f"under {LEAST_WORDS} words, or over {reader.settings.max_length} subwords"
+    limits = f"under {LEAST_WORDS} words, over {reader.settings.max_length} subwords"
+    limits += ", several sentences or parts, of unknown letters"
     if not pairs:
-        raise UserError(f"nothing to explain: every sentence is {limits}, or has no translation")
+        raise UserError(f"nothing to explain: every line is {limits}, or has no translation")
     if len(pairs) < len(sources):
         count = len(sources) - len(pairs)
-        warn(f"{count} of {len(sources)} sentences left out: {limits}, or without translation")
+        warn(f"{count} of {len(sources)} lines left out: {limits}, or without translation")
     with progress("explain", len(pairs), "sentences") as shown:
         found = measure(reader.model, pairs, shown.advance)
     record = found.record()

@@ -88,7 +88,7 @@ def open_task(models: Sequence[str], input: Path | None, size: Size | None) -> I
         if size is not None:
             raise UserError(f"--size {size}: {models[0]} says what to measure: leave one out")
         path = input or find_model(models[0]).path.parent / "test" / SOURCE  # what it was tested on
-        lines = list(input_lines(path)) if path.exists() else []
+        lines = list(input_lines(path)) if input or path.exists() else []
         if not any(map(str.strip, lines)):
             raise UserError(f"{path}: no text to translate: name it with --input")
         yield Task(" + ".join(models), models, lines)

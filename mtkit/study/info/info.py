@@ -5,6 +5,7 @@ Sizes, settings, scores, and what it was made from; a drawing of it is made else
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -71,13 +72,14 @@ def _draw(path: Path | None, what: Plot, output: Path | None) -> None:
 def run_at(path: Path | None) -> tuple[Path, Config]:
     """The folder of a run, which `path` or a config file at `path` names, and its settings.
 
-    Without a path it is the last run, or that of the default config. UserError for no run.
+    Without a path it is the run at $MTKIT_MODEL; where that is unset, the last run, or that of the
+    default config. UserError for no run.
     """
     folder = path or default_place()
     if (folder / "config.yaml").is_file():
         return folder, load_config(folder / "config.yaml")
-    if path is not None and path.is_dir():
-        raise UserError(f"{path}: no run here: name one, or a config file")
+    if path.is_dir() if path else os.environ.get("MTKIT_MODEL"):
+        raise UserError(f"{folder}: no run here: name one, or a config file")
     config = load_config(path)
     return Path(config.run), config
 
@@ -95,7 +97,8 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
 
     `verify`: with every file hashed again.
 
-    Raises UserError where there is nothing of the kind, or damage is found.
+    Raises UserError where there is nothing of the kind, or damage is found; with `verify`, a
+    folder of a run that has lost its manifest is damage, too.
     """
     folder = path or default_place()
     if folder.is_file():
@@ -104,9 +107,13 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     if artifact is not None:
         yield from _facts(artifact, _settings_in(artifact), verified=verify)
         return
-    places = [*sorted((folder / WRITTEN).glob("[!.]*")), *map(folder.joinpath, get_args(Kind))]
-    found = [_artifact_at(place, verify=verify) for place in places]
-    parts = [part for part in found if part]
+    written: dict[Path, Kind] = dict.fromkeys(sorted((folder / WRITTEN).glob("[!.]*")), "corpus")
+    places = written | {folder / kind: kind for kind in get_args(Kind)}
+    parts = [
+        open_artifact(place, kind, verify=verify)
+        for place, kind in places.items()
+        if (place.is_dir() if verify else kind_at(place))
+    ]
     for step in checkpoint_steps(folder / CHECKPOINTS) if verify else ():
         open_artifact(checkpoint_at(folder / CHECKPOINTS, step), "checkpoint", verify=True)
     records = MetricsLog(folder / "metrics.jsonl").read()

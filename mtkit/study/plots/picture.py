@@ -5,6 +5,7 @@ matplotlib is imported where it is used alone, and without pyplot: there is no c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from io import BytesIO
@@ -42,6 +43,10 @@ def check_picture(path: Path) -> None:
         raise UserError(f"{path}: a picture is a .png or an .svg: name one")
     if not path.parent.is_dir():
         raise UserError(f"{path}: no folder {path.parent}: make it first")
+    if path.is_dir():
+        raise UserError(f"{path}: a folder: name a .png or an .svg in it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"{path}: cannot be written: name another")
 
 
 def figure(
