@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-FromHome = Annotated[str, AfterValidator(os.path.expanduser)]
+FromHome = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(os.path.expanduser)]
 """A path that may begin with ~, as in a shell."""
 Paths = FromHome | list[FromHome]
 Key = tuple[str | int, ...]

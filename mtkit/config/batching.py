@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
@@ -45,7 +45,7 @@ class Filtering(Settings):
 
 
 class BatchingSettings(Filtering):
-    max_tokens: PositiveInt | Literal["auto"] = Field(
+    max_tokens: Annotated[PositiveInt, Field(le=10**9)] | Literal["auto"] = Field(
         4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
     )
     workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")

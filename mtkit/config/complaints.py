@@ -7,6 +7,7 @@ path is led back to a line of the file or to an override, and the likely right n
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ EXPECTED = {
     "model": "settings (key: value)",
     "string": "text",
 }
+POWER = re.compile(r"\d+(\.\d+)?[eE]\+?\d+$")
+"""A number as 1e5, which YAML 1.1 takes for text."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ def _complaint(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str
     expected = EXPECTED.get(kind.split("_")[0])
     if expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
         hint = ": text such as no or 12 needs quotes" if kind == "string_type" else ""
+        if kind == "int_parsing" and POWER.match(str(found)):
+            hint = ": write all of its digits"
         return f"expected {expected}, found {_shown(found)}{hint}"
     return f"{detail['msg'].replace('Input should', 'should')}, found {_shown(found)}"
 

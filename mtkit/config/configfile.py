@@ -126,6 +126,8 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         raise UserError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UserError(f"{name}: nested without end") from None
+    except (ValueError, KeyError, AttributeError) as error:  # a date that is none, or alike
+        raise UserError(f"{name}: a value that is none ({error}): put quotes around it") from None
     return data, lines
 
 
@@ -186,7 +188,7 @@ def _split(override: str) -> tuple[list[str], Any, str]:
         raise UserError(f"{option}: expected key.path=value, such as training.steps=500")
     try:
         return parts, yaml.safe_load(text), option
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError):
         raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
 
 

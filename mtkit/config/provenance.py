@@ -124,11 +124,15 @@ def change_in(artifact: Artifact, now: Told) -> str | None:
 def altered(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
     """The first of the files that is not as it was when the artifact was made of it, in words.
 
-    Of equal sizes hashes are compared where that is soon done, or the file is the younger.
+    Of equal sizes hashes are compared where that is soon done, or the file is the younger. A file
+    of another name is as it was if any had its text.
     """
     before, made = origin_of(artifact), (artifact.path / MANIFEST).stat().st_mtime
+    texts = [facts.get("sha256") for facts in before.values() if isinstance(facts, dict)]
     for name, file in files.items():
         match before.get(name):
+            case None if texts and not (file.is_file() and hash_file(file) in texts):
+                return f"{name} was not read for it"
             case {"bytes": int(was), "sha256": str(digest)} if file.is_file():
                 now = file.stat()
                 if was != now.st_size:

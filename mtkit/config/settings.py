@@ -191,7 +191,9 @@ class Ending(Settings):
     """When to end before that, and what the end is made of: may change whenever a run goes on."""
 
     patience: PositiveInt | None = Field(None, description="validations with no new best, then end")
-    average: PositiveInt = Field(5, description="best checkpoints averaged, if validation improves")
+    average: PositiveInt = Field(
+        5, le=1_000, description="best checkpoints averaged, if validation improves"
+    )
 
 
 class Course(Learning, Ending, Extent):
@@ -213,7 +215,7 @@ class TrainingSettings(Course):
         "otherwise",
     )
     rank_timeout: PositiveFloat = Field(
-        600.0, description="seconds that ranks wait for each other before the run ends"
+        600.0, le=1e6, description="seconds that ranks wait for each other before the run ends"
     )
     # What is shown on the way, and what is kept of it.
     log_every: PositiveInt = 50
@@ -247,7 +249,7 @@ class TrainingSettings(Course):
 
 class Config(Settings):
     run: FromHome = Field(min_length=1, description="folder where every stage writes")
-    seed: NonNegativeInt = 1
+    seed: NonNegativeInt = Field(1, le=2**64 - 1)
     data: DataSettings
     tokenizer: TokenizerSettings = TokenizerSettings()
     batching: BatchingSettings = BatchingSettings()

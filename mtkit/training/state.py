@@ -7,6 +7,7 @@ few numbers are enough to go on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -55,9 +56,14 @@ class Validation:
     chrf: float | None = None
 
     def key(self, metric: Metric) -> tuple[float, float]:
-        """Smaller is better, whatever the metric; the loss tells between equals, as 0 and 0."""
+        """Smaller is better, whatever the metric; the loss tells between equals, as 0 and 0.
+
+        What is no number is worse than any.
+        """
         value = float(getattr(self, metric))
-        return value if metric in ("loss", "perplexity") else -value, self.loss
+        signed = value if metric in ("loss", "perplexity") else -value
+        loss, worth = (it if math.isfinite(it) else math.inf for it in (self.loss, signed))
+        return worth, loss
 
 
 def rank(validations: Sequence[Validation], metric: Metric) -> list[Validation]:

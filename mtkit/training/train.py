@@ -14,6 +14,7 @@ from types import FrameType
 
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.config.configfile import dump_config
+from mtkit.config.provenance import check_remake, origin_of, told
 from mtkit.config.recipes import ModelRecipe
 from mtkit.config.runs import find_current, link_latest
 from mtkit.config.settings import Config, TrainingSettings
@@ -60,6 +61,8 @@ def train(config: Config) -> Artifact:
             if ranks.is_first:
                 link_latest(run)
         else:
+            if ranks.is_first:
+                check_remake(run / "model", "model", {**origin_of(data.artifact), **told(recipe)})
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 job.make_current()
                 _run_to_end(job, state)
@@ -79,7 +82,8 @@ def _run_to_end(job: Job, state: TrainState) -> None:
             scale = state.rate_scale / 2
             if job.config.training.on_divergence == "stop" or scale < LOWEST_SCALE:
                 raise
-            job.checkpoints.load_last(state)
+            if job.checkpoints.load_last(state, steady=True) is None:
+                raise
             state.rate_scale, state.skipped_in_a_row = scale, 0
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
@@ -152,6 +156,8 @@ def _go_on(job: Job, state: TrainState) -> None:
                 f"train: no new best in {training.patience} validations (training.patience): "
                 f"ending after step {state.step:,} of {job.total_steps:,}"
             )
+        if training.steps is not None and state.step > training.steps:
+            warn(f"training.steps: {training.steps:,}: {state.step:,} are made, and make the model")
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
             state.validations.append(validate(job, state))
             journal.log_validation()

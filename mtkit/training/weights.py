@@ -18,6 +18,7 @@ from mtkit.config.recipes import ModelRecipe
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
 from mtkit.models.weights import assign_weights, save_weights, weights_of
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
@@ -82,6 +83,11 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
 def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
     kept = _best_weights(job, state)
+    if not math.isfinite(kept.validation.loss):
+        raise MtkitError(
+            f"training diverged: validation loss {kept.validation.loss:g} of the {kept.name}: no "
+            "model is made of that; train with a lower learning rate in another folder (--run)"
+        )
     if not job.ranks.is_first:
         return
     report = {

@@ -91,6 +91,10 @@ def load(text: str, *overrides: str) -> Config:
             "normalization, byte_fallback, character_coverage, sample_lines",
         ),
         (
+            GOOD.replace("layers: 3", "layers: 2020-13-45"),
+            "x.yaml: a value that is none (month must be in 1..12): put quotes around it",
+        ),
+        (
             GOOD.replace("layers: 3", "layers: three"),
             "x.yaml:7: model.layers: expected a whole number, found three",
         ),
@@ -265,7 +269,16 @@ def test_minimum_risk_says_what_it_needs(settings: dict[str, str], line: str) ->
 
 
 @pytest.mark.parametrize(
-    "override", ["training.steps=99999999999999999999", "data.train.weight=1e9"]
+    "override",
+    [
+        "training.steps=99999999999999999999",
+        "data.train.weight=1e9",
+        "seed=18446744073709551616",
+        "training.average=9999999999",
+        "training.rank_timeout=1e15",
+        "batching.max_tokens=9999999999999",
+        'run="a\\0b"',
+    ],
 )
 def test_absurd_numbers_are_refused_by_name(override: str) -> None:
     assert complaint(GOOD, override).startswith(f"--set {override}: {override.split('=')[0]}: ")
@@ -376,6 +389,11 @@ def test_a_half_of_another_kind_starts_from_its_own_defaults(
         ("=3", "expected key.path=value, such as training.steps=500"),
         ("a..b=3", "expected key.path=value, such as training.steps=500"),
         ("seed=[1", "the value is not YAML: put quotes around it"),
+        ("run=2026-02-30", "the value is not YAML: put quotes around it"),
+        (
+            "training.steps=1e5",
+            "training.steps: expected a whole number, found 1e5: write all of its digits",
+        ),
     ],
 )
 def test_complaints_about_an_override_name_it(override: str, line: str) -> None:

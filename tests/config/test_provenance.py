@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mtkit.batching.build import build_batches
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.provenance import change
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
@@ -58,6 +59,35 @@ def with_own_corpus(fresh: Callable[..., Config], prepared: Path, tmp_path: Path
     train_tokenizer(config)
     build_batches(config)
     return config
+
+
+def test_a_corpus_of_another_name_is_told_unless_it_has_the_same_text(
+    with_own_corpus: Config, capsys: Capture
+) -> None:
+    train(with_own_corpus)
+    moved = {side: f"moved.{side}" for side in ("src", "tgt")}
+    for side, name in moved.items():
+        shutil.copy(f"train.{side}", name)
+    corpus = TextCorpus(source=moved["src"], target=moved["tgt"])
+    data = with_own_corpus.data.model_copy(update={"train": corpus})
+    config = with_own_corpus.model_copy(update={"data": data})
+    capsys.readouterr()
+    train(config)
+    assert "which only" not in capsys.readouterr().err
+    with Path("moved.tgt").open("a") as file:
+        file.write("eel fox\n")
+    train(config)
+    said = capsys.readouterr().err
+    assert "data.train: moved.tgt was not read for it, which only `mtkit batch` takes in" in said
+
+
+def test_why_a_model_is_made_anew_is_told(with_own_corpus: Config, capsys: Capture) -> None:
+    train(with_own_corpus)
+    shutil.rmtree(Path(with_own_corpus.run) / "checkpoints")
+    settings = with_own_corpus.decoding.model_copy(update={"length_penalty": 0.9})
+    capsys.readouterr()
+    train(with_own_corpus.model_copy(update={"decoding": settings}))
+    assert "model: made anew: decoding.length_penalty: 1.0, now 0.9\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

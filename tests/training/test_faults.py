@@ -154,6 +154,33 @@ def test_a_skipped_update_after_going_back_is_logged_with_the_last_that_was_made
     assert log[0]["learning_rate"] == pytest.approx(0.01 * 3 / 4)  # of step 3, before going back
 
 
+def test_a_run_goes_back_to_before_the_updates_that_were_skipped(
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Weights that make the next losses no numbers are in the checkpoints of those, too."""
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    train(fresh("transformer", training={"max_skipped": 3, "save_every": 1, "keep": 5}))
+    assert "going back to step 7, with 0.5" in capsys.readouterr().err
+
+
+def test_no_model_is_made_of_weights_whose_loss_is_no_number(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last updates diverge, too few for going back."""
+    sound = fresh("transformer", training={"average": 1, "best_by": "loss", "validate_every": 6})
+    with monkeypatch.context() as patch:
+        calls = iter(range(1000))
+        poison(patch, lambda self: not self.training and next(calls) > 2)
+        assert train(sound).report["weights"] == "best checkpoint"
+    poison(monkeypatch, lambda self: not self.training)
+    with pytest.raises(MtkitError, match="training diverged: validation loss nan"):
+        train(fresh("transformer", "other"))
+    assert not Path("other/model").exists()
+
+
 def test_a_run_that_diverges_whatever_the_rate_ends_and_says_where(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:

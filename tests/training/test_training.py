@@ -373,6 +373,16 @@ def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
     assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
 
 
+def test_a_model_is_told_of_more_updates_than_are_asked_for_now(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = fresh("transformer", training={"average": 1})
+    train(config)
+    (Path(config.run) / "model" / "manifest.json").unlink()
+    train(fresh("transformer", training={"average": 1, "steps": 6}))
+    assert "training.steps: 6: 12 are made, and make the model" in capsys.readouterr().err
+
+
 def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]) -> None:
     model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
     assert model.report["epochs"] == 2

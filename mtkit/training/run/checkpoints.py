@@ -88,11 +88,12 @@ class Checkpoints:
         for step in set(there[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
 
-    def load_last(self, state: TrainState) -> Artifact | None:
+    def load_last(self, state: TrainState, *, steady: bool = False) -> Artifact | None:
         """Fills `state` from the newest checkpoint that is sound; None where there is none.
 
-        A damaged one is named and passed over. Raises UserError if all are, or if one was made
-        with other settings or from other data.
+        A damaged one is named and passed over; where it is to be `steady`, so is one of an update
+        that was skipped, whose weights may be what made the next ones skipped too. Raises UserError
+        if all are damaged, or if one was made with other settings or from other data.
         """
         steps = self.steps()
         for step in reversed(steps):
@@ -104,8 +105,9 @@ class Checkpoints:
                 continue
             except Untouched:
                 return None
-            return found
-        if steps:
+            if not (steady and state.skipped_in_a_row):
+                return found
+        if steps and not steady:
             raise UserError(f"{self.folder}: every checkpoint is damaged: delete it to start anew")
         return None
 
@@ -219,7 +221,9 @@ def _restore_numbers(state: TrainState, numbers: dict[str, Any]) -> None:
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The first thing in which a checkpoint differs from what is asked."""
     old, new = flattened(before), flattened(now)
-    key = next(key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
+    differing = (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    # What a section is of tells more than the settings that it has for that.
+    key = min(differing, key=lambda key: (not key.endswith(".kind"), key))
     if key.startswith("inputs."):  # whose hashes tell people nothing
         return f"another {key.removeprefix('inputs.')}"
     return f"{ELSEWHERE.get(key, key)}: {old.get(key)}, now {new.get(key)}"
