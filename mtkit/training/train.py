@@ -149,19 +149,25 @@ def _go_on(job: Job, state: TrainState) -> None:
                     "training interrupted, checkpoint saved: run the same command again to go on, "
                     "or `mtkit finish` to end with the best so far",
                 )
-        if state.step < job.total_steps and is_stalled(
-            state.validations, training.best_by, training.patience
-        ):
-            say(
-                f"train: no new best in {training.patience} validations (training.patience): "
-                f"ending after step {state.step:,} of {job.total_steps:,}"
-            )
-        if training.steps is not None and state.step > training.steps:
-            warn(f"training.steps: {training.steps:,}: {state.step:,} are made, and make the model")
+        _tell_why(job, state)
         if not state.validations:  # an interrupted run, of which fewer steps are asked for now
             state.validations.append(validate(job, state))
             journal.log_validation()
             job.save(state)
+
+
+def _tell_why(job: Job, state: TrainState) -> None:
+    """Says why a run ends that has not made just as many updates as are asked for."""
+    training = job.config.training
+    if training.steps is not None and state.step > training.steps:
+        warn(f"training.steps: {training.steps:,}: {state.step:,} are made, and make the model")
+    elif state.step < job.total_steps and is_stalled(
+        state.validations, training.best_by, training.patience
+    ):
+        say(
+            f"train: no new best in {training.patience} validations (training.patience): "
+            f"ending after step {state.step:,} of {job.total_steps:,}"
+        )
 
 
 def _updates(job: Job, state: TrainState) -> Generator[StepReport]:

@@ -394,6 +394,17 @@ def test_languages_that_are_named_are_those_of_the_config(
     assert (corpus / "mtkit-data/train.en-GB").exists()
 
 
+def test_a_language_that_cannot_be_told_is_asked_for(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of words alone; in a config of no language text is scored as if it had spaces."""
+    words = [line.split()[-1] for line in lines_of(corpus / "a.ko")]
+    write(corpus / "c.ko", words)
+    assert call("init", "a.en", "c.ko") == 0
+    assert "the target's language cannot be told: name both by" in capsys.readouterr().err
+    assert load_config("mtkit.yaml").data.target_language is None
+
+
 def test_nothing_is_written_over_unasked(corpus: Path) -> None:
     assert call("init", "a.en", "a.ko") == 0
     before = everything(corpus)

@@ -41,6 +41,8 @@ TRIALS = 3
 """Number of models that are tried, at most, until the one chosen is the one tried."""
 FEWEST_HELD_OUT = 5
 """Number of sentences below which nothing could be told by them."""
+MAJORITY = 0.5
+"""Of a side's lines, more are in its language."""
 MUCH_MORE = 5
 """A corpus so many times as large as its sample has more subwords than could be made of that."""
 
@@ -80,8 +82,7 @@ def init(wish: Wish) -> None:
     read = [path for corpus in corpora for path in paths_of(corpus)]
     refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
-    source, target = checked.source.language, checked.target.language
-    languages = wish.languages[0] or source, wish.languages[1] or target
+    languages = _languages(wish, checked)
     files = _files(wish, languages)
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
@@ -103,6 +104,17 @@ def init(wish: Wish) -> None:
                 opened[path].write(f"{line}\n")
         opened[wish.output].write(_config(wish, files, corpus, plan))
     data_lines(_told(wish, corpus, plan, trial))
+
+
+def _languages(wish: Wish, checked: Examination) -> Languages:
+    """As they are named, or else as most lines are: kin of what cannot be told share its lines."""
+    sides = zip(wish.languages, (checked.source, checked.target), strict=True)
+    source, target = (
+        code or (side.language if side.language_share > MAJORITY else None) for code, side in sides
+    )
+    if target is None:
+        warn("the target's language cannot be told: name both by --languages, such as en ko")
+    return source, target
 
 
 def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
