@@ -30,6 +30,7 @@ _MARKUP = re.compile(
 )
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
+_MARKED_LETTER = re.compile(r"[^\W\d_][^\w\s]*")
 _NUMBERED = re.compile(r"^%\d+\$")
 _DAMAGED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
@@ -113,8 +114,8 @@ def repetition(source: str, target: str) -> bool:
 def _loops(text: str) -> bool:
     """Whether the same stands there three times in a row, or one word or character four times."""
     units = text[:MOST_LOOPED].casefold().split()
-    if 10 * len(units) < len(text[:MOST_LOOPED]) and unspaced(text[:MOST_LOOPED]):
-        units = list(filter(str.isalpha, text[:MOST_LOOPED]))
+    if 10 * len(units) < len(text[:MOST_LOOPED]):  # no spaces between words
+        units = _MARKED_LETTER.findall(text[:MOST_LOOPED])
     if len(units) - len(set(units)) < 2:
         return False
     units = [unit.strip(",.!?;:") for unit in units]
