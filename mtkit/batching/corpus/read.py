@@ -219,10 +219,14 @@ def _load(corpus: DatasetCorpus) -> Any:
         "split": corpus.split,
         "streaming": path.exists() and "[" not in corpus.split,
     }
-    if path.suffix == ".csv":
-        settings["keep_default_na"] = (
-            False  # None and null are words, an empty cell is a blank side
-        )
+    if path.suffix == ".csv" and path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            names = file.readline()
+        settings |= {
+            "keep_default_na": False,  # None and null are words, an empty cell is a blank side
+            # Where numbers have a decimal comma, spreadsheets write semicolons.
+            "sep": ";" if names.count(";") > names.count(",") else ",",
+        }
     if path.is_file():
         if path.suffix not in LOADERS:
             raise ValueError(f"a file is one of {', '.join(LOADERS)}")
