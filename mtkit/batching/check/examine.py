@@ -51,7 +51,6 @@ WORTH_SHARE = 0.05
 WORTH: dict[DropRule, float] = dict.fromkeys(WORTH_DROPPING, WORTH_SHARE) | {"language": TOO_MANY}
 """The share up to which a rule is worth it: other languages teach nothing of these two."""
 _NO_TEXT = re.compile("[\ufffd\0]")
-_QUOTED = re.compile('^".*"".*"$')
 _UNTIDY = re.compile(r"^\s|\s$|\s\s|\t")
 Hashes = NDArray[np.int64]
 
@@ -222,7 +221,7 @@ def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
     blank = np.array([pair.blank for pair in pairs], np.bool_)
     seen.found("blank", pairs, blank)
     seen.found("no text", pairs, _either(pairs, _NO_TEXT.search))
-    seen.found("quoted cells", pairs, _either(pairs, _QUOTED.search))
+    seen.found("quoted cells", pairs, _either(pairs, _is_quoted))
     seen.found("spaces", pairs, _either(pairs, _UNTIDY.search))
     seen.found("unicode forms", pairs, _either(pairs, _is_changed))
     seen.counts["same"] += sum(not pair.blank and pair.source == pair.target for pair in pairs)
@@ -240,6 +239,10 @@ def _note(seen: _Seen, pairs: list[Pair], usual: Usual) -> None:
 
 def _either(pairs: list[Pair], accuses: Callable[[str], object]) -> NDArray[np.bool_]:
     return np.array([bool(accuses(it.source) or accuses(it.target)) for it in pairs], np.bool_)
+
+
+def _is_quoted(text: str) -> bool:
+    return text[:1] == text[-1:] == '"' and '""' in text[1:-1]
 
 
 def _is_changed(text: str) -> bool:
