@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import permutations
+from collections.abc import Iterator
 
 _DIGITS = re.compile(r"\d")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?!\d)")
@@ -37,8 +37,8 @@ def numbers_differ(source: str, target: str) -> bool:
         return True
     same = _same_but_for_zeros if _IN_TEN_THOUSANDS.search(source + target) else _same
     explained = {n for a in left for b in right if same(a, b) or same(b, a) for n in (a, b)}
-    explained |= _put_together(left - explained, right - explained)
-    explained |= _put_together(right - explained, left - explained)
+    explained.update(_put_together(left - explained, right - explained))
+    explained.update(_put_together(right - explained, left - explained))
     left, right = left - explained, right - explained
     if left and right:
         return True
@@ -71,15 +71,15 @@ def _all_digits(text: str) -> str:
     return "".join(_DIGITS.findall(_ascii(text)))
 
 
-def _put_together(wholes: set[str], parts: set[str]) -> set[str]:
+def _put_together(wholes: set[str], parts: set[str]) -> Iterator[str]:
     """The numbers that two others say, as 2만 5천 and 2.5万 say 25,000; and those others."""
-    return {
-        number
-        for whole in wholes
-        for two in permutations(parts, 2)
-        if "".join(two).rstrip("0") == whole.rstrip("0")
-        for number in (whole, *two)
-    }
+    ends = {part.rstrip("0"): part for part in parts}
+    for whole in wholes:
+        digits = whole.rstrip("0")
+        for place in range(1, len(digits)):
+            one, other = digits[:place], ends.get(digits[place:], "")
+            if one in parts and other not in ("", one):
+                yield from (whole, one, other)
 
 
 def _same_but_for_zeros(a: str, b: str) -> bool:
