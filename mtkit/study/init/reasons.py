@@ -107,7 +107,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
         big = plan.size.d_model > 512
         return {"dropout": 0.3 if big else 0.1}, "as in Vaswani et al. 2017, table 3"
     if plan.passes >= MANY_PASSES:
-        most = {"dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1}
+        most = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}
         return most, f"{plan.pairs:,} pairs that are seen so often would be learnt by heart"
     if plan.passes >= SOME_PASSES:
         return {"dropout": 0.2}, "each pair is seen several times, and not to be learnt by heart"
