@@ -21,6 +21,8 @@ TELLING_DIGITS = 3
 """A number of so many digits, ends of zeros aside, is seldom written in words."""
 BUDDHIST_ERA = 543
 """Years that it counts more, in Thailand: 1970 is 2513."""
+LONGEST_AMOUNT = 20
+"""Digits: what has more is no amount that somebody would say in parts."""
 MOST_NUMBERS = 50
 """More on one side are a table and not looked at one by one."""
 
@@ -76,7 +78,7 @@ def _put_together(wholes: set[str], parts: set[str]) -> Iterator[str]:
     ends = {part.rstrip("0"): part for part in parts}
     for whole in wholes:
         digits = whole.rstrip("0")
-        for place in range(1, len(digits)):
+        for place in range(1, min(len(digits), LONGEST_AMOUNT)):
             one, other = digits[:place], ends.get(digits[place:], "")
             if one in parts and other not in ("", one):
                 yield from (whole, one, other)
