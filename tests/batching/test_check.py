@@ -15,7 +15,8 @@ from mtkit.demo import __file__ as demo
 from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.batching.check.drift import Passage, Traces, passages
-from mtkit.batching.check.examine import Examination, examine
+from mtkit.batching.check.examination import Examination
+from mtkit.batching.check.examine import examine
 from mtkit.batching.check.findings import of_languages
 from mtkit.batching.corpus import chunks
 from mtkit.batching.corpus.read import Pair
@@ -283,6 +284,9 @@ def test_lines_of_a_language_that_cannot_be_told_are_not_foreign(tmp_path: Path)
     train = corpus(tmp_path, lines)
     assert examine(train, languages=("en", "ko"))["language"].count > 400
     assert examine(train, languages=("fur", "ast"))["language"].count == 0
+    half_known = examine(train, languages=("en", "ast"))
+    assert half_known["language"].count > 200
+    assert "language" not in half_known.drop, "which would know no names"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
-from mtkit.batching.check.examine import Examination, SideReport, examine
+from mtkit.batching.check.examination import Examination, SideReport
+from mtkit.batching.check.examine import examine
 from mtkit.batching.check.findings import Finding, Languages, Status
 from mtkit.batching.corpus.written import commissions, texts_of
 from mtkit.batching.rules.judge import held_out

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.check.drift import Traces, passages
+from mtkit.batching.check.examination import WORTH_SHARE, Examination, SideReport
 from mtkit.batching.check.findings import (
     ENOUGH,
     EXAMPLES,
@@ -36,6 +37,7 @@ from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair, UnequalSidesError, read_pairs
 from mtkit.batching.rules.characters import UNSPACED, census, classes_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge
+from mtkit.batching.rules.languages import can_be_told
 from mtkit.batching.rules.usual import Side, Usual, hash_of, usual_of
 from mtkit.config.batching import DropRule
 from mtkit.config.corpora import Corpus
@@ -46,73 +48,11 @@ ASKED_PAIRS = 20_000
 """Pairs whose languages are asked: of more, a share that their hashes choose."""
 LONG_WORDS, LONG_UNSPACED, LONG_CHARACTERS = 150, 250, 1000
 """Words, letters of a script without spaces, or characters that are a long line."""
-WORTH_SHARE = 0.05
-"""A rule that drops more of a corpus than this is to be looked at before it is switched on."""
 WORTH: dict[DropRule, float] = dict.fromkeys(WORTH_DROPPING, WORTH_SHARE) | {"language": TOO_MANY}
 """The share up to which a rule is worth it: other languages teach nothing of these two."""
 _NO_TEXT = re.compile("[\ufffd\0]")
 _UNTIDY = re.compile(r"^\s|\s$|\s\s|\t")
 Hashes = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class SideReport:
-    """What one side is like."""
-
-    characters: int
-    words: int
-    """Or letters, of a script without spaces."""
-    median_characters: float
-    unique: int
-    """Texts that differ, blank ones aside."""
-    scripts: list[str]
-    language: str | None
-    """Code of the language of most lines; None where too few were long enough to tell."""
-    language_share: float
-    """Of the lines that were asked, those in that language."""
-
-
-@dataclass(frozen=True)
-class Examination:
-    """All that was found in a corpus."""
-
-    pairs: int
-    source: SideReport
-    target: SideReport
-    findings: list[Finding]
-    drop: list[DropRule]
-    """Rules for `batching.drop` that are worth switching on."""
-    deduplicate: bool
-    """Whether `batching.deduplicate` is."""
-
-    @property
-    def kept_share(self) -> float:
-        """About the part of the pairs, blank ones aside, that is left where all these are on."""
-        names = [*self.drop, *(["repeated pairs"] if self.deduplicate else [])]
-        return max(0.0, 1 - sum(map(self.about, names)) / max(1, self._there))
-
-    def about(self, name: str) -> int:
-        """Number of pairs in all that have a fault, also where a share of them was asked."""
-        row = self[name]
-        return round(row.count * max(1.0, self._there / max(1, row.judged)))
-
-    @property
-    def _there(self) -> int:
-        return self.pairs - self["blank"].count
-
-    @property
-    def doubtful(self) -> list[Finding]:
-        """What so many pairs have that somebody should look at some of them."""
-        rows = [row for row in self.findings if row.name in WORTH_DROPPING]
-        return [row for row in rows if row.count > WORTH_SHARE * row.judged]
-
-    @property
-    def failures(self) -> list[Finding]:
-        """Why a model should not be trained on it as it is."""
-        return [row for row in self.findings if row.status == "failed"]
-
-    def __getitem__(self, name: str) -> Finding:
-        return next(row for row in self.findings if row.name == name)
 
 
 def examine(
@@ -149,9 +89,18 @@ def examine(
         _report(seen, 0, usual.source),
         _report(seen, 1, usual.target),
         findings,
-        [rule for rule in WORTH if 0 < seen.counts[rule] <= WORTH[rule] * seen.judged[rule]],
+        _worth(seen, languages),
         seen.counts["repeated pairs"] > 0,
     )
+
+
+def _worth(seen: _Seen, named: Languages) -> list[DropRule]:
+    """Without `language` where a side is named one that cannot be told: the rule, once it is
+    switched on, knows no names, and would take the side for one of its kin.
+    """
+    is_told = all(code is None or can_be_told(code) for code in named)
+    found = [rule for rule in WORTH if is_told or rule != "language"]
+    return [rule for rule in found if 0 < seen.counts[rule] <= WORTH[rule] * seen.judged[rule]]
 
 
 class _Pairs:

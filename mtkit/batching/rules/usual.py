@@ -25,6 +25,8 @@ from mtkit.report import progress
 SAMPLE_PAIRS = 20_000
 TELLING_LINES = 20
 """Lines of a side that must tell of its language before it is known."""
+MAJORITY = 0.5
+"""Of a side's lines, more are in its language."""
 COUNTED_LINES = 100
 """Whose characters are counted at once: that takes some twenty bytes for each of them."""
 AT_HOME = 0.1
@@ -55,9 +57,9 @@ class Side:
 
     @property
     def is_sure(self) -> bool:
-        """Whether more than half of the lines are in that language."""
+        """Whether the most are in that language."""
         votes = self.languages
-        return self.language is not None and 2 * votes[self.language] > votes.total()
+        return self.language is not None and votes[self.language] > MAJORITY * votes.total()
 
     @property
     def spaced(self) -> bool:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.batching.check.check import examined
-from mtkit.batching.check.examine import Examination, examine
-from mtkit.batching.check.findings import TOO_MANY, Languages
+from mtkit.batching.check.examination import Examination
+from mtkit.batching.check.examine import examine
+from mtkit.batching.check.findings import Languages
 from mtkit.batching.corpus.look import look
 from mtkit.batching.corpus.read import paths_of, read_pairs
 from mtkit.batching.rules.judge import Judge
@@ -41,8 +42,6 @@ TRIALS = 3
 """Number of models that are tried, at most, until the one chosen is the one tried."""
 FEWEST_HELD_OUT = 5
 """Number of sentences below which nothing could be told by them."""
-MAJORITY = 0.5
-"""Of a side's lines, more are in its language."""
 MUCH_MORE = 5
 """A corpus so many times as large as its sample has more subwords than could be made of that."""
 
@@ -83,6 +82,8 @@ def init(wish: Wish) -> None:
     refuse_to_overwrite([wish.output], read, force=wish.force)
     checked = _examined(wish)
     languages = _languages(wish, checked)
+    if languages[1] is None:
+        warn("the target's language cannot be told: name both by --languages, such as en ko")
     files = _files(wish, languages)
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
@@ -107,14 +108,9 @@ def init(wish: Wish) -> None:
 
 
 def _languages(wish: Wish, checked: Examination) -> Languages:
-    """As they are named, or else as most lines are: kin of what cannot be told share its lines."""
-    sides = zip(wish.languages, (checked.source, checked.target), strict=True)
-    source, target = (
-        code or (side.language if side.language_share > MAJORITY else None) for code, side in sides
-    )
-    if target is None:
-        warn("the target's language cannot be told: name both by --languages, such as en ko")
-    return source, target
+    """As they are named, or else as most lines are."""
+    source, target = wish.languages
+    return checked.source.language_or(source), checked.target.language_or(target)
 
 
 def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
@@ -261,12 +257,9 @@ def _examined(wish: Wish) -> Examination:
     """What the doctor says. UserError for what no model can be trained on."""
     found = examine(wish.corpus, languages=wish.languages)
     _refuse_failed(found, wish.corpus)
-    sides = zip(wish.languages, (found.source, found.target), strict=True)
-    source, target = (
-        name or (side.language if side.language_share > TOO_MANY else None) for name, side in sides
-    )
+    languages = _languages(wish, found)
     for part, corpus in wish.given.items():
-        _refuse_failed(examined(part, wish.given, (source, target)), corpus)
+        _refuse_failed(examined(part, wish.given, languages), corpus)
     if found["drift"].status == "warned":  # which no rule drops
         warn(f"{_name(wish.corpus)}: drift: {found['drift'].note}")
     for row in found.doubtful:

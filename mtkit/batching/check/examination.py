@@ -1,0 +1,76 @@
+"""What was found in a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mtkit.batching.check.findings import WORTH_DROPPING, Finding
+from mtkit.batching.rules.usual import MAJORITY
+from mtkit.config.batching import DropRule
+
+WORTH_SHARE = 0.05
+"""A rule that drops more of a corpus than this is to be looked at before it is switched on."""
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """What one side is like."""
+
+    characters: int
+    words: int
+    """Or letters, of a script without spaces."""
+    median_characters: float
+    unique: int
+    """Texts that differ, blank ones aside."""
+    scripts: list[str]
+    language: str | None
+    """Code of the language of most lines; None where too few were long enough to tell."""
+    language_share: float
+    """Of the lines that were asked, those in that language."""
+
+    def language_or(self, code: str | None) -> str | None:
+        """The code, or else the language of most lines: kin of what cannot be told share them."""
+        return code or (self.language if self.language_share > MAJORITY else None)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in a corpus."""
+
+    pairs: int
+    source: SideReport
+    target: SideReport
+    findings: list[Finding]
+    drop: list[DropRule]
+    """Rules for `batching.drop` that are worth switching on."""
+    deduplicate: bool
+    """Whether `batching.deduplicate` is."""
+
+    @property
+    def kept_share(self) -> float:
+        """About the part of the pairs, blank ones aside, that is left where all these are on."""
+        names = [*self.drop, *(["repeated pairs"] if self.deduplicate else [])]
+        return max(0.0, 1 - sum(map(self.about, names)) / max(1, self._there))
+
+    def about(self, name: str) -> int:
+        """Number of pairs in all that have a fault, also where a share of them was asked."""
+        row = self[name]
+        return round(row.count * max(1.0, self._there / max(1, row.judged)))
+
+    @property
+    def _there(self) -> int:
+        return self.pairs - self["blank"].count
+
+    @property
+    def doubtful(self) -> list[Finding]:
+        """What so many pairs have that somebody should look at some of them."""
+        rows = [row for row in self.findings if row.name in WORTH_DROPPING]
+        return [row for row in rows if row.count > WORTH_SHARE * row.judged]
+
+    @property
+    def failures(self) -> list[Finding]:
+        """Why a model should not be trained on it as it is."""
+        return [row for row in self.findings if row.status == "failed"]
+
+    def __getitem__(self, name: str) -> Finding:
+        return next(row for row in self.findings if row.name == name)
