@@ -123,6 +123,8 @@ def printable(line: str) -> str:
 
 def cell_width(text: str) -> int:
     """How many cells of a terminal the text takes: two for a wide character."""
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)
@@ -239,15 +241,19 @@ class _Bar(Progress):
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
+        from rich.table import Column
 
         global _bar
         super().__post_init__()
         self.note = ""
+        console = Console(stderr=True)
+        last = Column(no_wrap=True, ratio=1)  # which alone is cut where a terminal is narrow
         self.bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}", markup=False),
-            rich.progress.BarColumn(bar_width=24),
-            rich.progress.TextColumn("{task.fields[text]}", markup=False),
-            console=Console(stderr=True),
+            rich.progress.BarColumn(bar_width=max(4, min(24, console.width - 60))),
+            rich.progress.TextColumn("{task.fields[text]}", markup=False, table_column=last),
+            console=console,
+            expand=True,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -258,7 +264,7 @@ class _Bar(Progress):
 
     def show(self, note: str) -> None:
         self.note = note or self.note
-        text = "  ".join(part for part in (self.counted, self.note, self.left) if part)
+        text = "  ".join(part for part in (self.counted, self.left, self.note) if part)
         self.bar.update(self.task, completed=self.count, text=text)
 
     def close(self) -> None:
@@ -294,7 +300,9 @@ def _clock(seconds: float) -> str:
 def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
     """A line for each row: the first `left` columns to the left, the others to the right."""
     rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [*map(str.ljust, row[:left], widths), *map(str.rjust, row[left:], widths[left:])]
-        yield "  ".join(cells).rstrip()
+        gaps = [" " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = zip(row, gaps, strict=True)
+        line = (c + gap if at < left else gap + c for at, (c, gap) in enumerate(cells))
+        yield "  ".join(line).rstrip()

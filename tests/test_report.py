@@ -92,13 +92,14 @@ with report.progress("train", 2, "steps") as shown:
 """
 
 
-def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
+def in_terminal(script: str, columns: int) -> tuple[bytes, bytes]:
+    """What it writes to stdout, which is none, and to the terminal."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         stderr=follower,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+        env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns)},
     )
     os.close(follower)
     out, _ = process.communicate(timeout=600)
@@ -110,9 +111,30 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
         except OSError:  # Linux says so when the other end has closed
             pass
     assert process.returncode == 0
+    return out, shown
+
+
+def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
+    out, shown = in_terminal(SCRIPT, columns=100)
     assert out == b"data\n"
-    assert b"2/2 steps  loss 1.0" in shown
+    assert b"2/2 steps" in shown and b"loss 1.0" in shown
     assert b"[bold]said[/bold]" in shown
+
+
+LONG = """
+from mtkit.report import progress
+with progress("train", 300_000, "steps") as shown:
+    shown.count = 112_345
+    type(shown).left = "1 day, 3:46:12 left"
+    shown.advance(note="loss 3.352  1,355 tokens/s  lr 3.98e-04")
+"""
+
+
+@pytest.mark.parametrize("columns", [56, 80, 120])
+def test_a_narrow_terminal_cuts_the_note_before_the_time_left(columns: int) -> None:
+    _, shown = in_terminal(LONG, columns)
+    assert b"train" in shown
+    assert b"112,346/300,000 steps  1 day, 3:46:12 left" in shown
 
 
 TYPED = """

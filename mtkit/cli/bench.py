@@ -70,7 +70,11 @@ def ceiling(
 @bench.command(cls=LongCommand)
 def translate(
     models: list[str] | None = Option(
-        None, "-m", "--model", help="Run or model, several for an ensemble; default: one of --size."
+        None,
+        "-m",
+        "--model",
+        metavar="PATH",
+        help="Run or model, several for an ensemble; default: one of --size.",
     ),
     input: Path | None = Option(
         None, metavar="FILE", help="Text; default: what the run was tested on."

@@ -111,7 +111,7 @@ def _verdict(error: Exception) -> tuple[str, int]:
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "mtkit"
-            return f"{command}: {error.format_message()} (see {command} --help)", error.exit_code
+            return f"{command}: {_in_words(error)} (see {command} --help)", error.exit_code
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() if is_out_of_memory(error):
@@ -120,3 +120,15 @@ def _verdict(error: Exception) -> tuple[str, int]:
         return f"input or output: {os.strerror(int(number[1]))}", 1
     name = type(error).__name__
     return f"internal error: {name}: {error}: rerun with --debug for the traceback", 1
+
+
+def _in_words(error: typer.TyperException) -> str:
+    """What typer complains of, with what was found where pydantic judged it."""
+    from pydantic import ValidationError
+
+    from mtkit.config.base import first_complaint
+
+    text, cause = error.format_message(), error.__cause__
+    if isinstance(cause, ValidationError):
+        text = text.replace(error.message, first_complaint(cause)[1])
+    return text

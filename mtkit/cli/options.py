@@ -106,6 +106,7 @@ Models = Annotated[
     Option(
         "-m",
         "--model",
+        metavar="PATH",
         help="Run or model, several for an ensemble; default: $MTKIT_MODEL or the last run.",
     ),
 ]

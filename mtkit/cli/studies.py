@@ -41,7 +41,9 @@ def score(
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
     by_length: bool = flag("--by-length", help="Also score by words of the --source."),
-    plot: Plot = None,
+    plot: Path | None = Option(
+        None, metavar="FILE", help="With --by-length: picture to draw, .png or .svg."
+    ),
     comet: bool = flag("--comet", help="Also COMET, of the --source; see how to install it."),
     json: Json = False,
 ) -> None:
@@ -72,13 +74,13 @@ class AttendOptions:
         "terminal", help="A heat map here, a picture, or a page for the browser."
     )
     kind: Literal["cross", "encoder", "decoder"] | None = Option(
-        None, help="Encoder-decoder or self-attention; default: cross."
+        None, help="Encoder-decoder or self-attention; default: cross; not with html."
     )
     layer: list[int] | None = Option(
-        None, metavar="N", help="This layer alone, from 1; repeatable; default: all."
+        None, metavar="N", help="This layer alone, from 1; repeatable; not with html."
     )
     head: list[int] | None = Option(
-        None, metavar="N", help="This head alone, from 1; repeatable; default: all."
+        None, metavar="N", help="This head alone, from 1; repeatable; not with html."
     )
     average: bool = flag("--average", help="With png, svg: one map, the mean of layers and heads.")
     subwords: bool = flag("--subwords", help="Do not merge subwords into words.")
@@ -187,7 +189,7 @@ def info(
 
 
 def compare(
-    runs: list[Path] = Argument(..., metavar="RUN...", help="Runs; the first is the baseline."),
+    runs: list[Path] = Argument(..., metavar="RUN", help="Runs; the first is the baseline."),
     paired: Paired = "bootstrap",
     plot: Plot = None,
 ) -> None:

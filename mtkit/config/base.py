@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -12,6 +13,15 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 FromHome = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(os.path.expanduser)]
 """A path that may begin with ~, as in a shell."""
 Paths = FromHome | list[FromHome]
+EXPECTED = {
+    "bool": "true or false",
+    "dict": "settings (key: value)",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "settings (key: value)",
+    "string": "text",
+}
 Key = tuple[str | int, ...]
 """Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
 
@@ -48,8 +58,21 @@ def dotted(key: Key) -> str:
 
 
 def first_complaint(error: ValidationError) -> tuple[str, str]:
-    """Setting and complaint, for settings that stand in a file which nobody writes by hand."""
+    """Setting and complaint, for settings that stand in no config that somebody writes."""
     detail = error.errors(include_url=False)[0]
-    if detail["type"] == "value_error":  # of what does not go together, and says so itself
-        return dotted(detail["loc"]), str(detail["ctx"]["error"])
-    return dotted(detail["loc"]), f"{detail['msg']}, found {reprlib.repr(detail['input'])}"
+    return dotted(detail["loc"]), complaint_of(detail)
+
+
+def complaint_of(detail: Mapping[str, Any], shown: Callable[[Any], str] = reprlib.repr) -> str:
+    """One of pydantic's errors in words: what was expected, and what was found."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "value_error":  # of what does not go together, and says so itself
+        return str(context["error"])
+    told = detail["msg"].replace("Input should", "should")
+    if kind == "extra_forbidden":
+        told = "unknown setting"
+    elif kind == "literal_error":
+        told = f"expected {context['expected']}"
+    elif kind.endswith(("_type", "_parsing", "_from_float")):
+        told = f"expected {EXPECTED[kind.split('_')[0]]}"
+    return f"{told}, found {shown(detail['input'])}"

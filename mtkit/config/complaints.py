@@ -16,18 +16,9 @@ from typing import Any, get_args
 import yaml
 from pydantic import ValidationError
 
-from mtkit.config.base import Key, Settings, dotted
+from mtkit.config.base import Key, Settings, complaint_of, dotted
 from mtkit.config.settings import LEFT, Config
 
-EXPECTED = {
-    "bool": "true or false",
-    "dict": "settings (key: value)",
-    "float": "a number",
-    "int": "a whole number",
-    "list": "a list",
-    "model": "settings (key: value)",
-    "string": "text",
-}
 POWER = re.compile(r"\d+(\.\d+)?[eE]\+?\d+$")
 """A number as 1e5, which YAML 1.1 takes for text."""
 
@@ -89,24 +80,18 @@ def _key(detail: Mapping[str, Any], data: Any) -> Key:
 
 
 def _complaint(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
-    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    kind = detail["type"]
     if kind == "extra_forbidden":
         return f"unknown setting; {_suggestion(key, data)}"
     if kind == "missing":
         return "missing, and there is no default for it"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "literal_error":
-        return f"expected {context['expected']}, found {_shown(found)}"
     if kind == "union_tag_invalid":
+        context = detail["ctx"]
         return f"expected {context['expected_tags']}, found {context['tag']!r}"
-    expected = EXPECTED.get(kind.split("_")[0])
-    if expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
-        hint = ": text such as no or 12 needs quotes" if kind == "string_type" else ""
-        if kind == "int_parsing" and POWER.match(str(found)):
-            hint = ": write all of its digits"
-        return f"expected {expected}, found {_shown(found)}{hint}"
-    return f"{detail['msg'].replace('Input should', 'should')}, found {_shown(found)}"
+    hint = ": text such as no or 12 needs quotes" if kind == "string_type" else ""
+    if kind == "int_parsing" and POWER.match(str(detail["input"])):
+        hint = ": write all of its digits"
+    return complaint_of(detail, _shown) + hint
 
 
 def flow(value: Any) -> str:

@@ -77,7 +77,18 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--nope", "mtkit: No such option: --nope (see mtkit --help)"),
         ("train extra", "mtkit train: Got unexpected extra argument(s) (extra) (see mtkit train"),
         ("score", "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)"),
-        ("translate --beam x", "mtkit translate: Invalid value for '--beam': Input should be"),
+        (
+            "translate --beam x",
+            "mtkit translate: Invalid value for '--beam': expected a whole number, found 'x' (see",
+        ),
+        (
+            "translate --n-best 0",
+            "mtkit translate: Invalid value for '--n-best': should be greater than or equal to 1, found '0' (",
+        ),
+        (
+            "translate --engine foo",
+            "mtkit translate: Invalid value for '--engine': 'foo' is not one of 'auto', 'torc",
+        ),
         (
             "translate --beam 2 --beam 3",
             "mtkit translate: Option '--beam' was given twice. (see mtkit translate --help)",
@@ -97,7 +108,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "train --set decoding.min_length=300",
             "--set decoding.min_length=300: decoding: min_length 300 is above max_length",
         ),
-        ("translate --sample --top-p 2", "--top-p: Input should be less than or equal to 1"),
+        ("translate --sample --top-p 2", "--top-p: should be less than or equal to 1"),
         ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
         ("translate", "runs/latest: no model there: train one with `mtkit train`"),
         ("info", "runs/latest: no run, model or artifact here: make one with `mtkit run`"),

@@ -22,7 +22,7 @@ from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.models.weights import load_model
 from mtkit.study.plots.picture import figure, save
-from mtkit.study.plots.terminal import WIDTH, Points, bars, curve, shades
+from mtkit.study.plots.terminal import Points, bars, curve, room, shades
 from mtkit.training.optimizer.schedule import learning_rate
 from mtkit.training.run.metrics import MetricsLog, points_of
 
@@ -178,7 +178,7 @@ class Positions:
 
     def text(self) -> Iterator[str]:
         rows, dimensions = self.table[:DRAWN_IN_TERMINAL], self.table.shape[1]
-        shown = torch.linspace(0, dimensions - 1, min(WIDTH, dimensions)).round().long()
+        shown = torch.linspace(0, dimensions - 1, min(room(), dimensions)).round().long()
         yield f"positions 0 to {len(rows) - 1} downwards, {len(shown)} of {dimensions} dimensions"
         if self.parts:
             width = len(shown) // len(self.parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from shutil import get_terminal_size
 
 import numpy as np
 
@@ -12,7 +13,7 @@ Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
 WIDTH, HEIGHT = 60, 12
-"""Size of a drawing without its labels, in characters."""
+"""Size of a drawing without its labels, in characters; a narrow terminal has less `room`."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 BRAILLE = 0x2800
@@ -20,23 +21,29 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the 4 × 2 dots of a Braille character."""
 
 
+def room(beside: int = 0) -> int:
+    """How many characters wide a drawing is that has so many beside it."""
+    return max(HEIGHT, min(WIDTH, get_terminal_size().columns - beside))
+
+
 def curve(points: Points) -> Iterator[str]:
     """A line through points, its bounds beside it."""
     x, y = np.array(points, np.float64).T
     low, high = y.min(), y.max()
-    across = np.interp(np.linspace(x[0], x[-1], 2 * WIDTH), x, y)
+    labels = [number(high), *[""] * (HEIGHT - 2), number(low)]
+    beside = max(map(len, labels))
+    width = room(beside + 2)
+    across = np.interp(np.linspace(x[0], x[-1], 2 * width), x, y)
     rows = np.rint([(4 * HEIGHT - 1) * (1 - _share(height, low, high)) for height in across])
     before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * HEIGHT)[:, None]
     # Steep parts are joined up.
     drawn = (np.minimum(before, rows) <= dot) & (dot <= np.maximum(before, rows))
     # A cell (h, w) is 4 dots high (d) and 2 wide (c), and sums their bits.
-    cells = BRAILLE + np.einsum("hdwc,dc->hw", drawn.reshape(HEIGHT, 4, WIDTH, 2), DOTS)
-    labels = [number(high), *[""] * (HEIGHT - 2), number(low)]
-    width = max(map(len, labels))
+    cells = BRAILLE + np.einsum("hdwc,dc->hw", drawn.reshape(HEIGHT, 4, width, 2), DOTS)
     for label, line in zip(labels, cells.tolist(), strict=True):
-        yield f"{label:>{width}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
+        yield f"{label:>{beside}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
     first = number(x[0])
-    yield f"{'':>{width}}  {first}{number(x[-1]):>{WIDTH - len(first)}}"
+    yield f"{'':>{beside}}  {first}{number(x[-1]):>{width - len(first)}}"
 
 
 def sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
@@ -51,11 +58,12 @@ def sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
 
 
 def bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
-    """A bar for each value, beside its name; the longest is WIDTH."""
-    width, most = max(map(len, names)), max(values)
+    """A bar for each value, beside its name; the longest fills the room there is."""
+    beside, most = max(map(len, names)), max(values)
+    width = room(beside + 3 + max(len(number(value)) for value in values))
     for name, value in zip(names, values, strict=True):
-        bar = BLOCKS[-1] * round(WIDTH * _share(value, 0.0, most))
-        yield f"{name:>{width}} ┤{bar} {number(value)}"
+        bar = BLOCKS[-1] * round(width * _share(value, 0.0, most))
+        yield f"{name:>{beside}} ┤{bar} {number(value)}"
 
 
 def shades(values: Iterable[Number], low: Number, high: Number, characters: str = SHADES) -> str:
