@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "tokenizer.symbols", "training.pace"),
+    ("errors", "decoding.machine", "tokenizer.symbols", "training.pace"),
     ("config.storage", "report", "terms"),
     ("artifacts",),
     ("config",),

@@ -6,8 +6,6 @@ depend on the number of threads, which suffice, as SentencePiece lets others run
 
 from __future__ import annotations
 
-import gc
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +21,7 @@ from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings
+from mtkit.decoding.machine import processors
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_KEPT = 5
@@ -67,10 +66,9 @@ def encode_pairs(
     """
     # A pair that was met is known by a 128-bit hash: about 100 bytes of memory each.
     met: set[bytes] | None = set() if settings.deduplicate else None
-    workers = settings.workers or os.cpu_count() or 1
+    workers = settings.workers or len(processors())
     flight: deque[Future[Encoded]] = deque()
     pool = ThreadPoolExecutor(workers)
-    gc.disable()  # nothing here makes cycles, and looking for them takes a tenth of the time
     try:
         for chunk in chunks(pairs):
             by_text = np.array([_text_rule(pair, met) for pair in chunk], np.uint8)
@@ -82,7 +80,6 @@ def encode_pairs(
         while flight:
             yield flight.popleft().result()
     finally:
-        gc.enable()
         pool.shutdown(cancel_futures=True)
 
 

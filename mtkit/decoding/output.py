@@ -7,14 +7,17 @@ killed at any moment: the last line may then be half a line.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
+from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.config.storage import read_json, write_json
+from mtkit.config.storage import read_json, sync, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 
@@ -35,46 +38,59 @@ def open_output(
     if path is None:
         yield sys.stdout.buffer, 0
         return
-    target = path.resolve()
-    is_special = path.exists() and not path.is_file()  # a device or a pipe is not replaced
+    if path.exists() and not path.is_file():  # a device or a pipe is not replaced
+        with _opened(path, path) as file:
+            yield file, 0
+        return
+    target, done = path.resolve(), 0
     partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
-    written, done = path if is_special else partial, 0
-    if asked and resume and _has_content(partial) and record.is_file():
-        _check_same(path, asked, record)
-        done = _whole_rows(partial, rows) // rows
+    with _opened(partial, path) as file:
+        _lock(file, partial, path)
+        if asked and resume and record.is_file() and _has_content(partial):
+            _check_same(path, asked, record)
+            done = _whole_rows(partial, rows) // rows
+        try:
+            if not done:
+                # At no moment does the record lie beside lines that are not of its command.
+                record.unlink(missing_ok=True)
+                file.truncate(0)
+            if asked and not done:
+                write_json(record, asked)
+            yield file, done
+            file.flush()
+            sync(partial)
+            partial.replace(target)
+            record.unlink(missing_ok=True)
+        except BaseException:
+            with suppress(OSError):  # it must not take the place of the error that led here
+                file.flush()
+                if asked and _has_content(partial):
+                    again = "the same command" if resume else "the same command with --resume"
+                    say(f"{path}: what is done is kept: {again} goes on")
+                else:
+                    record.unlink(missing_ok=True)
+                    partial.unlink(missing_ok=True)
+            raise
+
+
+def _opened(written: Path, path: Path) -> BinaryIO:
     try:
-        if not done and not is_special:
-            _forget(partial, record)
-        if asked and not done:
-            write_json(record, asked)
-        file = written.open("ab" if done else "wb")
+        return written.open("ab")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        with file:
-            yield file, done
-        if not is_special:
-            written.replace(target)
-        if asked:
-            record.unlink(missing_ok=True)
-    except BaseException:
-        with suppress(OSError):  # it must not take the place of the error that led here
-            if asked and _has_content(partial):
-                again = "the same command" if resume else "the same command with --resume"
-                say(f"{path}: what is done is kept: {again} goes on")
-            elif not is_special:
-                _forget(partial, record)
-        raise
+
+
+def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
+    """UserError where another process writes it, or had it in place after it was opened here."""
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if samestat(os.fstat(file.fileno()), partial.stat()):
+            return
+    raise UserError(f"{path}: another command is writing it: wait for it, or name another file")
 
 
 def _has_content(partial: Path) -> bool:
     return partial.is_file() and partial.stat().st_size > 0
-
-
-def _forget(partial: Path, record: Path) -> None:
-    """The record first: at no moment does it lie beside lines that are not of its command."""
-    record.unlink(missing_ok=True)
-    partial.unlink(missing_ok=True)
 
 
 def _check_same(path: Path, asked: Mapping[str, Any], record: Path) -> None:

@@ -91,7 +91,7 @@ def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float
     if sampling.top_k is not None:
         least = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
         logits = logits.masked_fill(logits < least, NEVER)
-    if sampling.top_p is not None:
+    if sampling.top_p is not None and sampling.top_p < 1:  # of 1 a sum of float32 would cut some
         ranked = logits.sort(dim=-1, descending=True).values
         before = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
         before[:, 0] = 0.0

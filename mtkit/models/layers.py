@@ -130,10 +130,11 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """Encodings of the positions start … start + length - 1."""
-        if start + length > self.table.shape[0]:
-            longer = sinusoids(2 * (start + length), self.table.shape[1])
-            self.table = longer.to(self.table.device, self.table.dtype)
-        return self.table[start : start + length]
+        table = self.table  # another thread may put a shorter one in its place meanwhile
+        if start + length > table.shape[0]:
+            longer = sinusoids(2 * (start + length), table.shape[1])
+            table = self.table = longer.to(table.device, table.dtype)
+        return table[start : start + length]
 
 
 class LearnedPositions(nn.Module):

@@ -103,7 +103,7 @@ class Segmentation:
         epoch: int,
         max_tokens: int,
         at_least: int,
-        block: int = 0,
+        block: int,
     ) -> list[Callable[[], Portion]]:
         """What makes each portion of the block `plan`; none but the last is under `at_least`."""
         if self.source is None and self.target is None:
@@ -212,7 +212,7 @@ class Stream:
     def updates_per_epoch(self) -> int:
         """Number of updates of the first epoch; an estimate from its first portion."""
         first, accumulate = self._portions(0, 0)[0](), self.config.training.accumulate
-        return -(-round(len(first.batches) * self._blocks / first.share) // accumulate)
+        return round(-(-len(first.batches) // accumulate) * self._blocks / first.share)
 
     def _portions(self, epoch: int, block: int) -> list[Callable[[], Portion]]:
         store, seed, budget = self.data.train, self.config.seed, self.max_tokens

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts import Artifact, clear_leftovers, open_artifact
+from mtkit.artifacts import Artifact, clear_leftovers, open_artifact, remove
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.batching.corpus.look import led_to
 from mtkit.batching.corpus.read import files_of
@@ -140,13 +140,15 @@ def opened_job(
         resumed_from = checkpoints.load_last(state)
         if ranks.count > 1:
             settle(state, ranks)
+        if resumed_from is None and ranks.is_first:
+            remove(checkpoints.path(0))  # of other settings, if there is one: nothing to go back to
         if not state.max_tokens:
             state.max_tokens = largest_batch(state, data, training.accumulate, ranks)
         _announce(config, state, ranks, resumed_from)
         stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
         device = state.model.output_weight.device
-        if repays_compiling(training.compile, device, total - state.step):
+        if repays_compiling(training.compile, device, total):
             state.model.compile(dynamic=True)
         yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
         ranks.wait()
@@ -219,13 +221,13 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
     return ranks_that_pay(there, tokens, most)
 
 
-def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps_left: int) -> bool:
+def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
     """Whether torch.compile repays the minutes that it takes.
 
-    `auto`: on a GPU, in a run long enough.
+    `auto`: on a GPU, in a run of enough steps; what is left of them changes no bits.
     """
     if wanted == "auto":
-        return device.type == "cuda" and steps_left >= REPAYING_STEPS
+        return device.type == "cuda" and steps >= REPAYING_STEPS
     return wanted
 
 

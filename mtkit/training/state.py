@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from mtkit.config.objective import MinimumRisk
 from mtkit.config.settings import Learning, Metric
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
-from mtkit.training.objective.build import build_objective
 from mtkit.training.objective.objective import Objective
-from mtkit.training.objective.risk import Judge
+from mtkit.training.objective.risk import ExpectedRisk, Judge
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
 
@@ -128,8 +128,12 @@ def new_state(
 
     `judge` is needed where whole translations are learnt from.
     """
-    device = model.output_weight.device
-    objective = build_objective(model.train(), learning, judge)
+    device, objective = model.output_weight.device, Objective(model, learning.label_smoothing)
+    if isinstance(learning.objective, MinimumRisk):
+        if judge is None:
+            raise ValueError("objective: minimum_risk: nobody to judge translations")
+        objective = ExpectedRisk(model, learning.objective, judge)
+    objective.train()
     return TrainState(
         precision=precision,
         model=model,

@@ -51,7 +51,8 @@ def train_step(
     norm = torch.nn.utils.clip_grad_norm_(
         state.model.parameters(), math.inf if clip_norm is None else clip_norm
     ).item()
-    overflow_is_normal = state.scaler.is_enabled()  # fp16: the scaler skips that update itself
+    # fp16: the scaler skips that update itself, and halves the scale, as far as there is one.
+    overflow_is_normal = state.scaler.is_enabled() and state.scaler.get_scale() > 1
     healthy = math.isfinite(smoothed) and (math.isfinite(norm) or overflow_is_normal)
     if healthy:
         for group in state.optimizer.param_groups:

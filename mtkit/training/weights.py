@@ -60,12 +60,14 @@ def _loss(job: Job, state: TrainState) -> float:
 
 
 def _scores(job: Job, state: TrainState) -> tuple[float, float]:
-    """BLEU and chrF, greedy for little cost; as long as twice the longest reference."""
+    """BLEU and chrF, greedy for little cost; as long as twice the longest sentence."""
     data, training, decoding = job.data, job.config.training, job.config.decoding
     sources = data.valid_source[: training.validation_sentences]
     references = data.valid_target[: training.validation_sentences]
-    longest = min(decoding.max_length, 2 * int(data.valid.lengths[:, 1].max()))
-    settings = decoding.model_copy(update={"beam": 1, "max_length": longest})
+    longest = min(decoding.max_length, 2 * int(data.valid.lengths.max()))
+    least = min(decoding.min_length, longest)
+    changes = {"beam": 1, "max_length": longest, "min_length": least}
+    settings = decoding.model_copy(update=changes)
     translator = Translator(PyTorchEngine(state.model), job.tokenizer, Request(settings))
     index, count = job.ranks.index, job.ranks.count
     hypotheses = [""] * len(sources)

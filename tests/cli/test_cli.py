@@ -83,7 +83,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             "translate --n-best 0",
-            "mtkit translate: Invalid value for '--n-best': should be greater than or equal to 1, found '0' (",
+            "mtkit translate: Invalid value for '--n-best': should be greater than or equal to 1,",
         ),
         (
             "translate --engine foo",

@@ -166,6 +166,20 @@ def test_lines_of_another_command_are_never_gone_on_with(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_two_commands_never_write_one_file(tmp_path: Path) -> None:
+    path, asked = tmp_path / "out", {"the input": "a file"}
+    with open_output(path, asked) as (file, _):
+        file.write(b"first\n")
+        file.flush()
+        for resume in (False, True):
+            with (
+                pytest.raises(UserError, match="another command is writing it"),
+                open_output(path, asked, resume=resume),
+            ):
+                pass
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out", b"first\n")]
+
+
 def test_an_error_stays_what_it_is_where_the_partial_file_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ from mtkit.report import set_quiet
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.job import sources_of
+from mtkit.training.journal import Journal
 from mtkit.training.objective.loss import Loss
 from mtkit.training.objective.objective import Objective
 from mtkit.training.run import checkpoints as checkpoints_file
@@ -119,6 +120,33 @@ def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., C
     assert state.skipped == 0
     assert state.scaler.get_scale() == 2.0**59
     assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
+
+
+def test_gradients_that_are_no_numbers_at_any_scale_of_fp16_are_skipped(
+    fresh: Callable[..., Config],
+) -> None:
+    config = fresh("transformer")
+    state = state_of(config, "float16")
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    state.model.output_weight.register_hook(lambda grad: grad * math.nan)
+    skipped = [update(state, [batch_of(4)], config, 0.1).skipped for _ in range(4)]
+    assert skipped == [False, False, True, True]
+    assert state.skipped_in_a_row == 2
+
+
+def test_a_run_goes_back_to_no_checkpoint_of_other_settings(
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One from before the first update, which another run of this folder left behind."""
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Journal, "add", Mock(side_effect=KeyboardInterrupt))
+        train(fresh("transformer", training={"label_smoothing": 0.2}))
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {1, 2, 3})
+    train(fresh("transformer", training={"max_skipped": 3, "save_every": 50, "ranks": 1}))
+    assert "going back to step 0, with 0.5" in capsys.readouterr().err
 
 
 @both

@@ -55,6 +55,15 @@ def test_records_are_on_the_disk_when_write_and_truncate_return(
     assert stored[path.stat().st_ino] == path.stat().st_size > 0
 
 
+def test_what_is_no_number_is_null_as_json_has_no_other_word(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.write({"step": 1, "kind": "valid", "loss": float("nan"), "gradient_norm": float("inf")})
+    (line,) = log.path.read_text(encoding="utf-8").splitlines()
+    found = json.loads(line, parse_constant=lambda word: pytest.fail(word))
+    assert (found["loss"], found["gradient_norm"]) == (None, None)
+    assert points_of([found], "valid", "loss") == []
+
+
 def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
     MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
     assert list(tmp_path.iterdir()) == []

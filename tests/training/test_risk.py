@@ -20,6 +20,7 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.data import NOTHING, load_batch
 from mtkit.training.job import fresh_state, sources_of
+from mtkit.training.objective import risk
 from mtkit.training.objective.risk import ExpectedRisk, Ids, Judge
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.metrics import MetricsLog
@@ -113,6 +114,22 @@ def test_candidates_are_in_step_with_their_sources(
     turned = learnt.candidates(source.flip(0), target.flip(0))
     assert torch.equal(turned.flip(0), together)
     assert not torch.equal(together[0, 1:], together[1, 1:])
+
+
+@both
+def test_nobody_learns_to_stop_where_a_sample_was_cut_off(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(risk, "LONGEST", 1)
+    learnt = objective(name, samples=50)
+    source, target = sources([6, 6, 6]), targets(3, 4)
+    finished = learnt._samples(source, target.shape[1]).finished
+    assert finished.any() and not finished.all()
+    torch.manual_seed(1)
+    finished = learnt._samples(source, target.shape[1]).finished
+    torch.manual_seed(1)
+    samples = learnt.candidates(source, target)[:, 1:]
+    assert torch.equal((samples == EOS).any(dim=2), finished)
 
 
 @both

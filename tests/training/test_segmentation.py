@@ -216,7 +216,7 @@ def portions_of(
 ) -> list[Portion]:
     config = config_of(sampling or None, max_length=longest).model_copy(update={"seed": seed})
     cut = Segmentation.of(config, tokenizer)
-    portions = cut.portions(store, plan, epoch=3, max_tokens=max_tokens, at_least=1)
+    portions = cut.portions(store, plan, epoch=3, max_tokens=max_tokens, at_least=1, block=0)
     return [portion() for portion in portions]
 
 

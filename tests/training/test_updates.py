@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 import pytest
@@ -56,3 +56,16 @@ def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
             for one, other in zip(ours.batches, theirs.batches, strict=True):
                 assert torch.equal(one.source, other.source)
                 assert torch.equal(one.target_output, other.target_output)
+
+
+@pytest.mark.parametrize("sampling", [None, {"alpha": 0.3}])
+def test_an_epoch_has_about_as_many_updates_as_were_reckoned_with(
+    sampling: dict[str, float] | None, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each portion ends in an update of fewer batches, along a cosine there are more."""
+    monkeypatch.setattr(training_data, "PORTION_BATCHES", 6)
+    config = fresh("transformer", training={"accumulate": 5, "subword_sampling": sampling})
+    cut = Segmentation.of(config, Tokenizer.load(Path(config.run) / "tokenizer"))
+    stream = Stream(config, open_batches(Path(config.run) / "batches"), cut, 64)
+    updates = takewhile(lambda it: it.position.epoch == 0, stream.updates(Position()))
+    assert stream.updates_per_epoch() == pytest.approx(len(list(updates)) + 1, rel=0.1)

@@ -92,10 +92,14 @@ class ExpectedRisk(Objective):
     def candidates(
         self, source: SourceIds, target_output: Int[Tensor, "B T"]
     ) -> Int[Tensor, "B C U"]:
-        """The reference of each source and then its samples, each with EOS; equal ones as well."""
+        """The reference of each source and then its samples, equal ones as well; each with EOS, but
+        for samples that came to no end, which nobody is to learn to stop halfway from.
+        """
         found = self._samples(source, LONGEST * target_output.shape[1])
-        ends = found.lengths.unsqueeze(2)
-        samples = F.pad(found.tokens, (0, 1), value=PAD).scatter(2, ends, EOS)
+        ends = torch.where(found.finished, EOS, PAD).unsqueeze(2)
+        samples = F.pad(found.tokens, (0, 1), value=PAD).scatter(
+            2, found.lengths.unsqueeze(2), ends
+        )
         missing = samples.shape[2] - target_output.shape[1]
         reference = F.pad(target_output, (0, max(0, missing)), value=PAD)
         samples = F.pad(samples, (0, max(0, -missing)), value=PAD)

@@ -56,7 +56,9 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    """NaN and infinities, which are no part of JSON, become null."""
+    kept = {k: None if isinstance(v, float) and not _is_number(v) else v for k, v in record.items()}
+    return json.dumps(kept, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _record(line: str) -> dict[str, Any] | None:
