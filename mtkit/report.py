@@ -11,10 +11,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -130,20 +129,6 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
-def ask(prompt: str) -> str | None:
-    """A line that somebody types at the terminal; None at the end, Ctrl-D."""
-    with suppress(ImportError):  # not every Python has it
-        import readline  # noqa: F401 - from now on lines can be edited, and called back
-    if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.errors != "replace":
-        sys.stdin.reconfigure(errors="replace")
-    try:  # `input` is not to write to what is to hold data alone
-        with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
-            return input(prompt)
-    except EOFError:
-        sys.stderr.write("\n")
-        return None
-
-
 @contextmanager
 def writing_stdout() -> Iterator[None]:
     """Around writes: ends the program where nobody reads on (`| head`), which is no error."""
@@ -222,9 +207,7 @@ class Progress:
 class _Lines(Progress):
     """Said as lines, with seconds between them."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.spoke = time.monotonic()
+    spoke: float = field(default_factory=lambda: time.monotonic())
 
     def show(self, note: str) -> None:
         now = time.monotonic()
@@ -238,6 +221,8 @@ class _Lines(Progress):
 class _Bar(Progress):
     """A bar of rich that moves in the terminal."""
 
+    note: str = ""
+
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
@@ -245,13 +230,15 @@ class _Bar(Progress):
 
         global _bar
         super().__post_init__()
-        self.note = ""
         console = Console(stderr=True)
         last = Column(no_wrap=True, ratio=1)  # which alone is cut where a terminal is narrow
-        self.bar = rich.progress.Progress(
+        columns = (
             rich.progress.TextColumn("{task.description}", markup=False),
             rich.progress.BarColumn(bar_width=max(4, min(24, console.width - 60))),
             rich.progress.TextColumn("{task.fields[text]}", markup=False, table_column=last),
+        )
+        self.bar = rich.progress.Progress(
+            *columns,
             console=console,
             expand=True,
             transient=True,
@@ -303,6 +290,5 @@ def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         gaps = [" " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = zip(row, gaps, strict=True)
-        line = (c + gap if at < left else gap + c for at, (c, gap) in enumerate(cells))
-        yield "  ".join(line).rstrip()
+        cells = enumerate(zip(row, gaps, strict=True))
+        yield "  ".join(c + gap if at < left else gap + c for at, (c, gap) in cells).rstrip()

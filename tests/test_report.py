@@ -138,7 +138,7 @@ def test_a_narrow_terminal_cuts_the_note_before_the_time_left(columns: int) -> N
 
 
 TYPED = """
-from mtkit.report import ask
+from mtkit.decoding.lines import ask
 while (line := ask("> ")) is not None:
     print(line, flush=True)
 """

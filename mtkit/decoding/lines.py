@@ -13,7 +13,7 @@ import select
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import cast
 
@@ -138,3 +138,17 @@ def _is_readable(stream: io.BufferedIOBase, closing: float | None) -> bool:
         return True
     wait = None if closing is None else max(0.0, closing - time.monotonic())
     return bool(select.select([descriptor], [], [], wait)[0])
+
+
+def ask(prompt: str) -> str | None:
+    """A line that somebody types at the terminal; None at the end, Ctrl-D."""
+    with suppress(ImportError):  # not every Python has it
+        import readline  # noqa: F401 - from now on lines can be edited, and called back
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+        sys.stdin.reconfigure(errors="replace")
+    try:  # `input` is not to write to what is to hold data alone
+        with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
+            return input(prompt)
+    except EOFError:
+        sys.stderr.write("\n")
+        return None

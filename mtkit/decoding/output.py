@@ -41,7 +41,7 @@ def open_output(
     if path.exists() and not path.is_file():  # a device or a pipe is not replaced
         with _opened(path, path) as file:
             yield file, 0
-        return
+            return
     target, done = path.resolve(), 0
     partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
     with _opened(partial, path) as file:
@@ -51,11 +51,7 @@ def open_output(
             done = _whole_rows(partial, rows) // rows
         try:
             if not done:
-                # At no moment does the record lie beside lines that are not of its command.
-                record.unlink(missing_ok=True)
-                file.truncate(0)
-            if asked and not done:
-                write_json(record, asked)
+                _begin(file, record, asked)
             yield file, done
             file.flush()
             sync(partial)
@@ -65,8 +61,8 @@ def open_output(
             with suppress(OSError):  # it must not take the place of the error that led here
                 file.flush()
                 if asked and _has_content(partial):
-                    again = "the same command" if resume else "the same command with --resume"
-                    say(f"{path}: what is done is kept: {again} goes on")
+                    how = "" if resume else " with --resume"
+                    say(f"{path}: what is done is kept: the same command{how} goes on")
                 else:
                     record.unlink(missing_ok=True)
                     partial.unlink(missing_ok=True)
@@ -78,6 +74,14 @@ def _opened(written: Path, path: Path) -> BinaryIO:
         return written.open("ab")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _begin(file: BinaryIO, record: Path, asked: Mapping[str, Any] | None) -> None:
+    """At no moment does the record lie beside lines that are not of its command."""
+    record.unlink(missing_ok=True)
+    file.truncate(0)
+    if asked:
+        write_json(record, asked)
 
 
 def _lock(file: BinaryIO, partial: Path, path: Path) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 from mtkit.artifacts import hash_file
 from mtkit.batching.corpus.files import count_lines
-from mtkit.decoding.lines import decode_lines, input_lines, open_input, read_windows
+from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.parts import Translation
 from mtkit.decoding.splitting import LONGEST
 from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
-from mtkit.report import Progress, ask, progress, say, warn
+from mtkit.report import Progress, progress, say, warn
 
 
 @dataclass(frozen=True)

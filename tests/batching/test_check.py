@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from mtkit.batching.corpus import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.corpus.written import texts_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge, held_out
-from mtkit.batching.rules.languages import known_languages
+from mtkit.batching.rules.languages import known_languages, telling
 from mtkit.batching.rules.usual import Side, Usual
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TableCorpus, TextCorpus
@@ -49,6 +50,15 @@ def corpus(folder: Path, lines: Lines, name: str = "train") -> TextCorpus:
         text = "".join(f"{line[place]}\n" for line in lines)
         (folder / f"{name}.{code}").write_text(text, encoding="utf-8", newline="")
     return TextCorpus(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.ko"))
+
+
+TONES = ["light", "medium", "dark", "pale", "rosy"]
+
+
+def random_words(seed: int) -> Callable[[], str]:
+    """Draws words of four to nine letters."""
+    draw = random.Random(seed)
+    return lambda: "".join(draw.choices("abcdefghijklmnoprstuvz", k=draw.randrange(4, 10)))
 
 
 def failures(found: Examination) -> set[str]:
@@ -289,6 +299,49 @@ def test_lines_of_a_language_that_cannot_be_told_are_not_foreign(tmp_path: Path)
     assert "language" not in half_known.drop, "which would know no names"
 
 
+def test_a_script_of_no_language_that_is_told_is_in_none(tmp_path: Path) -> None:
+    """py3langid takes Cherokee for Korean."""
+    cherokee = str.maketrans({chr(0xAC00 + at): chr(0x13A0 + at % 80) for at in range(11_172)})
+    found = examine(corpus(tmp_path, [(en, ko.translate(cherokee)) for en, ko in LINES]))
+    assert (found.source.language, found.target.language) == ("en", None)
+
+
+def test_a_line_tells_its_language_by_as_many_letters_in_every_alphabet() -> None:
+    assert not telling("tilda operators, ") and not telling("тильда операторы, ")
+    assert telling("the operators of the tilda") and telling("там операторы тильда и так")
+    assert telling("我们今天很早就回家")
+
+
+def test_the_lines_of_the_other_sides_language_count_for_none() -> None:
+    english, mixed = (
+        Side(frozenset(), Counter(votes)) for votes in ({"en": 9}, {"ru": 62, "en": 23})
+    )
+    assert mixed.sure_beside(english) == "ru"
+    assert Side(frozenset(), Counter(sn=65, sw=28, rw=7)).sure_beside(english) is None
+
+
+def test_lists_that_come_back_to_the_same_are_in_order(tmp_path: Path) -> None:
+    """The names of signs, each in five colours and for both sexes, before other text."""
+    word = random_words(1)
+    tones = [f"{kind} {{}}: {tone} skin" for kind in ("man", "woman") for tone in TONES]
+    signs = [(word(), word()) for _ in range(200)]
+    lines = [(tone.format(a), b + " " + tone.format("")[::-1]) for a, b in signs for tone in tones]
+    texts = [[word() for _ in range(row % 5 + 1)] for row in range(2000)]
+    lines += [(" ".join(text), " ".join(it[::-1] for it in text)) for text in texts]
+    assert "drift" not in failures(examine(corpus(tmp_path, lines)))
+
+
+def test_words_that_have_nothing_in_common_are_warned_of_however_many(tmp_path: Path) -> None:
+    """A dictionary: its lines are too short to tell whether they belong together."""
+    word = random_words(12)
+    words = [(word(), word()) for _ in range(6000)]
+    assert examine(corpus(tmp_path, words))["drift"].status == "warned"
+    strangers = [
+        (" ".join(word() for _ in range(6)), " ".join(word() for _ in range(6))) for _ in words
+    ]
+    assert examine(corpus(tmp_path, strangers))["drift"].status == "failed"
+
+
 @pytest.mark.parametrize(
     ("votes", "accused"), [(Counter(lij=36, it=34, es=30), 0), (Counter(it=30), 1)]
 )
@@ -312,6 +365,8 @@ def test_what_is_often_free_or_long_refuses_no_corpus(tmp_path: Path) -> None:
     assert failures(examine(corpus(tmp_path, free))) == set()
     long = [(f"{source} " * 30, f"{target} " * 30) for source, target in LINES]
     assert "long" not in failures(examine(corpus(tmp_path, long)))
+    keywords = [(f"{source} | a | b", f"{target} | c | d") for source, target in LINES]
+    assert "markup" not in failures(examine(corpus(tmp_path, keywords)))
 
 
 def test_every_language_that_is_told_has_a_code_that_configs_take() -> None:
@@ -347,7 +402,8 @@ def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:
 
     croatian = {"hr": 570, "bs": 240, "sl": 190}
     assert not fails(croatian, {"hr": 430, "bs": 380, "sr": 190})
-    assert fails(croatian, {"hr": 510, "bs": 490})
+    assert not fails(croatian, {"hr": 510, "bs": 490})
+    assert fails({"hr": 690, "bs": 310}, {"hr": 710, "bs": 200, "sl": 90})
 
 
 def test_blank_lines_are_in_no_language(tmp_path: Path) -> None:

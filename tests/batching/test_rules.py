@@ -119,6 +119,7 @@ def test_numbers_may_be_written_in_many_ways(source: str, target: str) -> None:
         (texts.brackets_differ, "Hi :-)", "Hallo!"),
         (texts.brackets_differ, "a) one (two)", "一（二）"),
         (texts.glued, "https://example.com/" + "a" * 60, "中" * 60),
+        (texts.glued, "/Users/Shared/" + "Folder/" * 9, "[Terminal](command:" + "a" * 60 + ")"),
     ],
 )
 def test_what_good_translations_do_is_no_fault(rule: object, source: str, target: str) -> None:

@@ -20,6 +20,8 @@ from commands import Stdin, call
 from mtkit.batching.corpus.files import read_lines
 from mtkit.batching.corpus.named import named_corpus
 from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.judge import Judge
+from mtkit.batching.rules.usual import usual_of
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.decoding.contract import Pending, Request
@@ -333,6 +335,32 @@ def test_sides_share_a_vocabulary_where_letters_are_alike_whichever_is_the_sourc
         pairs = [Pair(*texts, 0, "file", 1)]
         found = scan(pairs, Split(1, frozenset()))
         assert (found.shared >= SHARED_LETTERS) == joint
+
+
+def test_what_is_dropped_or_repeated_is_neither_counted_nor_looked_at() -> None:
+    """Lines that were left in English make an English and a Korean text no more alike."""
+    english = [
+        "Two men are talking.",
+        "It is raining here.",
+        "She reads a book.",
+        "They eat bread.",
+    ]
+    korean = [
+        "두 남자가 이야기한다.",
+        "여기 비가 온다.",
+        "그녀는 책을 읽는다.",
+        "그들은 빵을 먹는다.",
+    ]
+    pairs = [
+        Pair(*texts, 0, "file", row) for row, texts in enumerate(zip(english, korean, strict=True))
+    ]
+    left = [Pair(text, text, 0, "file", row) for row, text in enumerate(english * 3)]
+    judge = Judge(["copied"], usual_of(pairs))
+    split = Split(16, frozenset(), judge=judge)
+    found = scan([*pairs, *left, *pairs], split, deduplicate=True)
+    assert (found.learnt, sorted(found.sample)) == (4, sorted(zip(english, korean, strict=True)))
+    assert found.shared < SHARED_LETTERS <= scan([*pairs, *left], Split(16, frozenset())).shared
+    assert found.counts["train"] == 20
 
 
 TRIAL = Trial(Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 5e-5, 5e-5), 600, 10**6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mtkit.batching.check.findings import WORTH_DROPPING, Finding
-from mtkit.batching.rules.usual import MAJORITY
 from mtkit.config.batching import DropRule
 
 WORTH_SHARE = 0.05
@@ -27,10 +26,12 @@ class SideReport:
     """Code of the language of most lines; None where too few were long enough to tell."""
     language_share: float
     """Of the lines that were asked, those in that language."""
+    is_sure: bool
+    """Whether the side is in that language: kin of one that cannot be told share its lines."""
 
     def language_or(self, code: str | None) -> str | None:
-        """The code, or else the language of most lines: kin of what cannot be told share them."""
-        return code or (self.language if self.language_share > MAJORITY else None)
+        """The code, or else the language, where it is sure."""
+        return code or (self.language if self.is_sure else None)
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,10 @@ class Examination:
     deduplicate: bool
     """Whether `batching.deduplicate` is."""
 
-    @property
-    def kept_share(self) -> float:
-        """About the part of the pairs, blank ones aside, that is left where all these are on."""
-        names = [*self.drop, *(["repeated pairs"] if self.deduplicate else [])]
-        return max(0.0, 1 - sum(map(self.about, names)) / max(1, self._there))
-
     def about(self, name: str) -> int:
         """Number of pairs in all that have a fault, also where a share of them was asked."""
-        row = self[name]
-        return round(row.count * max(1.0, self._there / max(1, row.judged)))
-
-    @property
-    def _there(self) -> int:
-        return self.pairs - self["blank"].count
+        row, there = self[name], self.pairs - self["blank"].count
+        return round(row.count * max(1.0, there / max(1, row.judged)))
 
     @property
     def doubtful(self) -> list[Finding]:

@@ -78,19 +78,16 @@ def examine(
     shown = {name: rows[:EXAMPLES] for name, rows in places.items()}
     there = pairs.at({row for rows in shown.values() for row in rows})
     seen.examples |= {name: [there[row] for row in rows] for name, rows in shown.items()}
+    reports = _report(seen, 0, usual), _report(seen, 1, usual)
+    length = max(side.median_characters for side in reports)
     findings = [
-        *of_files(pairs.unequal, moved, seen.examples["drift"]),
+        *of_files(pairs.unequal, moved, seen.examples["drift"], length),
         *of_size(pairs.count - seen.counts["repeated pairs"], enough),
         *of_languages(usual, languages, seen.counts["same"], pairs.count - seen.counts["blank"]),
         *_of_pairs(seen),
     ]
     return Examination(
-        pairs.count,
-        _report(seen, 0, usual.source),
-        _report(seen, 1, usual.target),
-        findings,
-        _worth(seen, languages),
-        seen.counts["repeated pairs"] > 0,
+        pairs.count, *reports, findings, _worth(seen, languages), seen.counts["repeated pairs"] > 0
     )
 
 
@@ -235,7 +232,8 @@ def _of_pairs(seen: _Seen) -> Iterator[Finding]:
             yield finding(name, count, judged, seen.examples.get(name, ()))
 
 
-def _report(seen: _Seen, place: int, side: Side) -> SideReport:
+def _report(seen: _Seen, place: int, usual: Usual) -> SideReport:
+    side = (usual.source, usual.target)[place]
     lengths, hashes = seen.traces[place].lengths(), np.concatenate(seen.hashes[place])
     asked = side.languages.total()
     return SideReport(
@@ -246,4 +244,5 @@ def _report(seen: _Seen, place: int, side: Side) -> SideReport:
         sorted(side.scripts),
         side.language,
         side.languages[side.language] / asked if side.language else 0.0,
+        usual.languages[place] is not None,
     )

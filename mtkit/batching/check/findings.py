@@ -27,6 +27,8 @@ ENOUGH = 100, 2_000
 """Pairs, below which a corpus is nothing to train on, or little."""
 UNRELATED_LINES = 5_000
 """Pairs enough to say that nothing of one side goes with anything of the other."""
+TELLING_LENGTH = 20
+"""Characters: lines that are shorter, as the words of a dictionary, have too little in common."""
 ASTRAY_SHARE, SHIFTED_SHARE = 0.05, 0.01
 """A corpus may hold so many lines that belong to others, or to none near them, and so many of the
 former alone: the rest teaches what they mean.
@@ -77,7 +79,7 @@ HARMLESS = frozenset(["repeated sources", "repeated targets", "spaces", "unicode
 """Told, and no reason to warn."""
 WORTH_DROPPING: list[DropRule] = [r for r in ALL_RULES if r not in ("brackets", "ending")]
 """Rules that seldom accuse a good translation."""
-NO_REFUSAL = frozenset(["repeated pairs", "long", "brackets", "ending"])
+NO_REFUSAL = frozenset(["repeated pairs", "long", "brackets", "ending", "markup"])
 """However many there are, they are in order, or what is left without them is a corpus."""
 CORPUS_FAULTS = frozenset(["unequal files", "drift", "one language twice", "declared language"])
 """One is one too many."""
@@ -122,14 +124,23 @@ def finding(
     return Finding(name, status, count, judged, MEANINGS[name], SETTINGS.get(name), pairs, note)
 
 
-def of_files(unequal: str, moved: list[Passage], examples: Sequence[Pair]) -> Iterator[Finding]:
-    """Whether the lines of the files belong together; `examples`: where passages begin."""
+def of_files(
+    unequal: str, moved: list[Passage], examples: Sequence[Pair], length: float
+) -> Iterator[Finding]:
+    """Whether the lines of the files belong together; `examples`: where passages begin.
+
+    `length`: characters of a line of the longer side, the median.
+    """
     yield finding("unequal files", int(bool(unequal)), 1, note=unequal)
     lines = sum(passage.count for passage in moved)
     astray = [passage for passage in moved if passage.shift != 0]
     if lines < LEAST_LINES:
         yield finding("drift", 0, 0, note=f"fewer than {LEAST_LINES} pairs do not tell")
-    elif astray == moved and moved[0].shift is None and lines < UNRELATED_LINES:
+    elif (
+        astray == moved
+        and moved[0].shift is None
+        and (lines < UNRELATED_LINES or length < TELLING_LENGTH)
+    ):
         note = "nothing tells that lines belong together, as too little is alike: look at some"
         yield finding("drift", 0, 0, note=note, status="warned")
     else:
@@ -178,14 +189,16 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
     Where both are named, they are judged by their names, which may be one: of two ways to write a
     language many lines are right to be equal.
     """
-    source, target = usual.source.language, usual.target.language
-    is_sure = usual.source.is_sure and usual.target.is_sure  # near kin share the votes
-    is_one = source == target is not None and None in named and is_sure
+    source, target = usual.languages  # near kin share the votes
+    is_one = source == target is not None and None in named
     is_same = same > TOO_MANY * pairs if None in named else 0 < same == pairs
     twice = is_one or is_same
-    note = f"{same:,} of {pairs:,} lines are the same on both sides" if is_same else ""
-    if is_one and not is_same:
-        note = f"both are {source}: if that is meant, name them by --languages"
+    what = (
+        f"{same:,} of {pairs:,} lines are the same on both sides"
+        if is_same
+        else f"both are {source}"
+    )
+    note = f"{what}: if that is meant, name them by --languages" if twice else ""
     yield finding("one language twice", int(twice), 1, note=note)
     sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
     judged = [_named(place, side, code) for place, side, code in sides if code is not None]

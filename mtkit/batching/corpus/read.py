@@ -225,7 +225,7 @@ def _load(corpus: DatasetCorpus) -> Any:
         settings |= {
             "keep_default_na": False,  # None and null are words, an empty cell is a blank side
             # Where numbers have a decimal comma, spreadsheets write semicolons.
-            "sep": ";" if names.count(";") > names.count(",") else ",",
+            "sep": max(",;\t", key=names.count),
         }
     if path.is_file():
         if path.suffix not in LOADERS:

@@ -91,8 +91,7 @@ def _script(chunk: _Chunk) -> Faults:
 
 def _language(chunk: _Chunk) -> Faults:
     # A language that is not known has the votes of several: its lines are foreign to each.
-    sides = chunk.usual.source, chunk.usual.target
-    source, target = (side.language if side.is_sure else None for side in sides)
+    source, target = chunk.usual.languages
     return chunk.where(
         lambda ours, theirs: (
             (source is not None and foreign(ours, source))

@@ -14,8 +14,17 @@ from mtkit.config.languages import language_code
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-TELLING_BYTES = 24
-"""A line of fewer bytes says little of its language."""
+TELLING_LETTERS = 24
+"""A line of fewer letters says little of its language; one of Asia's counts for three."""
+_SCRIPTS = (
+    "ARABIC ARMENIAN BENGALI CYRILLIC DEVANAGARI ETHIOPIC GEORGIAN GREEK GUJARATI GURMUKHI HAN "
+    "HANGUL HEBREW KANA KANNADA KHMER LAO LATIN MALAYALAM MYANMAR ORIYA SINHALA TAMIL TELUGU "
+    "THAI TIBETAN"
+)
+TELLING_SCRIPTS = frozenset(_SCRIPTS.split())
+"""Those that the languages which can be told apart are written in."""
+NO_LANGUAGE = "zxx"
+"""What py3langid says of what is none."""
 VOTING_LINES = 1_000
 """Lines of a side, at most, of which the language is asked."""
 FAR_BELOW = 0.05
@@ -25,6 +34,7 @@ Near kin (Danish and Norwegian) are never so far apart in one line, and need not
 """
 SPELLINGS = {"nb": "no", "fil": "tl"}
 """Languages that are told apart by another code."""
+_OF_ASIA = re.compile("[\u0800-\uffff]")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -56,13 +66,16 @@ def can_be_told(code: str) -> bool:
 
 def telling(text: str) -> bool:
     """Whether the text is long enough for its language to be known."""
-    return len(_NOT_LETTERS.sub(" ", text).encode(errors="replace")) >= TELLING_BYTES
+    letters = _NOT_LETTERS.sub(" ", text)
+    return len(letters) + 2 * len(_OF_ASIA.findall(letters)) >= TELLING_LETTERS
 
 
 def votes(lines: Iterable[str]) -> Counter[str]:
     """How many of the first lines that tell are in each language."""
     asked = islice(filter(telling, lines), VOTING_LINES)
-    return Counter(_identifier().rank(line)[0][0] for line in asked)
+    found = Counter(_identifier().rank(line)[0][0] for line in asked)
+    del found[NO_LANGUAGE]
+    return found
 
 
 def foreign(text: str, language: str) -> bool:

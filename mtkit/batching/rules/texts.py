@@ -23,6 +23,8 @@ _LINK = re.compile(
     r"(?:https?://|www\.)[^\s<>\"'()（）]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
     re.IGNORECASE,
 )
+_PATH = re.compile(rf"\w/\w|\]\(|{_LINK.pattern}", re.IGNORECASE)
+"""A link, a path of files, or a link as Markdown has it: as long as it has to be."""
 _MAY_BE_MARKUP = re.compile(r"[<&{%\\|>]")
 _MARKUP = re.compile(
     r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
@@ -48,7 +50,7 @@ def glued(source: str, target: str) -> bool:
     return any(
         len(text) > LONGEST_WORD
         and any(
-            len(word) > LONGEST_WORD and not _LINK.search(word) and not unspaced(word)
+            len(word) > LONGEST_WORD and not _PATH.search(word) and not unspaced(word)
             for word in text.split()
         )
         for text in (source, target)

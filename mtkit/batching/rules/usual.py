@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.characters import CLASSES, FIRST_SCRIPT, UNSPACED, census, scripts
-from mtkit.batching.rules.languages import can_be_told, votes
+from mtkit.batching.rules.languages import TELLING_SCRIPTS, can_be_told, votes
 from mtkit.batching.rules.texts import ending
 from mtkit.report import progress
 
 SAMPLE_PAIRS = 20_000
 TELLING_LINES = 20
 """Lines of a side that must tell of its language before it is known."""
-MAJORITY = 0.5
-"""Of a side's lines, more are in its language."""
+MAJORITY = 2 / 3
+"""Of the lines of a side, more are in its language."""
 COUNTED_LINES = 100
 """Whose characters are counted at once: that takes some twenty bytes for each of them."""
 AT_HOME = 0.1
@@ -55,11 +55,12 @@ class Side:
             return None
         return max(self.languages, key=lambda code: (self.languages[code], code))
 
-    @property
-    def is_sure(self) -> bool:
-        """Whether the most are in that language."""
-        votes = self.languages
-        return self.language is not None and votes[self.language] > MAJORITY * votes.total()
+    def sure_beside(self, other: Side) -> str | None:
+        """That language, if a majority is in it, those lines apart that are in the other side's."""
+        votes, language = self.languages, self.language
+        theirs = votes[other.language] if other.language not in (None, language) else 0
+        is_sure = language is not None and votes[language] > MAJORITY * (votes.total() - theirs)
+        return language if is_sure else None
 
     @property
     def spaced(self) -> bool:
@@ -81,6 +82,11 @@ class Usual:
     """Standard deviation of the log of that ratio over lines, by the median of its deviations."""
     endings: frozenset[tuple[str, str]]
     """Endings of source and target that go together."""
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Of source and target, where they are sure."""
+        return self.source.sure_beside(self.target), self.target.sure_beside(self.source)
 
     def named(self, languages: tuple[str | None, str | None]) -> Usual:
         """The same, where the sides are said to be in these, if in any."""
@@ -155,8 +161,9 @@ def _side(lines: list[str]) -> Side:
     counts = counted[FIRST_SCRIPT:]
     names = scripts()[FIRST_SCRIPT:]
     least = max(1, AT_HOME * counts.sum())
-    at_home = [name for name, count in zip(names, counts, strict=False) if count >= least]
-    return Side(frozenset(at_home), votes(lines))
+    found = zip(names, counts, strict=False)
+    at_home = frozenset(name for name, count in found if count >= least)
+    return Side(at_home, votes(lines) if at_home & TELLING_SCRIPTS else Counter())
 
 
 def _endings(sample: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:

@@ -139,7 +139,7 @@ def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
 def _vocabulary(corpus: Corpus, seen: int) -> tuple[int, bool]:
     """Number of subwords, and whether both sides share them."""
     joint = corpus.shared >= SHARED_LETTERS
-    characters = sum(corpus.characters) if joint else max(corpus.characters)
+    characters = max(*corpus.characters, corpus.in_both if joint else 0)
     for_characters = SPECIAL + characters + characters // 2
     wanted = vocabulary_size(seen) if joint else round(SIDE * vocabulary_size(seen))
     size = max(wanted, -(-for_characters // 100) * 100)

@@ -32,6 +32,8 @@ class Corpus:
     """Rules that find fault with pairs, and with how many."""
     most_subwords: int | None = None
     """Number of subwords that can be made of the text, where it is known."""
+    in_both: int = 200
+    """Number of different characters of both sides together."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def init(wish: Wish) -> None:
     made = [path for sides in files.values() for path in sides]
     refuse_to_overwrite(made, read, force=wish.force)
     split = _split(wish, checked)
-    found = scan(read_pairs(wish.corpus), split)
+    found = scan(read_pairs(wish.corpus), split, deduplicate=checked.deduplicate)
     if left_out := checked.pairs - checked["blank"].count - found.counts.total():
         say(
             f"init: {left_out:,} pairs are left out, which would be held out for nothing: they are "
@@ -135,8 +135,7 @@ def _split(wish: Wish, checked: Examination) -> Split:
 
 def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:
     """Raises UserError where there are too few pairs, or too few different ones."""
-    counts: dict[str, int] = dict(found.counts.items())
-    counts["train"] = round(counts.get("train", 0) * checked.kept_share)
+    counts = {**{str(part): found.counts[part] for part in PARTS}, "train": found.learnt}
     for part, corpus in wish.given.items():
         counts[part] = sum(not pair.blank for pair in read_pairs(corpus))
     if counts["train"] < FEWEST_PAIRS:
@@ -167,6 +166,7 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
         source if is_of_single else None,
         has_usual_case(found.sample),
         {rule: checked.about(rule) for rule in checked.drop},
+        in_both=found.in_both,
     )
 
 

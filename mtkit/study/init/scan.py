@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.read import Pair
+from mtkit.batching.rules.judge import Judge
+from mtkit.batching.rules.usual import hash_of
 from mtkit.config.settings import TokenizerSettings
 from mtkit.decoding.splitting import split_sentences
 from mtkit.decoding.surface import has_no_case
@@ -28,28 +33,58 @@ class Scan:
     """What is known of a corpus that was split."""
 
     counts: Counter[Part]
+    """Of all that has a place, what is dropped among them."""
+    learnt: int
+    """Number of pairs to learn from, about: without repeats, and what the rules drop."""
     sample: Sample
-    """Of the pairs to learn from."""
+    """Of these."""
     characters: tuple[int, int]
     """Number of different characters of each side, very rare ones left out."""
+    in_both: int
+    """The same of both sides together."""
     shared: float
     """The part of the letters of a side that the other has as often; 0 to 1."""
 
 
-def scan(pairs: Iterable[Pair], split: Split) -> Scan:
-    """All pairs, as `split` places them."""
+def scan(pairs: Iterable[Pair], split: Split, *, deduplicate: bool = False) -> Scan:
+    """All pairs, as `split` places them; `deduplicate`: each is learnt from once."""
     counts: Counter[Part] = Counter()
+    met: set[int] = set()
+    repeated = 0
 
-    def learnt() -> Iterator[Pair]:
+    def different() -> Iterator[Pair]:
+        nonlocal repeated
         for part, pair in split.place(pairs):
-            if not pair.blank:
-                counts[part] += 1
-                if part == "train":
-                    yield pair
+            if pair.blank:
+                continue
+            counts[part] += 1
+            if part != "train":
+                continue
+            if deduplicate:
+                if (key := hash_of(pair)) in met:
+                    repeated += 1
+                    continue
+                met.add(key)
+            yield pair
 
-    sample = sample_pairs(learnt(), SAMPLE_PAIRS, seed=1)
+    drawn = sample_pairs(different(), SAMPLE_PAIRS, seed=1)
+    sample = _without_faults(drawn, split.judge)
+    learnt = round((counts["train"] - repeated) * len(sample) / max(1, len(drawn)))
     source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
-    return Scan(counts, sample, (_needed(source), _needed(target)), _shared(source, target))
+    needed = _needed(source), _needed(target)
+    return Scan(counts, learnt, sample, needed, _needed(source + target), _shared(source, target))
+
+
+def _without_faults(sample: Sample, judge: Judge | None) -> Sample:
+    if judge is None:
+        return sample
+    kept: Sample = []
+    for chunk in chunks(Pair(source, target, 0, "", 0) for source, target in sample):
+        faulty = np.any(list(judge.judge(chunk).values()), axis=0)
+        kept += [
+            (pair.source, pair.target) for pair, bad in zip(chunk, faulty, strict=True) if not bad
+        ]
+    return kept
 
 
 def has_single_sentences(sample: Sample, language: str) -> bool:
