@@ -108,7 +108,10 @@ def check_settings(artifact: Artifact, config: Config) -> None:
     recipes = told(TokenizerRecipe.of(config), "tokenizer") | told(
         BatchesRecipe.of(config), "batching"
     )
-    if difference := change_in(artifact, recipes):
+    difference = change_in(artifact, recipes)
+    if config.training.init_from is None and "training.init_from" in origin_of(artifact):
+        difference = "training.init_from, whose tokenizer it is, is not set"
+    if difference:
         again = "rerun `mtkit train-spm`, and `mtkit batch` after it"
         raise UserError(f"{artifact.path}: of other settings ({difference}): {again}")
 

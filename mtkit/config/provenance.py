@@ -84,6 +84,17 @@ def check_remake(path: Path, kind: Kind, now: Told) -> None:
     say(f"{kind}: made anew: {reason}")
 
 
+def check_addition(run: Path, text: Path) -> None:
+    """UserError where the checkpoints of a run were made without a text that is not written yet."""
+    needed = None
+    with suppress(UserError):
+        batches = open_artifact(run / "batches", "batches")
+        if not any(str(text) in name for name in origin_of(batches)):
+            needed = _made_from(batches)
+    if needed is not None:
+        raise other_settings(needed, f"{text} was no part of it")
+
+
 def _made_from(artifact: Artifact) -> Path | None:
     """The last checkpoint of a run, if it was made from this part of it, and is worth an update."""
     with suppress(UserError):
@@ -107,11 +118,14 @@ def _part_of_run(artifact: Artifact) -> Artifact:
 def other_settings(checkpoint: Path, difference: str) -> UserError:
     """What to say where training cannot go on from a checkpoint, for that difference."""
     is_longer = difference.startswith(("training.steps:", "training.epochs:"))
-    new = "--run NEW" + (f" --set training.init_from={checkpoint.parents[1]}" if is_longer else "")
+    run, new = checkpoint.parents[1], "anew, name another folder with --run NEW"
+    if is_longer:
+        first = "" if (run / "model").is_dir() else f"end it with `mtkit finish {run}`, and "
+        new = f"from its weights, {first}name another folder with --run NEW --set "
+        new += f"training.init_from={run}"
     return UserError(
         f"{checkpoint}: a checkpoint of other settings ({difference}): undo that to go on; to "
-        f"train {'from its weights' if is_longer else 'anew'}, name another folder with {new}, or "
-        f"delete {checkpoint.parent}"
+        f"train {new}, or delete {checkpoint.parent}"
     )
 
 

@@ -53,6 +53,14 @@ def find_model(path: str | Path | None) -> Artifact:
     raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
 
 
+def refuse_latest(place: str) -> None:
+    """UserError for what is to be made from the last run, by a run that will be the last itself."""
+    path, latest = Path(place).absolute(), LATEST.absolute()
+    if latest.is_symlink() and latest in (path, *path.parents):
+        run = os.path.relpath(latest.resolve())
+        raise UserError(f"{place}: this run will be the last one itself: name that one, {run}")
+
+
 def checkpoint_at(folder: Path, step: int) -> Path:
     """Where the checkpoint of `step` lies in a folder of checkpoints."""
     return folder / f"step-{step:08d}"

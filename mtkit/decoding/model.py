@@ -86,8 +86,8 @@ def open_models(
                 )
         if first.tokenizer.models != other.tokenizer.models:
             raise UserError(
-                f"{names}: no ensemble: tokenizers of the same subwords that cut otherwise: "
-                "train both with the same tokenizer"
+                f"{names}: no ensemble: tokenizers of the same subwords, which may cut text "
+                "otherwise, as their files differ: train both with the same tokenizer"
             )
     lengths = {it.config.decoding.max_length for it in models}
     if len(lengths) > 1:

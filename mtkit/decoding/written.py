@@ -24,9 +24,9 @@ from mtkit.batching.rules.texts import copied
 from mtkit.config.base import dotted
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.provenance import FROM, check_remake
+from mtkit.config.provenance import FROM, check_addition, check_remake
 from mtkit.config.recipes import WrittenRecipe
-from mtkit.config.runs import at_work
+from mtkit.config.runs import locked
 from mtkit.config.settings import Config
 from mtkit.config.storage import naming
 from mtkit.decoding.contract import EngineOptions, Request
@@ -57,6 +57,7 @@ def write_corpora(config: Config) -> None:
             say(f"{dotted(commission.key)}: written, and up to date")
         else:
             check_remake(commission.path, "corpus", commission.made_from)
+            check_addition(Path(config.run), commission.path)
             _write(config, commission, models)
 
 
@@ -76,7 +77,8 @@ def _write(config: Config, commission: Commission, models: list[OpenedModel]) ->
     by = " and ".join(listed_paths(corpus.model))
     say(f"{name}: the {_missing(corpus)} is written by {by}")
     report: dict[str, Any] = {FROM: commission.made_from, "engine": translator.engine.name}
-    with at_work(config), naming(commission.path):
+    # The settings of the run are those of what is made of the text, once it is.
+    with locked(Path(config.run)), naming(commission.path):
         begun = _begun(commission, translator)
         text, translations = begun / FILES[corpus.sides[0]], begun / TRANSLATIONS
         _copy(corpus, begun)

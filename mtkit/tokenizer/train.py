@@ -22,7 +22,7 @@ from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
 from mtkit.config.provenance import FROM, check_remake, told
 from mtkit.config.recipes import TokenizerRecipe
-from mtkit.config.runs import at_work, complete_settings, find_current, find_model
+from mtkit.config.runs import at_work, complete_settings, find_current, find_model, refuse_latest
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
@@ -62,8 +62,11 @@ def train_tokenizer(config: Config) -> Artifact:
     """
     look_at(config.data, "train", "valid")
     path, origin = Path(config.run) / "tokenizer", config.training.init_from
-    with led_to(("training", "init_from")):
-        model = None if origin is None else find_model(origin)
+    model = None
+    if origin is not None:
+        with led_to(("training", "init_from")):
+            refuse_latest(origin)
+            model = find_model(origin)
     recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
     if model:
         inputs, made_from = {"model": model.identity}, {"training.init_from": origin}

@@ -12,16 +12,16 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts import Artifact, clear_leftovers, open_artifact, remove
+from mtkit.artifacts import COMMANDS, Artifact, clear_leftovers, open_artifact, remove
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.batching.corpus.look import led_to
 from mtkit.batching.corpus.read import files_of
-from mtkit.batching.corpus.written import texts_of
+from mtkit.batching.corpus.written import altered_texts, texts_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import CheckpointRecipe
-from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked
+from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked, refuse_latest
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError
@@ -88,11 +88,15 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     check_settings(data.artifact, config)
     files = files_of(texts_of(config), "data.train") | files_of(config.data.valid, "data.valid")
-    if difference := altered(data.artifact, files):
-        warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
+    differences = {data.artifact.path: altered(data.artifact, files)} | altered_texts(config)
+    for path, difference in differences.items():
+        if difference:
+            again = "`mtkit batch`" if path == data.artifact.path else f"`{COMMANDS['corpus']}`"
+            warn(f"{path}: {difference}, which only {again} takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     if origin is not None:
         with led_to(INIT_FROM):
+            refuse_latest(origin)
             inputs["init_from"] = find_model(origin).identity
     _check_comparable(config)
     return data, Tokenizer.load(tokenizer.path), inputs

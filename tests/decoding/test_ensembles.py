@@ -244,7 +244,7 @@ def test_models_with_other_subwords_are_refused_by_name_and_difference(
     for name, stranger, message in (
         ("other", other, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
         ("wider", wider, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
-        ("plain", plain, "tokenizers of the same subwords that cut otherwise"),
+        ("plain", plain, "tokenizers of the same subwords, which may cut text"),
     ):
         path = write_model(tmp_path / name, stranger, transformer())
         with pytest.raises(UserError, match=f"{models[0]} and {path}: no ensemble: {message}"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -428,6 +429,41 @@ def test_it_is_not_written_over_where_a_checkpoint_was_made_from_it(
     told = capsys.readouterr().err.splitlines()[-1]
     assert "a checkpoint of other settings (data.train: a is another model now)" in told
     assert sides_of(folder_of(load_config("mtkit.yaml"))) == written
+
+
+def test_what_checkpoints_know_nothing_of_is_refused_before_anything_is_written(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: Any = {"tokenizer": {"vocab_size": 120}, "training": {"steps": 2, "ranks": 1}}
+    write_config(SELF, **settings)
+    assert call("run") == 0
+    before, there = Path("run/config.yaml").read_bytes(), os.listdir("run/written")
+    write_config(SELF, BACK, **settings)
+    assert call("run") == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"a checkpoint of other settings \(run/written/\w+ was no part of it\)", told)
+    assert (Path("run/config.yaml").read_bytes(), os.listdir("run/written")) == (before, there)
+    write_config(SELF, **settings)
+    with open("mono.src", "a", encoding="utf-8") as file:
+        file.write("more\n")
+    assert call("train") == 0
+    told = capsys.readouterr().err
+    assert f"data.train: mono.src has {len('more') + 1} bytes more since, which only " in told
+    assert "`mtkit train-spm` takes in" in told
+
+
+@pytest.mark.parametrize("place", ["runs/latest", "runs/latest/model"])
+def test_nothing_is_made_from_the_last_run_by_the_one_that_will_be(
+    place: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("runs").mkdir()
+    Path("runs/latest").symlink_to("../a")
+    write_config(SELF | {"model": place})
+    for command in (["run"], ["train-spm", "--set", f"training.init_from={place}"]):
+        assert call(*command) == 2
+        assert f"{place}: this run will be the last one itself: name that one, a\n" in (
+            capsys.readouterr().err
+        )
 
 
 def test_what_a_process_left_that_was_killed_at_the_last_moment_is_cleared_away(

@@ -339,6 +339,11 @@ def test_longer_along_a_cosine_is_from_the_weights(fresh: Callable[..., Config])
     train(fresh("transformer", training={"schedule": schedule}))
     with pytest.raises(UserError, match=r"--run NEW --set training\.init_from=\S*/run, or"):
         train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
+    shutil.rmtree("run/model")
+    with pytest.raises(
+        UserError, match=r"end it with `mtkit finish \S*/run`, and name another fol"
+    ):
+        train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
 
 
 @pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine"])
@@ -530,6 +535,9 @@ def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Con
     assert Tokenizer.load(taken.path).models == Tokenizer.load(Path("base/model")).models
     assert train_tokenizer(tuned).identity == taken.identity
     build_batches(tuned)
+    alone = tuned.training.model_copy(update={"init_from": None})
+    with pytest.raises(UserError, match=r"training\.init_from, whose tokenizer it is, is not set"):
+        build_batches(tuned.model_copy(update={"training": alone}))
     first = train(tuned)
     assert first.report["steps"] == 12
     Path("base").rename("moved")

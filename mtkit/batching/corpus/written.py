@@ -7,18 +7,20 @@ up to date depends on the text and on the models themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import COMMANDS, Artifact, sha256_of
+from mtkit.artifacts import COMMANDS, Artifact, open_artifact, sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, measured
 from mtkit.batching.corpus.look import led_to, look
+from mtkit.batching.corpus.read import files_of
 from mtkit.config.base import Key
 from mtkit.config.corpora import Corpus, WrittenCorpus, WrittenText
-from mtkit.config.provenance import told
+from mtkit.config.provenance import altered, told
 from mtkit.config.recipes import WrittenRecipe
-from mtkit.config.runs import find_best, find_current
+from mtkit.config.runs import find_best, find_current, refuse_latest
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError, UserError
 from mtkit.report import quietly
@@ -73,6 +75,18 @@ def commissions(config: Config) -> Iterator[Commission]:
             yield Commission.of(config, corpus, key)
 
 
+def altered_texts(config: Config) -> dict[Path, str | None]:
+    """What has changed of the text that models wrote from, by what they wrote, if it is there."""
+    found = {}
+    for corpus in config.data.training.values():
+        if isinstance(corpus, WrittenCorpus):
+            path = place_of(config, corpus)
+            with suppress(UserError):
+                artifact = open_artifact(path, "corpus")
+                found[path] = altered(artifact, files_of(corpus.as_given(), "data.train"))
+    return found
+
+
 def texts_of(config: Config) -> list[Corpus]:
     """The corpora of `data.train`, in the place of written ones their texts, there or not."""
     return [
@@ -94,6 +108,7 @@ def training_texts(config: Config) -> list[Corpus]:
 
 def _writer(place: str, config: Config) -> str:
     """The identity of a model; UserError for none, and for one that would learn from itself."""
+    refuse_latest(place)
     here = Path(place).resolve()
     if Path(config.run).resolve() in (here, *here.parents):
         raise UserError(f"{place}: the model of this very run: let another run's write")
