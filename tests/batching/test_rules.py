@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -160,6 +161,18 @@ def test_what_is_usual_does_not_depend_on_the_order(
 @given(anything)
 def test_each_character_is_counted_once(text: str) -> None:
     assert census([text, "", text]).sum(axis=1).tolist() == [len(text), 0, len(text)]
+
+
+def test_pairs_are_uneven_by_what_is_usual_of_those_as_long() -> None:
+    """A dictionary: most entries are one word for one, some explain one in a sentence or two."""
+    words = [("a" * (4 + row % 5), "b" * (4 + row * 7 % 5)) for row in range(700)]
+    explained = [("a" * (4 + row % 5), "b " * (10 + row * 13 % 60)) for row in range(100)]
+    pairs = [Pair(*texts, 0, "file", row) for row, texts in enumerate([*words, *explained])]
+    usual = usual_of(pairs)
+    assert Judge(["uneven"], usual).judge(pairs)["uneven"].sum() == 0
+    assert Judge(["uneven"], replace(usual, wider=())).judge(pairs)["uneven"].sum() > 20
+    cut = Pair("a" * 40, "b" * 4, 0, "file", 0)
+    assert Judge(["uneven"], usual_of(pairs[:700])).judge([cut])["uneven"].all()
 
 
 def test_letters_belong_to_their_scripts() -> None:

@@ -15,7 +15,7 @@ from mtkit.batching.rules import texts
 from mtkit.batching.rules.characters import DIGIT, SPACE, Counts, census, classes_of, letters
 from mtkit.batching.rules.languages import foreign
 from mtkit.batching.rules.numbers import numbers_differ
-from mtkit.batching.rules.usual import Usual, log_ratios
+from mtkit.batching.rules.usual import Usual
 from mtkit.config.batching import DropRule
 from mtkit.config.corpora import Corpus
 
@@ -54,8 +54,7 @@ class _Chunk:
 
 def _uneven(chunk: _Chunk) -> Faults:
     lengths = np.array([list(map(len, side)) for side in (chunk.sources, chunk.targets)], float)
-    far = np.abs(log_ratios(lengths.T, chunk.usual.ratio)) > DEVIATIONS * chunk.usual.spread
-    return np.asarray(far)
+    return np.asarray(chunk.usual.unevenness(lengths.T) > DEVIATIONS)
 
 
 def _letters(chunk: _Chunk) -> Faults:

@@ -35,6 +35,10 @@ SELDOM = 0.03
 """An ending that fewer translations of an ending have is not usual."""
 LEAST_SPREAD = 0.12
 """Of log(target / source): less is taken for so much, lest any line stand out."""
+WIDER, WIDEST = 1.5, 2.0
+"""Times the spread of all pairs: by less those that are as long do not differ, nor by more."""
+NORMAL = 1.4826
+"""Standard deviation of a normal distribution whose absolute deviations have the median 1."""
 SLACK = 8.0
 """Characters that short lines may be longer or shorter, before their ratio says anything."""
 
@@ -82,6 +86,16 @@ class Usual:
     """Standard deviation of the log of that ratio over lines, by the median of its deviations."""
     endings: frozenset[tuple[str, str]]
     """Endings of source and target that go together."""
+    wider: tuple[tuple[float, float], ...] = ()
+    """By eighths of the pairs: the least length, and the spread there, which may be wider."""
+
+    def unevenness(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n,) deviations from the usual ratio, by the spread of pairs as long; (n, 2) lengths."""
+        spread: float | NDArray[np.float64] = self.spread
+        if self.wider:
+            least, spreads = np.array(self.wider).T
+            spread = spreads[np.searchsorted(least[1:], sizes(lengths, self.ratio), side="right")]
+        return np.asarray(np.abs(log_ratios(lengths, self.ratio)) / spread)
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -140,8 +154,25 @@ def usual_of(pairs: Iterable[Pair]) -> Usual:
     lengths = np.array([[len(s), len(t)] for s, t in sample] or [[1, 1]], np.float64)
     ratio = float(np.median(lengths[:, 1] / lengths[:, 0]))
     deviations = np.abs(log_ratios(lengths, ratio))
-    spread = max(LEAST_SPREAD, float(np.median(deviations)) * 1.4826)  # of a normal distribution
-    return Usual(_side(sources), _side(targets), ratio, spread, _endings(sample))
+    spread = max(LEAST_SPREAD, float(np.median(deviations)) * NORMAL)
+    size = sizes(lengths, ratio)
+    least = np.quantile(size, np.arange(8) / 8)
+    eighth = np.searchsorted(least[1:], size, side="right")
+    own = (float(np.median(deviations[eighth == k])) * NORMAL for k in np.unique(eighth))
+    spreads = (min(found, WIDEST * spread) if found > WIDER * spread else spread for found in own)
+    wider = zip(map(float, least[np.unique(eighth)]), spreads, strict=True)
+    sides = _side(sources), _side(targets)
+    return Usual(*sides, ratio, spread, _endings(sample), tuple(wider))
+
+
+def sizes(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """(n,) how long pairs of (n, 2) lengths are, both sides counted alike."""
+    return np.asarray(lengths @ _scale(ratio))
+
+
+def _scale(ratio: float) -> NDArray[np.float64]:
+    """What makes the sides as long as each other."""
+    return np.array([max(ratio, 1.0), max(1 / ratio, 1.0)])
 
 
 def log_ratios(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
@@ -149,8 +180,7 @@ def log_ratios(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64
 
     SLACK is added to both sides, in characters of the side that needs more of them.
     """
-    scale = np.array([max(ratio, 1.0), max(1 / ratio, 1.0)])
-    logs: NDArray[np.float64] = np.log(lengths * scale + SLACK)
+    logs: NDArray[np.float64] = np.log(lengths * _scale(ratio) + SLACK)
     return logs[:, 1] - logs[:, 0]
 
 
