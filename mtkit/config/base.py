@@ -69,10 +69,11 @@ def complaint_of(detail: Mapping[str, Any], shown: Callable[[Any], str] = reprli
     if kind == "value_error":  # of what does not go together, and says so itself
         return str(context["error"])
     told = detail["msg"].replace("Input should", "should")
+    expected = EXPECTED.get(kind.split("_")[0])
     if kind == "extra_forbidden":
         told = "unknown setting"
     elif kind == "literal_error":
         told = f"expected {context['expected']}"
-    elif kind.endswith(("_type", "_parsing", "_from_float")):
-        told = f"expected {EXPECTED[kind.split('_')[0]]}"
+    elif expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
+        told = f"expected {expected}"
     return f"{told}, found {shown(detail['input'])}"

@@ -282,7 +282,7 @@ def test_one_language_twice_is_right_where_it_is_meant(tmp_path: Path) -> None:
 def test_one_speech_is_taken_for_any_of_its_names() -> None:
     latin = Side(frozenset({"latin"}), Counter(bs=60, hr=40))
     english = Side(frozenset({"latin"}), Counter(en=100))
-    usual = Usual(english, latin, 1.0, 0.2, frozenset())
+    usual = Usual(english, latin, 1.0, ((0.0, 0.2),), frozenset())
     for code, status in {"sr-Latn": "passed", "hr": "passed", "sl": "failed"}.items():
         found = [row.status for row in of_languages(usual, ("en", code), 0, 100)]
         assert found == ["passed", status]
@@ -349,7 +349,7 @@ def test_lines_are_foreign_only_where_most_others_are_in_one_language(
     votes: Counter[str], accused: int
 ) -> None:
     english, side = (Side(frozenset({"LATIN"}), of) for of in (Counter(en=9), votes))
-    usual = Usual(english, side, 1.0, 0.2, frozenset())
+    usual = Usual(english, side, 1.0, ((0.0, 0.2),), frozenset())
     pair = Pair("A man is walking down the street.", "Ein Mann geht die Straße entlang.", 0, "a", 1)
     assert Judge(["language"], usual).judge([pair])["language"].sum() == accused
 
@@ -397,7 +397,7 @@ def test_few_lines_that_have_nothing_in_common_are_warned_of(tmp_path: Path) -> 
 def test_kin_that_share_a_sides_votes_are_not_one_language() -> None:
     def fails(source: dict[str, int], target: dict[str, int]) -> bool:
         one, other = (Side(frozenset(), Counter(votes)) for votes in (source, target))
-        usual = Usual(one, other, 1.0, 1.0, frozenset())
+        usual = Usual(one, other, 1.0, ((0.0, 1.0),), frozenset())
         return next(of_languages(usual, (None, None), 0, 1000)).status == "failed"
 
     croatian = {"hr": 570, "bs": 240, "sl": 190}
@@ -438,8 +438,11 @@ def test_one_word_corpora_and_five_lines_are_told_to_be_too_few(tmp_path: Path) 
         "warned",
         "50 different ones: under 100 are little, under 1 nothing",
     )
-    same = [(word, word) for word, _ in words]
-    assert "one language twice" in failures(examine(corpus(tmp_path, same)))
+    same = corpus(tmp_path, [(word, word) for word, _ in words])
+    for languages, is_told in ((None, None), True), (("en", "en-GB"), False):
+        found = examine(same, languages=languages)["one language twice"]
+        assert found.status == "failed"
+        assert ("name them by --languages" in found.note) == is_told
 
 
 def test_a_language_that_is_not_the_one_named_fails(tmp_path: Path) -> None:

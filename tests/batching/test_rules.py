@@ -170,7 +170,10 @@ def test_pairs_are_uneven_by_what_is_usual_of_those_as_long() -> None:
     pairs = [Pair(*texts, 0, "file", row) for row, texts in enumerate([*words, *explained])]
     usual = usual_of(pairs)
     assert Judge(["uneven"], usual).judge(pairs)["uneven"].sum() == 0
-    assert Judge(["uneven"], replace(usual, wider=())).judge(pairs)["uneven"].sum() > 20
+    assert (
+        Judge(["uneven"], replace(usual, spreads=usual.spreads[:1])).judge(pairs)["uneven"].sum()
+        > 20
+    )
 
 
 def test_letters_belong_to_their_scripts() -> None:

@@ -8,7 +8,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
+from mtkit.config.base import first_complaint
 from mtkit.config.configfile import dump_config, load_config, save_config, schema
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.model import (
@@ -520,3 +522,9 @@ def test_any_text_loads_or_is_refused(tmp_path_factory: pytest.TempPathFactory, 
     path.write_bytes(text.encode("utf-8", "replace"))
     with pytest.raises(UserError):
         load_config(path)
+
+
+def test_a_type_without_words_of_its_own_is_told_in_those_of_pydantic() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(tuple[int, int]).validate_python(3)
+    assert first_complaint(raised.value) == ("", "should be a valid tuple, found 3")

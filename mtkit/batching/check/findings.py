@@ -192,14 +192,12 @@ def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Itera
     source, target = usual.languages  # near kin share the votes
     is_one = source == target is not None and None in named
     is_same = same > TOO_MANY * pairs if None in named else 0 < same == pairs
-    twice = is_one or is_same
-    what = (
-        f"{same:,} of {pairs:,} lines are the same on both sides"
-        if is_same
-        else f"both are {source}"
-    )
-    note = f"{what}: if that is meant, name them by --languages" if twice else ""
-    yield finding("one language twice", int(twice), 1, note=note)
+    note = f"both are {source}" if is_one else ""
+    if is_same:
+        note = f"{same:,} of {pairs:,} lines are the same on both sides"
+    if note and None in named:
+        note += ": if that is meant, name them by --languages"
+    yield finding("one language twice", int(is_one or is_same), 1, note=note)
     sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
     judged = [_named(place, side, code) for place, side, code in sides if code is not None]
     if judged:

@@ -82,20 +82,18 @@ class Usual:
     target: Side
     ratio: float
     """Characters of the target for one of the source: the median."""
-    spread: float
-    """Standard deviation of the log of that ratio over lines, by the median of its deviations."""
+    spreads: tuple[tuple[float, float], ...]
+    """For each eighth of the pairs, from the shortest to the longest: the least length, and the
+    standard deviation of the log of that ratio, by the median of its deviations.
+    """
     endings: frozenset[tuple[str, str]]
     """Endings of source and target that go together."""
-    wider: tuple[tuple[float, float], ...] = ()
-    """By eighths of the pairs: the least length, and the spread there, which may be wider."""
 
     def unevenness(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
         """(n,) deviations from the usual ratio, by the spread of pairs as long; (n, 2) lengths."""
-        spread: float | NDArray[np.float64] = self.spread
-        if self.wider:
-            least, spreads = np.array(self.wider).T
-            spread = spreads[np.searchsorted(least[1:], sizes(lengths, self.ratio), side="right")]
-        return np.asarray(np.abs(log_ratios(lengths, self.ratio)) / spread)
+        least, spreads = np.array(self.spreads).T
+        eighth = np.searchsorted(least[1:], sizes(lengths, self.ratio), side="right")
+        return np.asarray(np.abs(log_ratios(lengths, self.ratio)) / spreads[eighth])
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -160,9 +158,8 @@ def usual_of(pairs: Iterable[Pair]) -> Usual:
     eighth = np.searchsorted(least[1:], size, side="right")
     own = (float(np.median(deviations[eighth == k])) * NORMAL for k in np.unique(eighth))
     spreads = (min(found, WIDEST * spread) if found > WIDER * spread else spread for found in own)
-    wider = zip(map(float, least[np.unique(eighth)]), spreads, strict=True)
-    sides = _side(sources), _side(targets)
-    return Usual(*sides, ratio, spread, _endings(sample), tuple(wider))
+    by_length = tuple(zip(least[np.unique(eighth)].tolist(), spreads, strict=True))
+    return Usual(_side(sources), _side(targets), ratio, by_length, _endings(sample))
 
 
 def sizes(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
