@@ -22,6 +22,7 @@ from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.job import trained_model
 from mtkit.training.train import finish as end_training
 from mtkit.training.train import train
 
@@ -34,6 +35,7 @@ def run(config: Config) -> None:
     Raises what the stages raise.
     """
     look_at(config.data, "train", "valid", "test")
+    trained_model(config)
     write_corpora(config)
     train_tokenizer(config)
     build_batches(config)

@@ -50,7 +50,8 @@ def find_model(path: str | Path | None) -> Artifact:
     for folder in (place / "model", place):
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
-    raise UserError(f"{place}: no model there: train one with `mtkit train`, or name one with -m")
+    another = "" if path else ", or name one with -m"
+    raise UserError(f"{place}: no model there: train one with `mtkit train`{another}")
 
 
 def refuse_latest(place: str) -> None:

@@ -14,9 +14,10 @@ from mtkit.config.decoding import ModelConfig
 from mtkit.config.runs import find_best
 from mtkit.config.storage import read_json
 from mtkit.errors import UserError
+from mtkit.models.weights_file import WEIGHTS
 from mtkit.tokenizer.codec import Tokenizer
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
+CONFIG = "config.json"
 
 Place = str | Path
 """A run or a model folder."""

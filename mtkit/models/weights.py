@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mtkit.config.decoding import ModelConfig
+from mtkit.config.model import ModelSettings
 from mtkit.errors import MtkitError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights_file import finite, open_weights
@@ -48,9 +49,18 @@ def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
     Raises UserError as `open_weights`, or naming the first parameter that is not finite.
     """
     parameters = dict(model.named_parameters())
-    shapes = {name: parameter.shape for name, parameter in parameters.items()}
-    with open_weights(path, "pt", shapes) as read:
+    with open_weights(path, "pt", _shapes(model)) as read:
         return {name: finite(read(name).to(p.dtype), name, path) for name, p in parameters.items()}
+
+
+def check_weights(model: nn.Module, path: Path) -> None:
+    """UserError as `open_weights` where the file's are not of the names and shapes of `model`."""
+    with open_weights(path, "pt", _shapes(model)):
+        pass
+
+
+def _shapes(model: nn.Module) -> dict[str, torch.Size]:
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
@@ -59,12 +69,17 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     Raises UserError as `read_weights` does, before memory is taken for it: a model that claims to
     be huge is one only if its file is.
     """
-    with WithoutMemory():
-        model = EncoderDecoder(config.model, config.source_vocab, config.target_vocab)
+    model = without_memory(config.model, config.source_vocab, config.target_vocab)
     # In a file they lie at any address, by which a product may round otherwise than elsewhere.
     weights = {name: weight.clone() for name, weight in read_weights(model, path).items()}
     model.load_state_dict(weights, strict=False, assign=True)  # a tied one has two names there
     return model
+
+
+def without_memory(settings: ModelSettings, source_vocab: int, target_vocab: int) -> EncoderDecoder:
+    """A model without weights: its parameters have names and shapes alone."""
+    with WithoutMemory():
+        return EncoderDecoder(settings, source_vocab, target_vocab)
 
 
 class WithoutMemory(TorchFunctionMode):

@@ -27,7 +27,8 @@ from mtkit.config.storage import write_json
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import WithoutMemory, load_weights
+from mtkit.models.weights import check_weights, load_weights, without_memory
+from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
@@ -81,7 +82,7 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
 
     Raises UserError where a part is missing, damaged, or does not belong to the others.
     """
-    run, origin = Path(config.run), config.training.init_from
+    run = Path(config.run)
     tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
@@ -94,12 +95,27 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
             again = "`mtkit batch`" if path == data.artifact.path else f"`{COMMANDS['corpus']}`"
             warn(f"{path}: {difference}, which only {again} takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
-    if origin is not None:
-        with led_to(INIT_FROM):
-            refuse_latest(origin)
-            inputs["init_from"] = find_model(origin).identity
+    if origin := trained_model(config):
+        inputs["init_from"] = origin.identity
     _check_comparable(config)
     return data, Tokenizer.load(tokenizer.path), inputs
+
+
+def trained_model(config: Config) -> Artifact | None:
+    """The model that `training.init_from` names; None where it names none.
+
+    Raises SettingError where there is none, or one of another shape than this run's will be.
+    """
+    place = config.training.init_from
+    if place is None:
+        return None
+    with led_to(INIT_FROM):
+        refuse_latest(place)
+        found = find_model(place)
+        its = Tokenizer.load(found.path)
+        model = without_memory(config.model, its.source_vocab, its.target_vocab)
+        check_weights(model, found.path / WEIGHTS)
+        return found
 
 
 def _check_comparable(config: Config) -> None:
@@ -187,7 +203,7 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
                     f"{trained} has another tokenizer than this run: `mtkit train-spm` with this "
                     "setting takes over the model's"
                 )
-            load_weights(model, trained / "model.safetensors")
+            load_weights(model, trained / WEIGHTS)
     precision = pick_precision(training.precision, device)
     judge = Judge(tokenizer, config.data.target_language)
     state = new_state(model.to(device), training, precision, ranks, judge)
@@ -216,8 +232,7 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
         return 1
     if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
         return min(recorded, there)
-    with WithoutMemory():
-        model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    model = without_memory(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     on_cpu, batch = device.type == "cpu", config.batching.max_tokens
     most = MEMORY_SHARE * limit_bytes() / bytes_of_rank(parameters) if on_cpu else math.inf

@@ -20,6 +20,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.models.weights import assign_weights, save_weights, weights_of
+from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
@@ -107,7 +108,7 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     path, settings = Path(job.config.run) / "model", recipe.without_defaults()
     with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
         write_card(folder, job.config, job.tokenizer)
-        save_weights(kept.weights, folder / "model.safetensors")
+        save_weights(kept.weights, folder / WEIGHTS)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mtkit import pipeline
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.settings import Config, Muon
-from mtkit.errors import Interrupted, UserError
+from mtkit.errors import Interrupted, SettingError, UserError
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import weights_of
@@ -558,6 +559,25 @@ def test_fine_tuning_with_another_tokenizer_is_refused(
     changed = other.training.model_copy(update={"init_from": "base"})
     with pytest.raises(UserError, match="another tokenizer"):
         train(other.model_copy(update={"training": changed}))
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        ({"layers": 2}, "base/model/model.safetensors: .* is missing: weights of another model"),
+        ({"ffn": 64}, r"base/model/model.safetensors: .* has shape \[32.*\], not \[64.*\]"),
+    ],
+    ids=["another layer", "a wider one"],
+)
+def test_a_model_of_another_shape_is_refused_before_any_work(
+    model: dict[str, int], complaint: str, fresh: Callable[..., Config]
+) -> None:
+    train(fresh("transformer", "base"))
+    other = fresh("transformer", training={"init_from": "base"}, model=model)
+    other = other.model_copy(update={"run": "other"})
+    with pytest.raises(SettingError, match=rf"training\.init_from: {complaint}"):
+        pipeline.run(other)
+    assert not Path("other").exists()
 
 
 def test_a_missing_stage_is_named_with_its_command(

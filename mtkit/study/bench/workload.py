@@ -30,6 +30,7 @@ from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.weights_file import WEIGHTS
 from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
@@ -200,7 +201,7 @@ def draw_model(folder: Path, size: Size) -> None:
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
     with create(folder, "model", {"size": size}, {}) as partial:
         write_card(partial, config, draw_tokenizer(vocab))
-        save_weights(weights_of(model), partial / "model.safetensors")
+        save_weights(weights_of(model), partial / WEIGHTS)
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:

@@ -24,6 +24,7 @@ from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError, is_out_of_memory
 from mtkit.models.weights import load_weights, save_weights, weights_of
+from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
@@ -68,7 +69,7 @@ class Checkpoints:
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
             self.write_card(folder)
-            save_weights(weights_of(state.model), folder / "model.safetensors")
+            save_weights(weights_of(state.model), folder / WEIGHTS)
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
             write_json(folder / "state.json", numbers)
@@ -140,12 +141,12 @@ class Checkpoints:
         return found
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        return safetensors.torch.load_file(self.open(step).path / "model.safetensors")
+        return safetensors.torch.load_file(self.open(step).path / WEIGHTS)
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
         path = checkpoint.path
         try:
-            load_weights(state.model, path / "model.safetensors")
+            load_weights(state.model, path / WEIGHTS)
             _restore(state.optimizer, path / "optimizer.safetensors")
             _restore_numbers(state, read_json(path / "state.json"))
             if path.name != self.path(state.step).name:
