@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class MtkitError(Exception):
     """Something failed while running (disk full, out of memory, diverged): exit code 1."""
@@ -21,6 +24,15 @@ class SettingError(UserError):
     def __init__(self, key: tuple[str | int, ...], message: str) -> None:
         super().__init__(f"{'.'.join(map(str, key))}: {message}")
         self.key = key
+
+
+@contextmanager
+def led_to(key: tuple[str | int, ...]) -> Iterator[None]:
+    """Around what a setting leads to."""
+    try:
+        yield
+    except UserError as error:
+        raise SettingError(key, str(error)) from error
 
 
 class Interrupted(MtkitError):  # noqa: N818 - it is no error

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.batching.corpus.chunks import chunks
-from mtkit.batching.corpus.read import Pair
+from mtkit.batching.corpus.read import Pair, chunks
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings

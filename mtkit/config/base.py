@@ -25,7 +25,6 @@ EXPECTED = {
 Key = tuple[str | int, ...]
 """Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""
 
-
 Group = TypeVar("Group", bound="Settings")
 
 
@@ -55,6 +54,15 @@ class Settings(BaseModel):
 def dotted(key: Key) -> str:
     """The path as people write it: model.heads."""
     return ".".join(str(part) for part in key)
+
+
+def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
+    """The values of nested data by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = (*above, name)
+        found |= flattened(value, key) if isinstance(value, Mapping) else {dotted(key): value}
+    return found
 
 
 def first_complaint(error: ValidationError) -> tuple[str, str]:

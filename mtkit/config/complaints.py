@@ -43,15 +43,6 @@ class Origin:
         return f"{self.name}:{self.lines[key]}" if key else self.name
 
 
-def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
-    """The values of nested data by their dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        key = (*above, name)
-        found |= flattened(value, key) if isinstance(value, Mapping) else {dotted(key): value}
-    return found
-
-
 def explain(error: ValidationError, data: dict[str, Any], origin: Origin) -> str:
     """The first complaint in one line, with the number of the others."""
     complaints: dict[Key, str] = {}

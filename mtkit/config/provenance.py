@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import MANIFEST, Artifact, Kind, hash_file, open_artifact
-from mtkit.config.base import Settings
-from mtkit.config.complaints import flattened
+from mtkit.config.base import Settings, flattened
 from mtkit.config.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps
 from mtkit.errors import UserError
 from mtkit.report import say

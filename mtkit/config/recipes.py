@@ -48,7 +48,7 @@ class BatchesRecipe(Filtering):
 
     @classmethod
     def of(cls, config: Config) -> BatchesRecipe:
-        weights = [corpus.weight for corpus in config.data.training.values()]
+        weights = [corpus.weight for corpus in config.data.corpora("train").values()]
         return config.batching.part(cls, weights=weights)
 
 

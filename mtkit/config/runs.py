@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from mtkit.artifacts import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.config.base import Settings
 from mtkit.config.storage import half_written, read_json, write_json
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import MtkitError, UserError, led_to
 from mtkit.report import say, warn
 
 if TYPE_CHECKING:  # to translate, no settings of training are read
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # to translate, no settings of training are read
 
 LOCK, OWNER = ".lock", ".owner.json"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
+INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
 """The variable that tells a process, in JSON, which one started it as a part of itself."""
 LATEST = Path("runs/latest")
@@ -52,6 +53,18 @@ def find_model(path: str | Path | None) -> Artifact:
             return open_artifact(folder, "model", verify=True)
     another = "" if path else ", or name one with -m"
     raise UserError(f"{place}: no model there: train one with `mtkit train`{another}")
+
+
+def find_origin(config: Config) -> Artifact | None:
+    """The model that `training.init_from` names, verified; None where it names none.
+
+    Raises SettingError without one, where it is damaged, and for the last run's.
+    """
+    if (place := config.training.init_from) is None:
+        return None
+    with led_to(INIT_FROM):
+        refuse_latest(place)
+        return find_model(place)
 
 
 def refuse_latest(place: str) -> None:

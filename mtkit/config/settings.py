@@ -27,13 +27,16 @@ class DataSettings(Settings):
         None, description="code such as ko: chooses the tokenization that scores are counted on"
     )
 
-    @property
-    def training(self) -> dict[Key, TrainingCorpus]:
-        """The corpora of `train`, by the path of each in a config."""
-        key: Key = ("data", "train")
-        if not isinstance(self.train, list):
-            return {key: self.train}
-        return {(*key, place): corpus for place, corpus in enumerate(self.train)}
+    def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, TrainingCorpus]:
+        """Those of `name`, by the path of each in a config."""
+        key: Key = ("data", name)
+        match getattr(self, name):
+            case None:
+                return {}
+            case [*corpora]:
+                return {(*key, place): corpus for place, corpus in enumerate(corpora)}
+            case corpus:
+                return {key: corpus}
 
 
 class TokenizerSettings(Settings):

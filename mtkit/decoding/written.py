@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from mtkit.artifacts import create, sha256_of
 from mtkit.batching.corpus.files import count_lines, listed_paths
-from mtkit.batching.corpus.look import led_to, look_at
+from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import read_pairs
 from mtkit.batching.corpus.written import SOURCE, TARGET, Commission, commissions
 from mtkit.batching.rules.texts import copied
@@ -33,6 +33,7 @@ from mtkit.decoding.contract import EngineOptions, Request
 from mtkit.decoding.model import OpenedModel, open_models
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.decoding.translator import Translator
+from mtkit.errors import led_to
 from mtkit.report import progress, say
 
 Record = dict[str, Any]

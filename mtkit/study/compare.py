@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts import kind_at, open_artifact
-from mtkit.config.complaints import flattened
+from mtkit.config.base import flattened
 from mtkit.config.configfile import config_of
 from mtkit.config.settings import Config
 from mtkit.errors import UserError

@@ -16,13 +16,13 @@ from typing import Any, Literal
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.batching.corpus.look import led_to, look_at
+from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
 from mtkit.config.provenance import FROM, check_remake, told
 from mtkit.config.recipes import TokenizerRecipe
-from mtkit.config.runs import at_work, complete_settings, find_current, find_model, refuse_latest
+from mtkit.config.runs import at_work, complete_settings, find_current, find_origin
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
@@ -61,15 +61,11 @@ def train_tokenizer(config: Config) -> Artifact:
     Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
     look_at(config.data, "train", "valid")
-    path, origin = Path(config.run) / "tokenizer", config.training.init_from
-    model = None
-    if origin is not None:
-        with led_to(("training", "init_from")):
-            refuse_latest(origin)
-            model = find_model(origin)
+    path, model = Path(config.run) / "tokenizer", find_origin(config)
     recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
     if model:
-        inputs, made_from = {"model": model.identity}, {"training.init_from": origin}
+        inputs = {"model": model.identity}
+        made_from: dict[str, Any] = {"training.init_from": config.training.init_from}
     else:
         train = contents_of(training_texts(config), "data.train")
         inputs, made_from = {"train": train.identity}, {**told(recipe, "tokenizer"), **train.told}

@@ -14,17 +14,16 @@ import torch
 
 from mtkit.artifacts import COMMANDS, Artifact, clear_leftovers, open_artifact, remove
 from mtkit.batching.build import Batches, check_settings, open_batches
-from mtkit.batching.corpus.look import led_to
 from mtkit.batching.corpus.read import files_of
 from mtkit.batching.corpus.written import altered_texts, texts_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import CheckpointRecipe
-from mtkit.config.runs import CHECKPOINTS, find_model, link_latest, locked, refuse_latest
+from mtkit.config.runs import CHECKPOINTS, INIT_FROM, find_origin, link_latest, locked
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
-from mtkit.errors import UserError
+from mtkit.errors import UserError, led_to
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import check_weights, load_weights, without_memory
@@ -43,7 +42,6 @@ from mtkit.training.run.processors import bytes_of_rank, processors, ranks_that_
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
-INIT_FROM = ("training", "init_from")
 REPAYING_STEPS = 2_000
 """Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
 some ten updates a second, and a third of their time is saved at best.
@@ -106,16 +104,12 @@ def trained_model(config: Config) -> Artifact | None:
 
     Raises SettingError where there is none, or one of another shape than this run's will be.
     """
-    place = config.training.init_from
-    if place is None:
-        return None
-    with led_to(INIT_FROM):
-        refuse_latest(place)
-        found = find_model(place)
-        its = Tokenizer.load(found.path)
-        model = without_memory(config.model, its.source_vocab, its.target_vocab)
-        check_weights(model, found.path / WEIGHTS)
-        return found
+    if found := find_origin(config):
+        with led_to(INIT_FROM):
+            its = Tokenizer.load(found.path)
+            model = without_memory(config.model, its.source_vocab, its.target_vocab)
+            check_weights(model, found.path / WEIGHTS)
+    return found
 
 
 def _check_comparable(config: Config) -> None:
@@ -195,15 +189,14 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
         raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
-    if training.init_from is not None:
+    if origin := find_origin(config):
         with led_to(INIT_FROM):
-            trained = find_model(training.init_from).path
-            if Tokenizer.load(trained).models != tokenizer.models:
+            if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
-                    f"{trained} has another tokenizer than this run: `mtkit train-spm` with this "
-                    "setting takes over the model's"
+                    f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
+                    "this setting takes over the model's"
                 )
-            load_weights(model, trained / WEIGHTS)
+            load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
     judge = Judge(tokenizer, config.data.target_language)
     state = new_state(model.to(device), training, precision, ranks, judge)

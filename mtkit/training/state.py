@@ -19,7 +19,7 @@ from mtkit.config.settings import Learning, Metric
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Objective
 from mtkit.training.objective.risk import ExpectedRisk, Judge
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks

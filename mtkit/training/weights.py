@@ -25,7 +25,7 @@ from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
 from mtkit.training.job import Job, write_card
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Objective
 from mtkit.training.run.checkpoints import DamagedCheckpoint
 from mtkit.training.state import TrainState, Validation, rank
 

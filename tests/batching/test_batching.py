@@ -16,7 +16,7 @@ import pytest
 from mtkit.artifacts import MANIFEST, Artifact, hashes_of, open_artifact
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
-from mtkit.batching.corpus import chunks
+from mtkit.batching.corpus import read
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import RULES, length_rules
 from mtkit.batching.store import Store
@@ -137,7 +137,7 @@ def test_the_result_does_not_depend_on_chunks(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     whole = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(chunks, "CHUNK_PAIRS", size)
+    monkeypatch.setattr(read, "CHUNK_PAIRS", size)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=1).identity == whole.identity
 
@@ -147,7 +147,7 @@ def test_the_result_does_not_depend_on_workers(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     alone = built(tmp_path, pairs, deduplicate=True, workers=1)
-    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 16)
+    monkeypatch.setattr(read, "CHUNK_PAIRS", 16)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True, workers=2).identity == alone.identity
 
@@ -156,19 +156,19 @@ def test_pairs_are_read_no_further_than_threads_need_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
-    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 10)
-    read: list[int] = []
+    monkeypatch.setattr(read, "CHUNK_PAIRS", 10)
+    taken: list[int] = []
 
     def pairs() -> Iterator[Pair]:
         for line, (source, target) in enumerate(MANY, 1):
-            read.append(line)
+            taken.append(line)
             yield Pair(source, target, 0, "train", line)
 
     threads = threading.active_count()
     encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings(workers=2))
     for done in range(1, 6):
         assert next(encoded).pairs[-1].line == 10 * done
-        assert len(read) <= 10 * (done + 2 * 2)
+        assert len(taken) <= 10 * (done + 2 * 2)
     encoded.close()  # type: ignore[attr-defined]
     assert threading.active_count() == threads and gc.isenabled()
 

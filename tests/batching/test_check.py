@@ -19,7 +19,7 @@ from mtkit.batching.check.drift import Passage, Traces, passages
 from mtkit.batching.check.examination import Examination
 from mtkit.batching.check.examine import examine
 from mtkit.batching.check.findings import of_languages
-from mtkit.batching.corpus import chunks
+from mtkit.batching.corpus import read
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.corpus.written import texts_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge, held_out
@@ -100,7 +100,7 @@ def test_no_count_depends_on_the_order_of_pairs_or_on_chunks(
     tmp_path: Path, mixed: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = examine(corpus(tmp_path, mixed))
-    monkeypatch.setattr(chunks, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(read, "CHUNK_PAIRS", 7)
     again = examine(corpus(tmp_path, sorted(mixed)))
     assert [(row.name, row.count) for row in first.findings] == [
         (row.name, row.count) for row in again.findings

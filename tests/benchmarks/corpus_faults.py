@@ -17,9 +17,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from mtkit.batching.corpus.chunks import chunks
 from mtkit.batching.corpus.named import named_corpus
-from mtkit.batching.corpus.read import Pair, read_pairs
+from mtkit.batching.corpus.read import Pair, chunks, read_pairs
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.rules.usual import usual_of
 from mtkit.report import data_lines, table

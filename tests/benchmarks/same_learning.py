@@ -23,8 +23,7 @@ from mtkit.config.configfile import load_config
 from mtkit.models.layers import Dropout
 from mtkit.tokenizer.symbols import PAD
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.objective.loss import Loss
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Loss, Objective
 from mtkit.training.train import train
 
 

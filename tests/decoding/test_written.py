@@ -95,7 +95,7 @@ def config_of(*entries: Entry, **changes: Any) -> Config:
 
 
 def folder_of(config: Config, place: int = 1) -> Path:
-    entry = list(config.data.training.values())[place]
+    entry = list(config.data.corpora("train").values())[place]
     assert isinstance(entry, WrittenCorpus)
     return place_of(config, entry)
 

@@ -33,8 +33,7 @@ from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.training.job import sources_of
 from mtkit.training.journal import Journal
-from mtkit.training.objective.loss import Loss
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Loss, Objective
 from mtkit.training.run import checkpoints as checkpoints_file
 from mtkit.training.run import memory
 from mtkit.training.run.checkpoints import Checkpoints

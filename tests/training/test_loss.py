@@ -11,8 +11,7 @@ from torch import Tensor
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.loss import CHUNK_TOKENS, projected_loss
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import CHUNK_TOKENS, Objective, projected_loss
 from tasks import tiny_config
 
 

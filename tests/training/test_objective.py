@@ -12,8 +12,7 @@ from architectures import make, sources, targets
 from mtkit.config.settings import Learning, Sgd
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import PAD
-from mtkit.training.objective.loss import Loss
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Loss, Objective
 from mtkit.training.state import new_state
 from mtkit.training.step import train_step
 

@@ -42,7 +42,7 @@ def corpora_of(config: Config) -> Corpora:
     Raises SettingError where one cannot be written, for want of its text or of a model.
     """
     data = config.data
-    train = dict(zip(data.training, texts_of(config), strict=True))
+    train = dict(zip(data.corpora("train"), texts_of(config), strict=True))
     for commission in commissions(config):
         if commission.current() is None:
             say(f"{dotted(commission.key)}: left out, as no model has written it yet")

@@ -33,8 +33,7 @@ from mtkit.batching.check.findings import (
     of_languages,
     of_size,
 )
-from mtkit.batching.corpus.chunks import chunks
-from mtkit.batching.corpus.read import Pair, UnequalSidesError, read_pairs
+from mtkit.batching.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
 from mtkit.batching.rules.characters import UNSPACED, census, classes_of
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.rules.languages import can_be_told

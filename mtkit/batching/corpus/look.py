@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 from mtkit.batching.corpus.files import count_lines, existing, listed_paths
 from mtkit.batching.corpus.read import UnequalSidesError, read_pairs
 from mtkit.config.base import Key
-from mtkit.config.corpora import TextCorpus, TrainingCorpus, WrittenCorpus, listed
+from mtkit.config.corpora import TextCorpus, TrainingCorpus, WrittenCorpus
 from mtkit.config.settings import DataSettings
-from mtkit.errors import SettingError, UserError
+from mtkit.errors import led_to
 
 MOST_BYTES = 1 << 28
 """Size of a file, at most, whose lines are counted ahead: a second's work, a few for a .gz."""
@@ -23,10 +21,8 @@ def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> No
     Raises SettingError for what is missing, empty, not to be read, or not parallel.
     """
     for name in names:
-        corpora = getattr(data, name)
-        for index, corpus in enumerate(listed(corpora) if corpora is not None else []):
-            key: Key = ("data", name)
-            look(corpus, (*key, index) if isinstance(corpora, list) else key)
+        for key, corpus in data.corpora(name).items():
+            look(corpus, key)
 
 
 def look(corpus: TrainingCorpus, key: Key) -> None:
@@ -45,12 +41,3 @@ def look(corpus: TrainingCorpus, key: Key) -> None:
                     lines = count_lines(paths[0]), count_lines(paths[1])
                     if lines[0] != lines[1]:
                         raise UnequalSidesError(paths, lines)
-
-
-@contextmanager
-def led_to(key: Key) -> Iterator[None]:
-    """Around what a setting leads to."""
-    try:
-        yield
-    except UserError as error:
-        raise SettingError(key, str(error)) from error

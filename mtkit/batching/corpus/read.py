@@ -9,7 +9,7 @@ sees another version or needs the network again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -24,6 +24,9 @@ from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+CHUNK_PAIRS = 1024
+CHUNK_CHARACTERS = 1 << 20
+"""Number of characters that fill a chunk too, so that long lines do not fill memory."""
 
 
 class Pair(NamedTuple):
@@ -80,6 +83,20 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
         if pair is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name}: empty: give a corpus with at least one pair")
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """The pairs, so many at a time as fill CHUNK_PAIRS or CHUNK_CHARACTERS."""
+    chunk: list[Pair] = []
+    held = 0
+    for pair in pairs:
+        chunk.append(pair)
+        held += len(pair.source) + len(pair.target)
+        if len(chunk) == CHUNK_PAIRS or held >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
 
 
 def files_of(corpora: Corpus | list[Corpus], setting: str) -> dict[str, Path]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mtkit.artifacts import COMMANDS, Artifact, open_artifact, sha256_of
 from mtkit.batching.corpus.files import existing, listed_paths, measured
-from mtkit.batching.corpus.look import led_to, look
+from mtkit.batching.corpus.look import look
 from mtkit.batching.corpus.read import files_of
 from mtkit.config.base import Key
 from mtkit.config.corpora import Corpus, WrittenCorpus, WrittenText
@@ -22,7 +22,7 @@ from mtkit.config.provenance import altered, told
 from mtkit.config.recipes import WrittenRecipe
 from mtkit.config.runs import find_best, find_current, refuse_latest
 from mtkit.config.settings import Config
-from mtkit.errors import SettingError, UserError
+from mtkit.errors import SettingError, UserError, led_to
 from mtkit.report import quietly
 
 WRITTEN = "written"
@@ -70,7 +70,7 @@ def place_of(config: Config, corpus: WrittenCorpus) -> Path:
 
 def commissions(config: Config) -> Iterator[Commission]:
     """All of the config, in order; SettingError as `Commission.of`."""
-    for key, corpus in config.data.training.items():
+    for key, corpus in config.data.corpora("train").items():
         if isinstance(corpus, WrittenCorpus):
             yield Commission.of(config, corpus, key)
 
@@ -78,7 +78,7 @@ def commissions(config: Config) -> Iterator[Commission]:
 def altered_texts(config: Config) -> dict[Path, str | None]:
     """What has changed of the text that models wrote from, by what they wrote, if it is there."""
     found = {}
-    for corpus in config.data.training.values():
+    for corpus in config.data.corpora("train").values():
         if isinstance(corpus, WrittenCorpus):
             path = place_of(config, corpus)
             with suppress(UserError):
@@ -91,7 +91,7 @@ def texts_of(config: Config) -> list[Corpus]:
     """The corpora of `data.train`, in the place of written ones their texts, there or not."""
     return [
         _text(config, corpus) if isinstance(corpus, WrittenCorpus) else corpus
-        for corpus in config.data.training.values()
+        for corpus in config.data.corpora("train").values()
     ]
 
 

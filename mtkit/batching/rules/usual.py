@@ -15,8 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.batching.corpus.chunks import chunks
-from mtkit.batching.corpus.read import Pair
+from mtkit.batching.corpus.read import Pair, chunks
 from mtkit.batching.rules.characters import CLASSES, FIRST_SCRIPT, UNSPACED, census, scripts
 from mtkit.batching.rules.languages import TELLING_SCRIPTS, can_be_told, votes
 from mtkit.batching.rules.texts import ending

@@ -14,7 +14,7 @@ import yaml
 
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.batching.corpus.written import WRITTEN
-from mtkit.config.complaints import flattened
+from mtkit.config.base import flattened
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.provenance import FROM
 from mtkit.config.recipes import resolved

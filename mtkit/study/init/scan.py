@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtkit.batching.corpus.chunks import chunks
-from mtkit.batching.corpus.read import Pair
+from mtkit.batching.corpus.read import Pair, chunks
 from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.usual import hash_of
 from mtkit.config.settings import TokenizerSettings

@@ -25,8 +25,10 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.symbols import PAD
 
 CHUNK_TOKENS = 1024
@@ -187,3 +189,27 @@ def _softmax(
 def _subtract_gold(probs: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"], smoothing: float) -> None:
     """Turns probabilities into the gradient of cross-entropy, but for its term - ε / V."""
     probs.scatter_(-1, gold, smoothing - 1, reduce="add")
+
+
+class Objective(nn.Module):
+    """The smoothed cross-entropy of the references."""
+
+    def __init__(self, model: EncoderDecoder, smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(
+        self, source: SourceIds, target_input: Int[Tensor, "B T"], target_output: Int[Tensor, "B T"]
+    ) -> Loss:
+        hidden = self.model(source, source != PAD, target_input)
+        hidden, weight = self.model.output_factors(hidden)
+        return projected_loss(hidden, weight, target_output, self.smoothing)
+
+    def size(self, batch: Batch) -> int:
+        """What the loss is a mean over: the target tokens, of all micro-batches of an update."""
+        return batch.target_tokens
+
+    def told(self, mean: float) -> dict[str, float]:
+        """The mean loss as it is logged."""
+        return {"smoothed_loss": mean}

@@ -32,8 +32,7 @@ from mtkit.scoring.metrics import sentence_scorer
 from mtkit.terms import Batch, SourceIds
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.objective.loss import Loss
-from mtkit.training.objective.objective import Objective
+from mtkit.training.objective.loss import Loss, Objective
 
 LONGEST = 2
 """How many times the longest reference of a batch a sample may be as long."""

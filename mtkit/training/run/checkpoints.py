@@ -16,8 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
-from mtkit.config.base import Settings
-from mtkit.config.complaints import flattened
+from mtkit.config.base import Settings, flattened
 from mtkit.config.provenance import ELSEWHERE, FROM, Told, change, origin_of, other_settings
 from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
