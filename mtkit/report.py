@@ -68,7 +68,7 @@ def warn(text: str) -> None:
         _line(f"warning: {text}")
 
 
-def error(text: str, cause: Exception | None = None) -> None:
+def error(text: str, cause: Exception | None) -> None:
     """The one line on stderr, if any, that says why a command ended early, below its traceback."""
     if _debug and cause is not None:
         traceback.print_exception(cause)
@@ -111,10 +111,7 @@ def styled(spans: Iterable[tuple[str, str]]) -> str:
 
 
 def printable(line: str) -> str:
-    """`line` with the escape (`\\x1b`) of every character that could end or steer what shows it.
-
-    Those are all that Python does not call printable, but for the spaces among them.
-    """
+    """`line` with escapes (`\\x1b`) of what is neither printable nor a space."""
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() or category(c) == "Zs" else ascii(c)[1:-1] for c in line)
@@ -127,6 +124,14 @@ def cell_width(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def fitted(text: str, cells: int) -> str:
+    """As much of a text as fits into so many cells, an ellipsis for the rest."""
+    cut = text
+    while cut and cell_width(cut) > cells - (cut != text):
+        cut = cut[:-1]
+    return cut if cut == text else f"{cut}…"
 
 
 @contextmanager

@@ -28,12 +28,12 @@ def test_quiet_silences_all_but_warnings_and_errors(capsys: pytest.CaptureFixtur
     report.set_quiet(True)
     report.say("hello")
     report.warn("careful")
-    report.error("broken")
+    report.error("broken", None)
     assert capsys.readouterr().err == "warning: careful\nbroken\n"
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    report.error("first\nsecond\r\n  third")
+    report.error("first\nsecond\r\n  third", None)
     assert capsys.readouterr().err == "first second third\n"
 
 

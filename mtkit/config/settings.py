@@ -1,6 +1,6 @@
 """Every setting of mtkit and its default, as frozen data; some sections have files of their own.
 
-Reading YAML, overrides and the wording of errors live in `configfile`.
+YAML and overrides are read in `configfile`, and errors worded in `complaints`.
 """
 
 from __future__ import annotations

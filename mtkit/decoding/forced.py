@@ -61,5 +61,5 @@ def attention_to_source(
 
 def check_attention(model: TranslationModel[Any, Any]) -> None:
     """Raises UserError for a model without attention, at once."""
-    end = torch.full((1, 1), EOS, device=next(model.parameters()).device)
+    end = torch.full((1, 1), EOS, device=model.device)
     attention_to_source(model, end, end)

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Generic, TypeVar, cast
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -118,6 +119,11 @@ class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`
     serves teacher forcing (all of the target), prefixes and single steps alike.
     """
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.parameters()).device
 
     @abstractmethod
     def encode(

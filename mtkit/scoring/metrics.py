@@ -47,7 +47,7 @@ FEWEST_LINES = 10
 """Lines below which samples are too much alike: an interval would promise what it cannot know."""
 MOST_LINES = 10_000
 """Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
-RESAMPLED = range(FEWEST_LINES, MOST_LINES + 1)
+RESAMPLED, BOUNDS = range(FEWEST_LINES, MOST_LINES + 1), f"{FEWEST_LINES} to {MOST_LINES:,}"
 """Numbers of lines of which intervals and tests are made."""
 
 Lines = Sequence[str]
@@ -210,8 +210,7 @@ def p_values(
     if len(systems) < 2:
         raise UserError("--paired: a single system: name those to compare, the baseline first")
     if (lines := len(references[0])) not in RESAMPLED:
-        bounds = f"{FEWEST_LINES} to {MOST_LINES:,}"
-        raise UserError(f"--paired: {lines:,} lines: a test is made of {bounds}")
+        raise UserError(f"--paired: {lines:,} lines: a test is made of {BOUNDS}")
     found: dict[str, dict[str, float]] = {name: {} for name in systems}
     for key in metrics:
         _, _, results = METRICS[key].resample(systems, references, language, test)

@@ -15,7 +15,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
-from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES, RESAMPLED, Test
+from mtkit.scoring.metrics import BOUNDS, RESAMPLED, Test
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -124,8 +124,7 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     language = first.config.data.target_language
     test = paired if others else None
     if test and (lines := len(first.references)) not in RESAMPLED:
-        bounds = f"{FEWEST_LINES} to {MOST_LINES:,}"
-        warn(f"no test of significance: {lines:,} lines; it is made of {bounds}")
+        warn(f"no test of significance: {lines:,} lines; it is made of {BOUNDS}")
         test = None
     yield ""
     yield from score_table(score_systems(hypotheses, [first.references], language, test))

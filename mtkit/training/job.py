@@ -161,7 +161,7 @@ def opened_job(
         _announce(config, state, ranks, resumed_from)
         stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
-        device = state.model.output_weight.device
+        device = state.model.device
         if repays_compiling(training.compile, device, total):
             state.model.compile(dynamic=True)
         yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
@@ -247,7 +247,7 @@ def _announce(
     config: Config, state: TrainState, ranks: Ranks, resumed_from: Artifact | None
 ) -> None:
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
-    device = state.model.output_weight.device
+    device = state.model.device
     on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
     say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
     if config.batching.max_tokens == "auto":

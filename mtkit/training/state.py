@@ -113,7 +113,7 @@ class TrainState(Progress):
 
     def autocast(self) -> torch.autocast:
         """The context in which forward passes of the objective run."""
-        device = self.model.output_weight.device.type
+        device = self.model.device.type
         return torch.autocast(device, DTYPES[self.precision], self.precision != "float32")
 
 
@@ -128,7 +128,7 @@ def new_state(
 
     `judge` is needed where whole translations are learnt from.
     """
-    device, objective = model.output_weight.device, Objective(model, learning.label_smoothing)
+    device, objective = model.device, Objective(model, learning.label_smoothing)
     if isinstance(learning.objective, MinimumRisk):
         if judge is None:
             raise ValueError("objective: minimum_risk: nobody to judge translations")

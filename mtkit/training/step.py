@@ -98,5 +98,5 @@ def settle(state: TrainState, ranks: Ranks) -> None:
     resumed must not pass that point at another update than one that is not.
     """
     for _ in range(2):
-        gradients(state, [NOTHING.to(state.model.output_weight.device)], 1, 0, ranks)
+        gradients(state, [NOTHING.to(state.model.device)], 1, 0, ranks)
     state.optimizer.zero_grad(set_to_none=True)

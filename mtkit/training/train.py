@@ -177,7 +177,7 @@ def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
     last update.
     """
     config, training, ranks = job.config, job.config.training, job.ranks
-    device = state.model.output_weight.device
+    device = state.model.device
     step = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm, ranks=ranks)
     for update in prefetch(job.stream.updates(state.position)):
         batches = [batch.to(device) for batch in update.batches]

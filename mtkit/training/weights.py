@@ -47,7 +47,7 @@ def validate(job: Job, state: TrainState) -> Validation:
 
 def _loss(job: Job, state: TrainState) -> float:
     """Nats per target token."""
-    device, store, ranks = state.model.output_weight.device, job.data.valid, job.ranks
+    device, store, ranks = state.model.device, job.data.valid, job.ranks
     plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0)
     own: list[tuple[float, int]] = []
     objective = Objective(state.model, smoothing=0.0).eval()

@@ -74,10 +74,10 @@ def test_no_target_is_held_out_that_training_has(rows: list[tuple[str, str]]) ->
         for is_learnt in (True, False)
     )
     assert not learnt & held_out
-    assert [row for row in placed if row.part == "train"] == [
-        row for row in before if row.part == "train"
+    assert [row for row in placed if row[0] == "train"] == [
+        row for row in before if row[0] == "train"
     ]
-    assert {row for row in before if key_of(row.pair.target) not in learnt} <= set(placed)
+    assert {row for row in before if key_of(row[1].target) not in learnt} <= set(placed)
 
 
 @given(st.lists(st.uuids().map(str), min_size=1, max_size=50), st.data())

@@ -16,7 +16,7 @@ from mtkit.config.batching import Filtering
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import cell_width, printable, say, show, table
+from mtkit.report import fitted, printable, say, show, table
 
 WIDTH = 80
 """Cells of a line in a terminal."""
@@ -139,19 +139,10 @@ def _of_status(status: Status, findings: list[Finding]) -> Iterator[str]:
             )
         for example in row.examples if status != "passed" else []:
             yield f"{indent}  {example['where']}"
-            yield from (f"{indent}    {_cut(example[side])}" for side in ("source", "target"))
+            for side in ("source", "target"):
+                yield f"{indent}    {fitted(printable(example[side]), WIDTH - MARGIN - 4)}"
     if findings:
         yield ""
-
-
-def _cut(text: str) -> str:
-    """As much of a text as fits into its line."""
-    text, room = printable(text), WIDTH - MARGIN - 4
-    if cell_width(text) <= room:
-        return text
-    while cell_width(text) > room - 1:
-        text = text[:-1]
-    return f"{text}…"
 
 
 def _worth(one: Examination, on: Filtering) -> Iterator[str]:

@@ -54,7 +54,7 @@ class PyTorchEngine(Engine):
         """
         self.model = model
         threads = torch.get_num_threads()
-        self.workers = workers or (threads if self._device.type == "cpu" else 1)
+        self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
         limit = partial(torch.set_num_threads, max(1, threads // self.workers))
         self._pool = ThreadPoolExecutor(self.workers, initializer=limit)
         self.name = str(next(model.parameters()).dtype).replace(".", " ")
@@ -83,10 +83,6 @@ class PyTorchEngine(Engine):
         loaded = [load_model(it.config, it.weights) for it in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         return cls(model.to(pick_device(options.device), DTYPES[compute_type]).eval(), workers)
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         """Raises ValueError for a model in training mode: its dropout would be on."""
@@ -117,7 +113,7 @@ class PyTorchEngine(Engine):
             return logits
 
         settings, count = request.settings, request.count
-        device = self._device
+        device = self.model.device
         ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
         source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
         prefixes = [sentence.prefix for sentence in sentences.values()]

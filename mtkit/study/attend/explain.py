@@ -67,7 +67,7 @@ def explain(
 
 def _pairs(reader: Reader, sources: Sequence[str], targets: Sequence[str | None]) -> Iterator[Pair]:
     """The sentences that can be measured, with their translations."""
-    device = reader.model.output_weight.device
+    device = reader.model.device
     with progress("read", len(sources), "sentences") as shown:
         for source, target in zip(sources, targets, strict=True):
             shown.advance()

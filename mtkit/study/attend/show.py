@@ -115,7 +115,7 @@ class Reader:
             "encoder": (source, source),
             "decoder": (now, before),
         }
-        device = self.model.output_weight.device
+        device = self.model.device
         ids = (reading.source_ids, reading.target_ids)
         ended = (torch.tensor([[*side, EOS]], device=device) for side in ids)
         found = all_weights(self.model, *ended)

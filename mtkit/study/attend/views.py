@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.report import cell_width, printable
+from mtkit.report import cell_width, fitted, printable
 from mtkit.study.attend.weights import SIDES, HeatMap, Kind
 from mtkit.study.plots.picture import figure, font_for, save
 
@@ -40,10 +40,10 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 def draw(translation: str, heat_map: HeatMap, width: int) -> Iterator[Span]:
     """The translation, and below it the first of the maps of an `Aspect`, `width` cells wide."""
-    labels = [_cut(word, MOST_LABEL_CELLS) for word in heat_map.queries]
+    labels = [fitted(word, MOST_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
     room = width - indent
-    words = [[_cut(word, room - 1)] for word in heat_map.keys]
+    words = [[fitted(word, room - 1)] for word in heat_map.keys]
     widths = [max(LEAST_CELLS, cell_width(word) + 1) for (word,) in words]
     each = len(words)
     if sum(widths) > room:
@@ -81,15 +81,6 @@ def _style(weight: float) -> str:
     mix = [round(np.interp(weight**0.6, steps, channel)) for channel in zip(*RAMP, strict=True)]
     ink = "black" if sum(mix) > 380 else "grey62" if weight < FAINT else "white"
     return f"{ink} on rgb({','.join(map(str, mix))})"
-
-
-def _cut(word: str, width: int) -> str:
-    """The word, its end left out where it is wider than `width` cells."""
-    if cell_width(word) <= width:
-        return word
-    while word and cell_width(word) > width - 1:
-        word = word[:-1]
-    return f"{word}…"
 
 
 def _upright(word: str) -> list[str]:

@@ -92,7 +92,7 @@ def middling_batch(workload: Workload, state: TrainState) -> Batch:
     store, plan = workload.data.train, workload.first_epoch(state.max_tokens)
     plan.sort(key=lambda rows: int(store.lengths[rows, 1].max()))
     rows = plan[len(plan) // 2][:: workload.ranks.parts(workload.config.training.accumulate)]
-    return load_batch(store, rows).to(state.model.output_weight.device)
+    return load_batch(store, rows).to(state.model.device)
 
 
 def products_of(state: TrainState, batch: Batch) -> list[Product]:

@@ -43,7 +43,7 @@ def describe_training(state: TrainState) -> Record:
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.precision,
         "max_tokens": state.max_tokens,
-    } | describe_machine(state.model.output_weight.device)
+    } | describe_machine(state.model.device)
 
 
 def processor(device: torch.device) -> str:

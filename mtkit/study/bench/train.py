@@ -72,7 +72,7 @@ def bench_train(
 def _measure(workload: Workload, seconds: float, breakdown: bool) -> Record:
     """Memory is read before the limit and the breakdown are measured."""
     state, ranks = workload.fresh_state(), workload.ranks
-    device, training = state.model.output_weight.device, workload.config.training
+    device, training = state.model.device, workload.config.training
     compiled = repays_compiling(training.compile, device, training.steps or REPAYING_STEPS)
     if compiled:
         state.model.compile(dynamic=True)
@@ -165,7 +165,7 @@ def measure_breakdown(workload: Workload, limits: Mapping[str, float]) -> Record
     not compiled; operators are timed by the profiler, which makes small ones dearer than they are.
     """
     state = workload.fresh_state()
-    device = state.model.output_weight.device
+    device = state.model.device
     clock = Clock(device)
     with closing(workload.updates(state)) as updates:
         next(updates)

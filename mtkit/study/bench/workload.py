@@ -106,7 +106,7 @@ class Workload:
             began = time.perf_counter()
             update = next(updates)
             ready = time.perf_counter()
-            batches = [batch.to(state.model.output_weight.device) for batch in update.batches]
+            batches = [batch.to(state.model.device) for batch in update.batches]
             report = learn(batches, LEARNING_RATE)
             before, last = last, time.perf_counter()
             if number >= WARM_UPDATES:

@@ -20,7 +20,6 @@ from mtkit.tokenizer.train import sample_pairs
 SAMPLE_PAIRS = 20_000
 SEVERAL_SHARE = 0.05
 """From this part of the sources on, a model learns what to do with several sentences."""
-
 CASELESS_SHARE = 0.02
 """From this part of the sources on, it learns what to do with capitals alone, or none."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.judge import Judge
@@ -32,11 +32,6 @@ ENOUGH = 250
 """Number of pairs that tell how good a model is."""
 MOST: dict[Part, int] = {"valid": 1000, "test": 2500}
 """Number of pairs that tell it exactly; validation is done again and again."""
-
-
-class Placed(NamedTuple):
-    part: Part
-    pair: Pair
 
 
 def held_out_share(pairs: int, part: Part) -> float:
@@ -95,7 +90,7 @@ class Split:
             return "valid"
         return "train"
 
-    def place(self, pairs: Iterable[Pair]) -> Iterator[Placed]:
+    def place(self, pairs: Iterable[Pair]) -> Iterator[tuple[Part, Pair]]:
         """Every pair, in order, but those of which only the source is held out."""
         met: set[bytes] = set()
         for pair in pairs:
@@ -107,7 +102,7 @@ class Split:
                 if key in met or not self._tells(pair):
                     continue
                 met.add(key)
-            yield Placed(part, pair)
+            yield part, pair
 
     def _tells(self, pair: Pair) -> bool:
         """Whether a translation can be told by a pair."""

@@ -80,7 +80,7 @@ def largest_batch(state: TrainState, data: Batches, accumulate: int, ranks: Rank
     tokens = max(FEWEST_TOKENS, 1 << (longest - 1).bit_length())
     moments = [torch.zeros_like(p) for p in state.model.parameters() for _ in range(2)]
     _attempt(state, tokens, longest, ranks)  # if not even this fits, its error says so
-    while tokens < MOST_TOKENS and _has_room_for_twice(state.model.output_weight.device):
+    while tokens < MOST_TOKENS and _has_room_for_twice(state.model.device):
         try:
             with refusals_named(state):
                 _attempt(state, 2 * tokens, longest, ranks)
@@ -94,7 +94,7 @@ def largest_batch(state: TrainState, data: Batches, accumulate: int, ranks: Rank
 
 def _attempt(state: TrainState, tokens: int, longest: int, ranks: Ranks) -> None:
     """Gradients of a batch of `tokens` tokens, in sentences of the length `longest`."""
-    device = state.model.output_weight.device
+    device = state.model.device
     ids = torch.full((tokens // longest, longest), EOS, device=device)
     with ranks.accumulating(state.parallel):  # ranks may differ in what they try
         with state.autocast():
