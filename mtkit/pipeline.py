@@ -9,11 +9,11 @@ from mtkit.artifacts import Artifact, create, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import contents_of, read_pairs
-from mtkit.config.configfile import config_of
+from mtkit.config.configfile import at_work, complete_settings, config_of
 from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, check_remake, origin_of, told
 from mtkit.config.recipes import TestRecipe
-from mtkit.config.runs import LATEST, at_work, complete_settings, find_current
+from mtkit.config.runs import LATEST, find_current
 from mtkit.config.settings import Config
 from mtkit.decoding.translator import Translator
 from mtkit.decoding.written import write_corpora

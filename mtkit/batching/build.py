@@ -25,10 +25,11 @@ from mtkit.batching.rules.judge import Judge, held_out
 from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
+from mtkit.config.configfile import at_work, complete_settings
 from mtkit.config.corpora import Corpus
 from mtkit.config.provenance import FROM, change_in, check_remake, origin_of, told
 from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
-from mtkit.config.runs import at_work, complete_settings, find_current
+from mtkit.config.runs import find_current
 from mtkit.config.settings import Config
 from mtkit.config.storage import write_json
 from mtkit.errors import UserError

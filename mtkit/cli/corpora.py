@@ -1,17 +1,22 @@
-"""The command that looks at corpora before anything is made of them."""
+"""The commands that look at a corpus before anything is made of it: `check` and `init`."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import shlex
+import sys
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, Overrides, located
+from mtkit.cli.options import Columns, Json, Languages, Overrides, flag, located
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
+    from mtkit.config.corpora import Corpus
     from mtkit.config.settings import Config
+
+Files = tuple[Path, Path] | None
 
 
 def check(
@@ -31,7 +36,6 @@ def check(
     with 2 where something failed. With -c also overlap of training, validation and test.
     """
     from mtkit.batching.check.check import check, corpora_of
-    from mtkit.batching.corpus.named import named_corpus
 
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
@@ -46,6 +50,68 @@ def check(
     settings = _looked_at(config, overrides or [])
     named = languages or (None, settings.data.target_language)
     check(corpora_of(settings), named, settings.batching, as_json=json)
+
+
+def init(
+    source: str = Argument(..., metavar="SOURCE", help="Text, a table or a dataset."),
+    target: str | None = Argument(None, metavar="TARGET", help="Its translation, line by line."),
+    minutes: float = Option(20.0, min=0.5, max=100_000, help="How long `mtkit run` may take."),
+    output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config to write."),
+    run: str | None = Option(None, help="Folder that the run is to write to."),
+    columns: Columns = None,
+    languages: Languages = None,
+    valid: Files = Option(None, metavar="S T", help="Pairs for validation that exist already."),
+    test: Files = Option(None, metavar="S T", help="Pairs for the test that exist already."),
+    force: bool = flag("--force", help="Replace what is there."),
+) -> None:
+    """Write a config from a corpus and the minutes there are.
+
+    Looks at the text, holds out pairs for validation and test, measures for some seconds how fast
+    this machine trains, and says what to expect. Then: mtkit run
+    """
+    from mtkit.config.corpora import TextCorpus
+    from mtkit.study.init.init import Wish, init
+
+    def text(files: Files) -> TextCorpus | None:
+        return files and TextCorpus(source=str(files[0]), target=str(files[1]))
+
+    init(
+        Wish(
+            corpus=named_corpus(source, target, columns),
+            minutes=minutes,
+            output=output,
+            languages=languages or (None, None),
+            command=shlex.join(["mtkit", *sys.argv[1:]]),
+            run=run,
+            valid=text(valid),
+            test=text(test),
+            force=force,
+        )
+    )
+
+
+def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
+    """Two texts, a table, or a dataset; UserError where it is not clear which."""
+    from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
+
+    if target is not None:
+        if columns is not None:
+            raise UserError("--columns: only of one table or dataset, not of two texts")
+        return TextCorpus(source=source, target=target)
+    suffix = PurePath(source.removesuffix(".gz")).suffix
+    if suffix == ".tsv":
+        first, second = columns or ("0", "1")
+        if first.isdecimal() and second.isdecimal():
+            return TableCorpus(table=source, source_column=int(first), target_column=int(second))
+        return TableCorpus(table=source, source_column=first, target_column=second)
+    if columns is None:
+        raise UserError(
+            f"{source}: name a second text, its translation; or --columns S T, where it is a "
+            "table or a dataset"
+        )
+    if suffix == ".jsonl":
+        return TableCorpus(table=source, source_column=columns[0], target_column=columns[1])
+    return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])
 
 
 def _looked_at(path: Path, overrides: list[str]) -> Config:

@@ -20,8 +20,7 @@ import typer
 from mtkit import report
 from mtkit.artifacts import VERSION
 from mtkit.cli.bench import bench
-from mtkit.cli.corpora import check
-from mtkit.cli.init import init
+from mtkit.cli.corpora import check, init
 from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from pydantic import ValidationError
 from mtkit import report
 from mtkit.config.base import Key, Settings, dotted
 from mtkit.config.complaints import Origin, explain, kinds_of, names, sections
+from mtkit.config.runs import locked
 from mtkit.config.settings import Config
-from mtkit.config.storage import write_text
-from mtkit.errors import UserError
+from mtkit.config.storage import half_written, write_text
+from mtkit.errors import MtkitError, UserError
 
-LOCAL = Path("mtkit.yaml")
+LOCAL, SETTINGS = Path("mtkit.yaml"), "config.yaml"
+"""Where settings are looked for by default, and where those of a run lie in its folder."""
 MOST_SETTINGS = 10_000
 """Number of settings in a file, at most: aliases of aliases can make any number of a few lines."""
 
@@ -39,9 +42,9 @@ def load_config(
 
 def config_of(run: Path) -> Config:
     """The settings that the run in this folder is made with; UserError where there is none."""
-    if not (run / "config.yaml").is_file():
+    if not (run / SETTINGS).is_file():
         raise UserError(f"{run}: no run here")
-    return load_config(run / "config.yaml")
+    return load_config(run / SETTINGS)
 
 
 def read_config(
@@ -82,7 +85,29 @@ def save_config(config: Config) -> None:
 
     So they are those that the run is made with, never those of a command that was refused.
     """
-    write_text(Path(config.run) / "config.yaml", dump_config(config))
+    write_text(Path(config.run) / SETTINGS, dump_config(config))
+
+
+@contextmanager
+def at_work(config: Config) -> Iterator[None]:
+    """Around what a stage writes to `config.run`: locked, and in the end the settings beside it.
+
+    A stage that fails leaves those of what lies there. Raises what `locked` raises.
+    """
+    with locked(Path(config.run)):
+        yield
+        save_config(config)
+
+
+def complete_settings(config: Config) -> None:
+    """Writes those of a run where a kill came before them, or left them half written.
+
+    What is complete stays of use where nothing can be written, or while another process is at work.
+    """
+    settings = Path(config.run) / SETTINGS
+    if not settings.exists() or half_written(settings).exists():
+        with suppress(MtkitError), at_work(config):
+            pass
 
 
 def schema() -> str:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from mtkit.artifacts import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.config.base import Settings
-from mtkit.config.storage import half_written, read_json, write_json
+from mtkit.config.storage import read_json, write_json
 from mtkit.errors import MtkitError, UserError, led_to
 from mtkit.report import say, warn
 
@@ -153,30 +153,6 @@ def link_latest(run: Path) -> None:
                 return
     except OSError as error:
         warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
-
-
-@contextmanager
-def at_work(config: Config) -> Iterator[None]:
-    """Around what a stage writes to `config.run`: locked, and in the end the settings beside it.
-
-    A stage that fails leaves those of what lies there. Raises what `locked` raises.
-    """
-    from mtkit.config.configfile import save_config
-
-    with locked(Path(config.run)):
-        yield
-        save_config(config)
-
-
-def complete_settings(config: Config) -> None:
-    """Writes those of a run where a kill came before them, or left them half written.
-
-    What is complete stays of use where nothing can be written, or while another process is at work.
-    """
-    settings = Path(config.run) / "config.yaml"
-    if not settings.exists() or half_written(settings).exists():
-        with suppress(MtkitError), at_work(config):
-            pass
 
 
 @contextmanager

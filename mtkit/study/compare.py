@@ -57,7 +57,7 @@ def compare(
 
 
 def _open(path: Path) -> Run:
-    config, records = config_of(path), MetricsLog(path / "metrics.jsonl").read()
+    config, records = config_of(path), MetricsLog(path).read()
     if kind_at(path / "test") is None:
         hint = "`mtkit run` does it, where data.test is"
         warn(f"{path}: no test set is translated there: {hint}")

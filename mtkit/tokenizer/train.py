@@ -20,9 +20,10 @@ from mtkit.batching.corpus.look import look_at
 from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
 from mtkit.batching.corpus.written import texts_of, training_texts
 from mtkit.config.base import Settings
+from mtkit.config.configfile import at_work, complete_settings
 from mtkit.config.provenance import FROM, check_remake, told
 from mtkit.config.recipes import TokenizerRecipe
-from mtkit.config.runs import at_work, complete_settings, find_current, find_origin
+from mtkit.config.runs import find_current, find_origin
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say

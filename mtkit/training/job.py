@@ -115,7 +115,7 @@ def trained_model(config: Config) -> Artifact | None:
 def _check_comparable(config: Config) -> None:
     """UserError where BLEU would be counted otherwise than in the validations so far."""
     language = config.data.target_language
-    for record in MetricsLog(Path(config.run) / "metrics.jsonl").read():
+    for record in MetricsLog(Path(config.run)).read():
         match record:
             case {"signatures": {"bleu": str(before)}}:
                 was, now = map(_counting, (before, signatures(language)["bleu"]))

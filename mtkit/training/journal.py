@@ -30,7 +30,7 @@ class Journal:
     def __init__(self, job: Job, state: TrainState) -> None:
         self.job, self.state = job, state
         self.note = ""
-        self._metrics = MetricsLog(Path(job.config.run) / "metrics.jsonl")
+        self._metrics = MetricsLog(Path(job.config.run))
         self._board: SummaryWriter | None = None
         if job.ranks.is_first:
             self._metrics.truncate(state.step)

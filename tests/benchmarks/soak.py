@@ -73,7 +73,7 @@ def main() -> None:
 
 def training(folder: Path, options: list[str]) -> Iterator[Sample]:
     """A sample whenever a step is logged."""
-    log, seen = MetricsLog(folder / "run/metrics.jsonl"), 0
+    log, seen = MetricsLog(folder / "run"), 0
     with subprocess.Popen(mtkit("train", *options), cwd=folder) as process:
         while process.poll() is None:
             steps = [record["step"] for record in log.read() if record["kind"] == "train"]

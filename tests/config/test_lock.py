@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.batching.build import build_batches
-from mtkit.config.configfile import load_config
-from mtkit.config.runs import LOCK, OWNER, at_work, locked
+from mtkit.config.configfile import at_work, load_config
+from mtkit.config.runs import LOCK, OWNER, locked
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
 from tasks import tiny_config, write_reversal_task

@@ -43,7 +43,7 @@ def write_run(
     (run / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     for place, value in enumerate(bleu, start=1):
         record = {"kind": "valid", "step": 100 * place, "bleu": value, "seconds": 30.0 * place}
-        MetricsLog(run / "metrics.jsonl").write(record)
+        MetricsLog(run).write(record)
     if hypotheses is not None:
         with create(run / "test", "test", {}, {}) as folder:
             for file, lines in (("reference", references), ("hypotheses", hypotheses)):

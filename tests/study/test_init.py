@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from commands import Stdin, call
 from mtkit.batching.corpus.files import read_lines
-from mtkit.batching.corpus.named import named_corpus
 from mtkit.batching.corpus.read import Pair
 from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.usual import usual_of
+from mtkit.cli.corpora import named_corpus
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
 from mtkit.decoding.contract import Pending, Request

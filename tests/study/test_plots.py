@@ -153,7 +153,7 @@ def run(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (folder / "batches").symlink_to(prepared / "run/batches")
     config = tiny_config(prepared, "transformer").model_copy(update={"run": str(folder)})
     (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
-    log = MetricsLog(folder / "metrics.jsonl")
+    log = MetricsLog(folder)
     for step in (4, 8):
         log.write({"kind": "train", "step": step, "loss": 9.0 / step, "seconds": step / 2})
         log.write({"kind": "valid", "step": step, "loss": 8.0, "bleu": step, "seconds": step})

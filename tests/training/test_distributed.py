@@ -107,7 +107,7 @@ def test_two_ranks_make_the_updates_of_one_with_dropout_on_where_they_divide_wha
     )
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
-    logs = [MetricsLog(run / "metrics.jsonl").read() for run in (one, two)]
+    logs = [MetricsLog(run).read() for run in (one, two)]
     losses = [[record["loss"] for record in log] for log in logs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     scores = [[record.get("bleu") for record in log] for log in logs]

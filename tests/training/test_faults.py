@@ -161,7 +161,7 @@ def test_a_run_that_diverges_goes_back_and_ends_with_a_lower_rate(
     said = capsys.readouterr().err
     assert "diverged at step 10" in said
     assert "going back to step 6, with 0.5 of the learning rate" in said
-    log = [r for r in MetricsLog(Path("run/metrics.jsonl")).read() if r["kind"] == "train"]
+    log = [r for r in MetricsLog(Path("run")).read() if r["kind"] == "train"]
     assert [record["step"] for record in log] == list(range(1, 13))  # none twice
     rates = {record["step"]: record["learning_rate"] for record in log}
     assert rates[6] == pytest.approx(0.01 * math.sqrt(4 / 6))
@@ -175,7 +175,7 @@ def test_a_skipped_update_after_going_back_is_logged_with_the_last_that_was_made
     calls = iter(range(1000))
     poison(monkeypatch, lambda self: self.training and next(calls) in {3, 4, 5})
     train(fresh("transformer", training={"max_skipped": 2, "log_every": 4, "save_every": 3}))
-    log = [r for r in MetricsLog(Path("run/metrics.jsonl")).read() if r["kind"] == "train"]
+    log = [r for r in MetricsLog(Path("run")).read() if r["kind"] == "train"]
     assert [record["step"] for record in log] == [4, 6, 8, 12]
     assert log[0]["skipped"] == 1
     assert log[0]["learning_rate"] == pytest.approx(0.01 * 3 / 4)  # of step 3, before going back
@@ -254,7 +254,7 @@ def test_a_run_goes_on_with_parts_of_what_is_too_large_for_memory(
 ) -> None:
     out_of_memory_above(60, monkeypatch)
     train(fresh("transformer"))
-    log = [r for r in MetricsLog(Path("run/metrics.jsonl")).read() if r["kind"] == "train"]
+    log = [r for r in MetricsLog(Path("run")).read() if r["kind"] == "train"]
     assert log[-1]["step"] == 12
 
 

@@ -25,38 +25,36 @@ from mtkit.training.train import train
 def test_truncate_keeps_whole_records_up_to_the_step(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], last: int, torn: str
 ) -> None:
-    path = tmp_path_factory.mktemp("run") / "metrics.jsonl"
-    log = MetricsLog(path)
+    log = MetricsLog(tmp_path_factory.mktemp("run"))
     for step in steps:
         log.write({"step": step, "text": "ä\u2028"})
-    with path.open("a", encoding="utf-8") as file:
+    with log.path.open("a", encoding="utf-8") as file:
         file.write('{"step": ' + torn.replace("\n", ""))
     log.truncate(last)
     log.write({"step": 99})
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    records = [json.loads(line) for line in log.path.read_text(encoding="utf-8").split("\n")[:-1]]
     assert [record["step"] for record in records] == [s for s in steps if s <= last] + [99]
 
 
 def test_records_are_on_the_disk_when_write_and_truncate_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, stored = tmp_path / "metrics.jsonl", {}
+    log, stored = MetricsLog(tmp_path), {}
 
     def fsync(descriptor: int) -> None:
         status = os.fstat(descriptor)
         stored[status.st_ino] = status.st_size
 
     monkeypatch.setattr(os, "fsync", fsync)
-    log = MetricsLog(path)
     for step in (1, 2):
         log.write({"step": step})
-        assert stored[path.stat().st_ino] == path.stat().st_size > 0
+        assert stored[log.path.stat().st_ino] == log.path.stat().st_size > 0
     log.truncate(1)
-    assert stored[path.stat().st_ino] == path.stat().st_size > 0
+    assert stored[log.path.stat().st_ino] == log.path.stat().st_size > 0
 
 
 def test_what_is_no_number_is_null_as_json_has_no_other_word(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log = MetricsLog(tmp_path)
     log.write({"step": 1, "kind": "valid", "loss": float("nan"), "gradient_norm": float("inf")})
     (line,) = log.path.read_text(encoding="utf-8").splitlines()
     found = json.loads(line, parse_constant=lambda word: pytest.fail(word))
@@ -65,17 +63,17 @@ def test_what_is_no_number_is_null_as_json_has_no_other_word(tmp_path: Path) -> 
 
 
 def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
-    MetricsLog(tmp_path / "metrics.jsonl").truncate(0)
+    MetricsLog(tmp_path).truncate(0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log = MetricsLog(tmp_path)
     for loss in (1.5, math.nan, "high", None, True, math.inf):
         log.write({"kind": "train", "step": 1, "loss": loss})
     log.write({"kind": "train", "step": "two", "loss": 2.0})
     assert points_of(log.read(), "train", "loss") == [(1, 1.5)]
-    assert MetricsLog(tmp_path / "none.jsonl").read() == []
+    assert MetricsLog(tmp_path / "none").read() == []
 
 
 def test_every_bleu_that_is_stored_says_how_it_was_counted(fresh: Callable[..., Config]) -> None:
@@ -84,7 +82,7 @@ def test_every_bleu_that_is_stored_says_how_it_was_counted(fresh: Callable[..., 
     for metric in theirs.values():
         metric.corpus_score(["a"], [["a"]])
     signed = {name: str(metric.get_signature()) for name, metric in theirs.items()}
-    records = MetricsLog(Path("run/metrics.jsonl")).read()
+    records = MetricsLog(Path("run")).read()
     valid = [record for record in records if record["kind"] == "valid"]
     assert len(valid) == 2
     assert all(record["signatures"] == signed for record in valid)

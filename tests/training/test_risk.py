@@ -199,8 +199,6 @@ def test_what_is_sampled_becomes_better_and_is_logged(
         rewards += state.objective.told(report.smoothed / report.tokens).values()
     assert np.mean(rewards[-5:]) > np.mean(rewards[:5]) + 5
     train(config)
-    (record,) = (
-        it for it in MetricsLog(Path("risk/metrics.jsonl")).read() if it["kind"] == "train"
-    )
+    (record,) = (it for it in MetricsLog(Path("risk")).read() if it["kind"] == "train")
     assert 0 < record["reward"] < 100
     assert "smoothed_loss" not in record

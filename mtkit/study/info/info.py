@@ -15,7 +15,7 @@ import yaml
 from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
 from mtkit.batching.corpus.written import WRITTEN
 from mtkit.config.base import flattened
-from mtkit.config.configfile import dump_config, load_config
+from mtkit.config.configfile import SETTINGS, config_of, dump_config, load_config
 from mtkit.config.provenance import FROM
 from mtkit.config.recipes import resolved
 from mtkit.config.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, default_place
@@ -76,8 +76,8 @@ def run_at(path: Path | None) -> tuple[Path, Config]:
     default config. UserError for no run.
     """
     folder = path or default_place()
-    if (folder / "config.yaml").is_file():
-        return folder, load_config(folder / "config.yaml")
+    if (folder / SETTINGS).is_file():
+        return folder, config_of(folder)
     if path.is_dir() if path else os.environ.get("MTKIT_MODEL"):
         raise UserError(f"{folder}: no run here: name one, or a config file")
     config = load_config(path)
@@ -116,7 +116,8 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     ]
     for step in checkpoint_steps(folder / CHECKPOINTS) if verify else ():
         open_artifact(checkpoint_at(folder / CHECKPOINTS, step), "checkpoint", verify=True)
-    records = MetricsLog(folder / "metrics.jsonl").read()
+    log = MetricsLog(folder)
+    records = log.read()
     if not parts and not records:
         raise UserError(f"{folder}: no run, model or artifact here: make one with `mtkit run`")
     yield f"run  {folder}"
@@ -126,7 +127,7 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     if records:
         model = next((part for part in parts if part.manifest["kind"] == "model"), None)
         progress = progress_of(folder, records, model)
-        yield from _block(f"training  {folder / 'metrics.jsonl'}", progress)
+        yield from _block(f"training  {log.path}", progress)
     if checkpoints := list(checkpoint_table(folder, records)):
         yield from _titled(f"checkpoints  {folder / CHECKPOINTS}", checkpoints)
 

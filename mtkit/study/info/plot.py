@@ -72,11 +72,11 @@ class Curves:
 
 def curves_of(run: Path, config: Config) -> Curves:
     """What metrics.jsonl holds; UserError where it holds nothing yet."""
-    metrics = run / "metrics.jsonl"
-    records = MetricsLog(metrics).read()
+    log = MetricsLog(run)
+    records = log.read()
     found = {name: points for name, of in LOGGED.items() if (points := points_of(records, *of))}
     if not found:
-        raise UserError(f"{metrics}: nothing logged there yet: train with `mtkit train`")
+        raise UserError(f"{log.path}: nothing logged there yet: train with `mtkit train`")
     return Curves(found)
 
 
@@ -86,7 +86,7 @@ def schedule_of(run: Path, config: Config) -> Curves:
     Raises UserError where epochs are to be counted, and there are no batches.
     """
     training, width = config.training, config.model.d_model
-    records = MetricsLog(run / "metrics.jsonl").read()
+    records = MetricsLog(run).read()
     losses = [(int(step), loss) for step, loss in points_of(records, "valid", "loss")]
     total = training.steps
     if total is None:  # that of all epochs on one processor

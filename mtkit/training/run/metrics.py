@@ -19,8 +19,8 @@ class MetricsLog:
     none.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, run: Path) -> None:
+        self.path = run / "metrics.jsonl"
 
     def write(self, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
