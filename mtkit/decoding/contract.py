@@ -67,6 +67,11 @@ class EngineOptions:
     threads: int | None = None
     """Number of threads of each worker."""
 
+    def __post_init__(self) -> None:
+        for name, count in (("workers", self.workers), ("threads", self.threads)):
+            if count is not None and count < 1:
+                raise UserError(f"{name}: {count}: has to be at least 1")
+
 
 @dataclass(frozen=True)
 class Hypothesis:

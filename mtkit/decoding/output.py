@@ -17,7 +17,7 @@ from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.config.storage import read_json, sync, write_json
+from mtkit.config.storage import naming, read_json, sync, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 
@@ -41,6 +41,8 @@ def open_output(
     if path.exists() and not path.is_file():  # a device or a pipe is not replaced
         with _opened(path, path) as file:
             yield file, 0
+            with naming(path):
+                file.flush()
             return
     target, done = path.resolve(), 0
     partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
@@ -53,13 +55,15 @@ def open_output(
             if not done:
                 _begin(file, record, asked)
             yield file, done
-            file.flush()
-            sync(partial)
-            partial.replace(target)
+            with naming(path):
+                file.flush()
+                sync(partial)
+                partial.replace(target)
             record.unlink(missing_ok=True)
         except BaseException:
             with suppress(OSError):  # it must not take the place of the error that led here
                 file.flush()
+            with suppress(OSError):
                 if asked and _has_content(partial):
                     how = "" if resume else " with --resume"
                     say(f"{path}: what is done is kept: the same command{how} goes on")
@@ -69,11 +73,17 @@ def open_output(
             raise
 
 
-def _opened(written: Path, path: Path) -> BinaryIO:
+@contextmanager
+def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
     try:
-        return written.open("ab")
+        file = written.open("ab")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # of what is not flushed yet, which is told already
+            file.close()
 
 
 def _begin(file: BinaryIO, record: Path, asked: Mapping[str, Any] | None) -> None:

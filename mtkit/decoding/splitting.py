@@ -19,6 +19,9 @@ from mtkit.config.languages import language_code
 LONGEST = 1 << 20
 """Characters of a line that are translated; the rest of a longer line is left out."""
 
+BLOCK = 4096
+"""Characters whose sentences are looked for at a time."""
+
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
 UNSPACED = re.compile(
@@ -48,8 +51,27 @@ def split_sentences(line: str, language: str | None) -> list[str]:
     """
     if language is None:
         return [line]
-    parts = [sentence.strip() for sentence in segment(language_code(language), line)]
-    return list(filter(None, parts)) or [line]
+    # sentencex panics at some wider spaces, and takes the square of the time of unclosed quotes.
+    spaced, code = _SPACE.sub(" ", line), language_code(language)
+    found = (
+        sentence.strip()
+        for block in _blocks(spaced)
+        for sentence in (segment(code, block) if len(block) <= BLOCK else [block])
+    )
+    parts = list(filter(None, found))
+    begins = places(spaced, parts)
+    return [line[at : at + len(part)] for at, part in zip(begins, parts, strict=True)] or [line]
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Pieces that end where a sentence may, of BLOCK characters at most where that allows it."""
+    start = end = 0
+    for following in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        if following - start > BLOCK and end > start:
+            yield text[start:end]
+            start = end
+        end = following
+    yield text[start:]
 
 
 def places(text: str, parts: Iterable[str]) -> Iterator[int]:

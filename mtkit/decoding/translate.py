@@ -17,6 +17,7 @@ from typing import Any
 
 from mtkit.artifacts import hash_file
 from mtkit.batching.corpus.files import count_lines
+from mtkit.config.storage import naming
 from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.parts import Translation
@@ -42,7 +43,8 @@ class Files:
     def __post_init__(self) -> None:
         if self.resume and not self.is_resumable:
             raise UserError(
-                "--resume: needs a text file as INPUT, and -o with the file to go on with"
+                "--resume: needs text files as INPUT and --prefix, where there is one, and -o with "
+                "the file to go on with"
             )
         if self.output and self.output.suffix == ".gz":
             raise UserError(f"-o {self.output}: text is written plain: name it without .gz")
@@ -61,7 +63,8 @@ class Files:
     @property
     def is_resumable(self) -> bool:
         """Whether what is done can be known after an interruption."""
-        if self.input is None or self.output is None or not self.input.is_file():
+        read = (self.input, self.prefixes) if self.prefixes else (self.input,)
+        if self.output is None or not all(path and path.is_file() for path in read):
             return False
         return self.output.is_file() or not self.output.exists()
 
@@ -138,11 +141,12 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         shown.advance(done)
         number, began = done, time.monotonic()
         for window in _answers(translator, files, source, done):
-            for translation in window:
-                number += 1
-                truncated += translation.truncated
-                target.write(form.write(number, translation).encode())
-            target.flush()
+            rows = [form.write(*numbered).encode() for numbered in enumerate(window, number + 1)]
+            with naming(files.output or Path("stdout")):
+                target.writelines(rows)
+                target.flush()
+            number += len(window)
+            truncated += sum(translation.truncated for translation in window)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
             shown.advance(len(window), f"{rate:,.0f} lines/s")
     if truncated:

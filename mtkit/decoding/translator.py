@@ -81,7 +81,9 @@ class Translator:
         for name, given in (("lines", lines), ("prefixes", prefixes)):
             if isinstance(given, str):  # whose characters would be its items
                 raise TypeError(f"translate: a list of {name} is expected, not a string")
-        found = self.stream([lines], prefixes=prefixes)
+        found = self.stream(
+            [list(map(_spelt, lines))], prefixes=None if prefixes is None else map(_spelt, prefixes)
+        )
         return [translation.text for window in found for translation in window]
 
     def translate_all(self, lines: Sequence[str], description: str) -> list[Translation]:
@@ -133,6 +135,11 @@ class Translator:
                 pending.cancel()
         if prefixes is not None and next(given, None) is not None:
             raise UserError(f"{name}: more than {first}, the number of lines: one for each line")
+
+
+def _spelt(line: str) -> str:
+    """Half of a surrogate pair, which Python's text can hold, and no UTF-8, as a question mark."""
+    return line.encode(errors="replace").decode()
 
 
 def _finish_first(submitted: deque[tuple[Window, Pending]]) -> list[Translation]:

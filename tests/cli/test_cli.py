@@ -126,7 +126,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
         ("export somewhere", "somewhere: a folder only goes with --from"),
         ("export --from huggingface no --check", "--from: goes with DIR and -o alone"),
-        ("translate --resume", "--resume: needs a text file as INPUT, and -o"),
+        ("translate --resume", "--resume: needs text files as INPUT"),
         ("score -r no.de", "no.de: cannot be read (No such file or directory)"),
     ],
 )

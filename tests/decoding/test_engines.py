@@ -338,6 +338,25 @@ def test_without_a_cache_the_other_engine_does_it(
         engine_of(plain, engine="ctranslate2")
 
 
+def test_without_a_home_the_other_engine_does_it(
+    plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert engine_of(plain) == "torch float32"
+    assert "no home directory, and no XDG_CACHE_HOME either" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize("option", ["workers", "threads"])
+def test_less_than_one_worker_or_thread_is_refused(plain: Path, engine: str, option: str) -> None:
+    with pytest.raises(UserError, match=f"{option}: 0: has to be at least 1"):
+        engine_of(plain, engine=engine, **{option: 0})
+
+
 def test_what_lies_in_the_cache_does_not_choose_how_a_command_translates(
     plain: Path, empty_cache: Path
 ) -> None:

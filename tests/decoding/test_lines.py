@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.batching.corpus.files import BLOCK, count_lines
+from mtkit.decoding import splitting
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.splitting import LONGEST, join_parts, places, split_line, split_sentences
@@ -290,8 +292,25 @@ def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh-TW", "kik"]))
 @example("a.\u2028b.\r\x85c?\t\t! 😀", "en")
+@example("Plan B\xa0. Plan C\u3000. Good.", "en")
 def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
     parts = split_sentences(line, language)
     assert all(map(str.strip, parts)) or parts == [line]
     assert "".join("".join(parts).split()) == "".join(line.split())
     assert len(list(places(line, parts))) == len(parts)
+
+
+def test_the_sentences_of_a_long_line_are_looked_for_piece_by_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def segment(language: str, text: str) -> list[str]:
+        asked.append(text)
+        return list(sentencex.segment(language, text))
+
+    monkeypatch.setattr(splitting, "segment", segment)
+    monkeypatch.setattr(splitting, "BLOCK", 60)
+    sentences = [*["He came and left.", "Why?"] * 20, "“" * 100 + ".", *["He did."] * 20]
+    assert split_sentences(" ".join(sentences), "en") == sentences
+    assert len(asked) > 10 and max(map(len, asked)) <= 60

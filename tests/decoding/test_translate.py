@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -10,6 +11,7 @@ import os
 import shutil
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -669,11 +671,70 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
     assert left_behind(tmp_path) == []
 
 
+class FullDisk(io.FileIO):
+    """With room for some lines."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() >= 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data[: 100 - self.tell()])
+
+
+@pytest.mark.parametrize("source", ["a file", "stdin"])
+def test_on_a_full_disk_the_file_is_named_and_what_is_of_use_is_kept(
+    source: str,
+    tmp_path: Path,
+    copier: Translator,
+    stdin: Stdin,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content = b"A dog.\n" * 100
+    (tmp_path / "in").write_bytes(content)
+    stdin(io.BytesIO(content))
+    files = Files(tmp_path / "in" if source == "a file" else None, tmp_path / "out")
+    whole = Path.open
+
+    def narrow(path: Path, mode: str = "r", **how: Any) -> Any:
+        return io.BufferedWriter(FullDisk(path, "ab")) if mode == "ab" else whole(path, mode, **how)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as error:
+        patch.setattr(Path, "open", narrow)
+        translate(asking(copier), files, Format())
+    assert error.value.filename == str(tmp_path / "out")
+    said = capsys.readouterr().err
+    assert ("the same command with --resume goes on" in said) == (source == "a file")
+    assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
+
+
 def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "in").touch()
     for input, output in ((None, tmp_path / "out"), (tmp_path / "in", None)):
-        with pytest.raises(UserError, match="--resume: needs a text file as INPUT, and -o"):
+        with pytest.raises(UserError, match="--resume: needs text files as INPUT"):
             Files(input, output, resume=True)
+
+
+def test_prefixes_may_come_through_a_pipe(tmp_path: Path, copier: Translator) -> None:
+    content, begun = b"A dog.\nA cat.\n", b"A\n\n"
+    wanted = run(tmp_path, content, copier, begun=begun)
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((tmp_path / "pipe").write_bytes, begun)
+        files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "pipe")
+        translate(copier, files, Format())
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
+def test_a_file_of_prefixes_that_is_not_there_is_named(tmp_path: Path, copier: Translator) -> None:
+    (tmp_path / "in").write_bytes(b"A dog.\n")
+    files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "nope")
+    with pytest.raises(UserError, match="nope: cannot be read"):
+        translate(copier, files, Format())
+    assert left_behind(tmp_path) == []
+
+
+def test_half_a_character_is_translated_as_a_question_mark(copier: Translator) -> None:
+    assert copier.translate(["a\ud800 dog", "A dog."], ["\udc00", ""]) == ["?? dog", "A dog."]
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(

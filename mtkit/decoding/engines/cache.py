@@ -7,6 +7,7 @@ C++ and trusts its files, reads it.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,7 +88,11 @@ def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:
 
 
 def _path(opened: OpenedModel, compute_type: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user that the system does not know, as in a container
+        why = "no home directory, and no XDG_CACHE_HOME either"
+        raise FileNotFoundError(errno.ENOENT, why, "~/.cache") from None
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     return cache / "mtkit" / opened.artifact.identity / name
 
