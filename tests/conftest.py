@@ -53,6 +53,8 @@ def pytest_runtest_setup() -> None:
         sys.modules["torch"].manual_seed(0)
     signatures.look_again()
     set_quiet(False)
+    if files := sys.modules.get("mtkit.batching.corpus.files"):
+        files._warn_once.cache_clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,7 +68,8 @@ def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test sees or changes what the person who runs it has, nor waits for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)  # nobody pulls a plug
-        patch.delenv("MTKIT_MODEL", raising=False)
+        for variable in ("MTKIT_MODEL", "RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
+            patch.delenv(variable, raising=False)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
         patch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
         patch.chdir(tmp_path_factory.mktemp("here"))  # a training names itself in runs/latest

@@ -21,6 +21,7 @@ from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import RULES, length_rules
 from mtkit.batching.store import Store
 from mtkit.config.batching import BatchingSettings
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.storage import half_written
 from mtkit.errors import UserError
@@ -83,10 +84,33 @@ def test_pairs_are_stored_in_the_order_of_the_corpus(tmp_path: Path) -> None:
 
 
 def test_validation_text_is_kept_whole_and_its_store_only_filtered(tmp_path: Path) -> None:
-    artifact = built(tmp_path, MANY, max_ratio=1.01, deduplicate=False)
+    pairs = corpus(tmp_path, "train", MANY)
+    made = config(tmp_path, pairs, [*VALID, *VALID], max_ratio=1.01, deduplicate=True)
+    train_tokenizer(made)
+    artifact = build_batches(made)
     data = open_batches(artifact.path)
-    assert list(zip(data.valid_source, data.valid_target, strict=True)) == VALID
-    assert pairs_in(data.valid, artifact) == [("a b", "c d"), ("tab here x", "y z")]
+    assert list(zip(data.valid_source, data.valid_target, strict=True)) == [*VALID, *VALID]
+    assert pairs_in(data.valid, artifact) == [("a b", "c d"), ("tab here x", "y z")] * 2
+
+
+def test_a_pair_is_a_duplicate_where_both_sides_are_the_same(tmp_path: Path) -> None:
+    alike = [("is here", "번"), ("is", "here번"), ("is", "번"), ("here", "번"), ("is", "here")]
+    artifact = built(tmp_path, [*alike, *MANY, *alike], deduplicate=True)
+    assert artifact.report["train"]["dropped"] == {"duplicate": len(alike)}
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_what_overlaps_is_left_out_and_anew_where_what_is_held_out_changes(
+    part: str, tmp_path: Path
+) -> None:
+    made = config(tmp_path, corpus(tmp_path, "train", MANY), drop=["overlap"])
+    for count in (3, 5):
+        held_out = corpus(tmp_path, part, MANY[:count])
+        data = made.data.model_copy(update={part: TextCorpus(**held_out)})
+        made = made.model_copy(update={"data": data})
+        train_tokenizer(made)
+        artifact = build_batches(made)
+        assert artifact.report["train"]["dropped"] == {"overlap": count}
 
 
 def test_each_rule_drops_its_pairs_and_tells_the_first(

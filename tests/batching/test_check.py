@@ -495,10 +495,6 @@ def test_nothing_that_a_line_can_hold_ends_an_examination_or_takes_long(tmp_path
     assert time.process_time() - started < 60  # seconds of the processor; some patterns take hours
 
 
-def test_blank_files_fail(tmp_path: Path) -> None:
-    assert "blank" in failures(examine(corpus(tmp_path, [("", " ")] * 200)))
-
-
 def test_the_command_tells_of_all_corpora_of_a_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

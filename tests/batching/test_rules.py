@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import get_args
 
 import pytest
@@ -14,7 +15,7 @@ from mtkit.batching.rules import texts
 from mtkit.batching.rules.characters import FIRST_SCRIPT, census, scripts
 from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.rules.numbers import numbers_differ
-from mtkit.batching.rules.usual import Usual, usual_of
+from mtkit.batching.rules.usual import Sample, Usual, usual_of
 from mtkit.config.batching import DropRule, Filtering
 
 LINES = [
@@ -25,6 +26,8 @@ LINES = [
     ("A woman in a red dress is singing.", "Eine Frau in einem roten Kleid singt."),
 ]
 
+USUAL_LINES = [*((f"{s} {i}", f"{t} {i}") for i in range(40) for s, t in LINES), *LINES * 10]
+
 
 def pairs_of(lines: list[tuple[str, str]]) -> list[Pair]:
     return [Pair(s, t, 0, "corpus", number) for number, (s, t) in enumerate(lines, 1)]
@@ -32,8 +35,7 @@ def pairs_of(lines: list[tuple[str, str]]) -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def usual() -> Usual:
-    lines = [(f"{s} {i}", f"{t} {i}") for i in range(40) for s, t in LINES]
-    return usual_of(pairs_of([*lines, *LINES * 10]))
+    return usual_of(pairs_of(USUAL_LINES))
 
 
 def accusers(usual: Usual, source: str, target: str) -> set[DropRule]:
@@ -67,6 +69,8 @@ def test_every_fault_is_accused_on_either_side(
     usual: Usual, rule: DropRule, source: str, target: str
 ) -> None:
     assert rule in accusers(usual, source, target)
+    backwards = usual_of(pairs_of([(target, source) for source, target in USUAL_LINES]))
+    assert rule in accusers(backwards, target, source)
 
 
 def test_every_rule_is_shown_a_fault_and_has_a_place_in_the_record() -> None:
@@ -135,12 +139,12 @@ anything = st.text(st.characters(exclude_characters="\n"), max_size=60)
 @given(st.lists(st.tuples(anything, anything), min_size=1, max_size=12), st.randoms())
 @settings(deadline=None, max_examples=50)
 def test_no_rule_depends_on_the_other_pairs_or_on_their_order(
-    usual: Usual, lines: list[tuple[str, str]], random: object
+    usual: Usual, lines: list[tuple[str, str]], random: Random
 ) -> None:
     judge = Judge(ALL_RULES, usual)
     pairs = pairs_of(lines)
     together = judge.judge(pairs)
-    shuffled = sorted(pairs, key=lambda pair: hash((pair.line, str(random))))
+    shuffled = random.sample(pairs, len(pairs))
     alone = [judge.judge([pair]) for pair in pairs]
     again = judge.judge(shuffled)
     for rule in ALL_RULES:
@@ -152,10 +156,26 @@ def test_no_rule_depends_on_the_other_pairs_or_on_their_order(
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=40), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=20)
 def test_what_is_usual_does_not_depend_on_the_order(
-    lines: list[tuple[str, str]], random: object
+    lines: list[tuple[str, str]], random: Random
 ) -> None:
-    shuffled = sorted(lines, key=lambda line: hash((line, str(random))))
+    shuffled = random.sample(lines, len(lines))
     assert usual_of(pairs_of(lines)) == usual_of(pairs_of(shuffled))
+
+
+@given(st.lists(st.tuples(anything, anything), max_size=30), st.randoms(use_true_random=False))
+def test_a_sample_depends_neither_on_the_order_nor_on_what_repeats(
+    lines: list[tuple[str, str]], random: Random
+) -> None:
+    def sampled(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        sample = Sample(size=5)
+        for pair in pairs_of(lines):
+            sample.add(pair)
+        return sample.pairs()
+
+    known = {pair for pair in lines if pair[0].strip() and pair[1].strip()}
+    found = sampled(lines)
+    assert sampled([*random.sample(lines, len(lines)), *lines[:7]]) == found
+    assert len(found) == min(5, len(known)) and known >= set(found)
 
 
 @given(anything)

@@ -134,6 +134,20 @@ def test_prefetch_runs_ahead_by_as_much_as_asked() -> None:
     items.close()  # type: ignore[attr-defined]
 
 
+def test_prefetch_works_before_anybody_asks_for_more() -> None:
+    made = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        made.set()
+        yield 3
+
+    ahead = prefetch(items(), 3)
+    assert next(ahead) == 0
+    assert made.wait(60)
+    assert list(ahead) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("taken", [0, 1, 50])
 def test_prefetch_leaves_no_thread_behind(taken: int) -> None:
     before = threading.active_count()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from commands import call
-from mtkit.batching.rules.languages import known_languages
 from mtkit.config.configfile import load_config
 from mtkit.config.languages import check_language
 from mtkit.errors import UserError
@@ -15,12 +14,6 @@ from mtkit.scoring.metrics import TOKENIZERS
 @pytest.mark.parametrize("code", [*TOKENIZERS, "de", "DE", "pt-BR", "zh_Hans", "yue", "ckb"])
 def test_a_code_of_a_language_is_taken(code: str) -> None:
     check_language(code)
-
-
-def test_every_language_that_a_detector_knows_by_two_letters_is_one() -> None:
-    for code in known_languages():
-        if len(code) == 2:
-            check_language(code)
 
 
 @pytest.mark.parametrize(

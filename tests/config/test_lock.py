@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from mtkit.artifacts import Artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import at_work, load_config
 from mtkit.config.runs import LOCK, OWNER, locked
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import finish, train
 from tasks import tiny_config, write_reversal_task
 
 HOLDER = """
@@ -109,6 +113,18 @@ def test_a_stage_that_fails_leaves_the_settings_of_what_lies_there(tmp_path: Pat
     with pytest.raises(UserError, match="too large for the text"):
         train_tokenizer(tiny_config(tmp_path, "transformer", tokenizer={"vocab_size": 5000}))
     assert load_config(Path(config.run) / "config.yaml") == config
+
+
+@pytest.mark.parametrize("stage", [train, finish], ids=["train", "finish"])
+def test_a_run_that_is_written_is_not_trained(
+    stage: Callable[[Config], Artifact], fresh: Callable[..., Config]
+) -> None:
+    config = fresh("transformer", training={"steps": 2, "validate_every": 1, "save_every": 1})
+    train(config)
+    shutil.rmtree("run/model")
+    with locked(Path(config.run)), pytest.raises(UserError, match="is writing there"):
+        stage(config)
+    assert stage(config).report["steps"] == 2
 
 
 def test_stages_at_work_in_one_run_exclude_each_other(tmp_path: Path) -> None:

@@ -45,16 +45,6 @@ def test_a_beam_as_wide_as_the_search_space_finds_all_of_it_in_order(name: str) 
             assert_same(hypotheses_of(found, sentence), wanted)
 
 
-@both
-@pytest.mark.parametrize("seed", range(3))
-def test_no_narrower_beam_beats_the_full_one(name: str, seed: int) -> None:
-    model = random_model(name, seed)
-    full = beam_search(model, SOURCE, DecodingSettings(beam=400, max_length=4)).scores[:, 0]
-    for beam in (1, 2, 3, 5):
-        narrow = beam_search(model, SOURCE, DecodingSettings(beam=beam, max_length=4)).scores[:, 0]
-        assert (narrow <= full + 1e-5).all()
-
-
 @every_model
 def test_beam_1_is_greedy(name: str) -> None:
     model = random_model(name)

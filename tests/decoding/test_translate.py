@@ -215,14 +215,19 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     assert capsys.readouterr().err.count("2 of 3") == 1
 
 
-def test_the_score_of_a_split_line_is_that_of_all_its_tokens(copier: Translator) -> None:
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_the_score_of_a_split_line_is_that_of_all_its_tokens(
+    alpha: float, copier: Translator
+) -> None:
     sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
-    apart = [window[0] for window in copier.stream([[sentence] for sentence in sentences])]
+    given = {"length_penalty": alpha}
+    alone = asking(copier, given)
+    apart = [window[0] for window in alone.stream([[sentence] for sentence in sentences])]
     longest = max(len(part.tokens) for part in apart)
-    ((together,),) = asking(copier, {"max_length": longest}).stream([[" ".join(sentences)]])
+    ((together,),) = asking(copier, given | {"max_length": longest}).stream([[" ".join(sentences)]])
     assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
-    total = sum(part.score * len(part.tokens) for part in apart)
-    assert together.score == pytest.approx(total / len(together.tokens))
+    total = sum(part.score * len(part.tokens) ** alpha for part in apart)
+    assert together.score == pytest.approx(total / len(together.tokens) ** alpha)
 
 
 def test_a_line_break_in_a_hypothesis_becomes_a_space(

@@ -265,11 +265,6 @@ def test_tokenised_text_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "raw" not in err
 
 
-def test_scoring_needs_no_torch() -> None:
-    code = "import sys, mtkit.scoring; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def other_hypotheses(seed: int) -> list[str]:
     """Each either right or as in HYPOTHESES."""
     generator = random.Random(seed)

@@ -593,7 +593,7 @@ def title_of(html: str, folder: Path) -> Any:
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
     command = [str(CHROMIUM), *options, f"--user-data-dir={folder}/chromium", "--dump-dom"]
     dumped = subprocess.run(
-        [*command, f"file://{folder}/page.html"], capture_output=True, text=True, timeout=60
+        [*command, f"file://{folder}/page.html"], capture_output=True, text=True, timeout=600
     ).stdout
     found = re.search(r"<title>(.*?)</title>", dumped, re.DOTALL)
     assert found, dumped[:1000]

@@ -393,11 +393,9 @@ def test_the_same_corpus_and_speed_give_the_same_files(corpus: Path) -> None:
     assert call("init", "a.en", "a.ko", "--minutes", "3") == 0
     first = everything(corpus)
     assert call("init", "a.en", "a.ko", "--minutes", "3", "--force") == 0
-    text = (corpus / "mtkit.yaml").read_bytes()
-    assert {**first, corpus / "mtkit.yaml": text.replace(b" --force", b"")} == {
-        **everything(corpus),
-        corpus / "mtkit.yaml": text.replace(b" --force", b""),
-    }
+    again = everything(corpus)
+    again[corpus / "mtkit.yaml"] = again[corpus / "mtkit.yaml"].replace(b" --force", b"")
+    assert first == again
     config = load_config("mtkit.yaml")
     assert config.data.target_language == "ko"
     assert not config.tokenizer.joint

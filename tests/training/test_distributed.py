@@ -131,7 +131,8 @@ def test_the_ranks_that_mtkit_starts_are_those_that_torchrun_would_start(
 def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, list[str]]:
     """`finish`, with a signal to `victims` when the first rank is about to save after `step`."""
     told = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
-    told |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": str(STRIKE)}
+    places = filter(None, (str(STRIKE), os.environ.get("PYTHONPATH")))
+    told |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": os.pathsep.join(places)}
     with TemporaryDirectory() as temporary:
         ended = finish(*arguments, **told, TMPDIR=temporary)
         assert not list(Path(temporary).iterdir())

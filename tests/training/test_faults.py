@@ -486,6 +486,18 @@ def test_numbers_that_are_not_as_they_are_written_are_damage(
     assert (other.step, other.validations) == (4, state.validations)
 
 
+def test_the_scale_of_half_precision_is_resumed(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    checkpoints, config = Checkpoints(tmp_path / "kept", Settings(), {}), fresh("transformer")
+    state, other = state_of(config, "float16"), state_of(config, "float16")
+    state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 8.0, "_growth_tracker": 3})
+    checkpoints.save(state)
+    assert checkpoints.load_last(other)
+    assert other.scaler.state_dict() == state.scaler.state_dict()
+    assert other.scaler.get_scale() == 8.0
+
+
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
 def test_want_of_memory_is_no_damage(
     error: Exception, fresh: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

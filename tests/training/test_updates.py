@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from mtkit.batching import plan
-from mtkit.batching.build import open_batches
+from mtkit.batching.build import Batches, CorpusWeights, open_batches
+from mtkit.batching.plan import Rows, count_blocks
 from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
@@ -56,6 +59,48 @@ def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
             for one, other in zip(ours.batches, theirs.batches, strict=True):
                 assert torch.equal(one.source, other.source)
                 assert torch.equal(one.target_output, other.target_output)
+
+
+def test_every_epoch_and_seed_has_an_order_of_its_own_and_every_corpus_its_weight(
+    fresh: Callable[..., Config],
+) -> None:
+    one = fresh("transformer")
+    data = open_batches(Path(one.run) / "batches")
+    corpora = np.arange(len(data.train), dtype=np.uint16) % 2
+    weighed = replace(data, weights=CorpusWeights(np.array([1.0, 3.0]), corpora))
+
+    def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
+        config = one.model_copy(update={"seed": seed})
+        cut = Segmentation(None, None, 256, seed)
+        return [
+            batch
+            for block in range(count_blocks(len(data.train)))
+            for portion in Stream(config, data, cut, 256)._portions(epoch, block)
+            for batch in portion().batches
+        ]
+
+    orders = [rows(seed, epoch) for seed in (1, 2) for epoch in (0, 1)]
+    assert len({b"".join(batch.tobytes() for batch in order) for order in orders}) == 4
+    for order in orders:
+        assert np.array_equal(np.sort(np.concatenate(order)), np.arange(len(data.train)))
+    counts = np.bincount(np.concatenate(rows(1, 0, weighed)), minlength=len(data.train))
+    assert counts.tolist() == np.where(corpora == 1, 3, 1).tolist()
+
+
+def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", training={"subword_sampling": {"alpha": 0.5}})
+    data = open_batches(Path(config.run) / "batches")
+    tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
+    plan = [np.arange(len(data.train))]
+    drawn = set()
+    for seed in (1, 2):
+        cut = Segmentation.of(config.model_copy(update={"seed": seed}), tokenizer)
+        for epoch in (0, 1):
+            how = {"epoch": epoch, "max_tokens": 256, "at_least": 1, "block": 0}
+            pairs = cut.portions(data.train, plan, **how)[0]().pairs
+            ids, _ = pairs.side(plan[0][:100], target=False)
+            drawn.add(ids.tobytes())
+    assert len(drawn) == 4
 
 
 @pytest.mark.parametrize("sampling", [None, {"alpha": 0.3}])
