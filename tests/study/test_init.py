@@ -28,6 +28,7 @@ from mtkit.decoding.contract import Pending, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
+from mtkit.study.init.expectation import MORE_DATA, expectation
 from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS, _plan
@@ -176,6 +177,7 @@ def test_what_is_chosen_is_a_config_for_any_corpus_time_and_speed(
     config = config_of(chosen(corpus, plan))
     training, batching = config.training, config.batching
     assert training.steps == plan.steps
+    assert batching.max_tokens == plan.max_tokens and training.accumulate == plan.accumulate
     assert training.validate_every <= plan.steps / 10
     assert training.warmup < plan.steps
     assert isinstance(batching.max_tokens, int) and batching.max_tokens > batching.max_length
@@ -242,6 +244,58 @@ def test_the_more_often_pairs_are_seen_the_more_dropout_there_is() -> None:
         plan = plan_of(corpus, Lengths(27.0, 29.0, 31.0, 130), measured, 5.0)
         found.append(config_of(chosen(corpus, plan)).model.model_dump()["dropout"])
     assert found == [0.0, 0.0, 0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("passes", "width", "dropouts", "peak"),
+    [
+        (4.9, 128, (0.0, 0.0, 0.0), 8e-3),
+        (5.0, 128, (0.1, 0.0, 0.0), 8e-3),
+        (23.9, 128, (0.1, 0.0, 0.0), 8e-3),
+        (24.0, 128, (0.2, 0.0, 0.0), 6e-3),
+        (59.9, 256, (0.2, 0.0, 0.0), 4.2e-3),
+        (60.0, 128, (0.2, 0.1, 0.1), 6e-3),
+    ],
+)
+def test_dropout_and_rate_are_those_that_suited_so_many_passes(
+    passes: float, width: int, dropouts: tuple[float, ...], peak: float
+) -> None:
+    corpus, plan = example()
+    size = next(size for size in SIZES if size.d_model == width)
+    model, training = (
+        settings_of(chosen(corpus, replace(plan, passes=passes, size=size)))[section]
+        for section in ("model", "training")
+    )
+    names = ("dropout", "attention_dropout", "activation_dropout")
+    assert tuple(model.get(name, 0.0) for name in names) == dropouts
+    assert training["schedule"] == {"kind": "cosine", "peak": peak}
+    assert training["optimizer"] == {"kind": "muon", "weight_decay": 0.1}
+
+
+def test_what_is_published_is_learnt_in_updates_as_large_on_a_processor() -> None:
+    corpus = Corpus(5_000_000, 1000, 2500, ("en", "de"), (200, 220), 1.0)
+    fast = Measured(SIZES[3], 32_000, Rates(250_000.0, 0.002, 3e-5, 1e-5))
+    plan = plan_of(corpus, Lengths(26.0, 27.0, 31.0, 120), fast, 60.0)
+    config = config_of(chosen(corpus, plan))
+    assert plan.size == SIZES[3]
+    assert (config.batching.max_tokens, config.training.accumulate) == (4096, 6)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "told"),
+    [
+        (1_000, "too few pairs for a translator"),
+        (3_000, "few pairs: expect the gist"),
+        (28_000, "enough for one narrow subject"),
+        (200_000, "enough for one domain"),
+        (1_000_000, "enough for a usable translator"),
+        (5_000_000, "enough for a good translator"),
+    ],
+)
+def test_what_to_expect_is_told_by_the_number_of_pairs(pairs: int, told: str) -> None:
+    lines = list(expectation(example()[1], pairs, 20.0))
+    assert lines[0].startswith(told)
+    assert (MORE_DATA in lines) == (pairs < 10_000)
 
 
 @given(corpora, lengths_found, measurements, minutes_there)

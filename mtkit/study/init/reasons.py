@@ -137,6 +137,9 @@ def _training(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen(
         "training", {"warmup": min(most, max(1, plan.steps // 8)), "schedule": schedule}, down
     )
+    if plan.accumulate > 1:
+        parts = f"so many batches make an update: more than {plan.max_tokens:,} tokens fill memory"
+        yield Chosen("training", {"accumulate": plan.accumulate}, parts)
     looks = {"validate_every": plan.validate_every, "save_every": plan.validate_every}
     yield Chosen("training", looks, f"{VALIDATIONS} times, the first within a tenth of the run")
     if plan.sentences < 1000:
