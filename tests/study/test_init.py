@@ -458,6 +458,30 @@ def test_the_same_corpus_and_speed_give_the_same_files(corpus: Path) -> None:
     assert not parts["train"] & parts["valid"]
 
 
+def test_of_more_pairs_than_can_be_seen_some_are_taken_and_as_many_held_out(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parts() -> dict[str, list[str]]:
+        return {part: lines_of(corpus / f"mtkit-data/{part}.ko") for part in PARTS}
+
+    assert call("init", "a.en", "a.ko", "--minutes", "2") == 0
+    whole = parts()
+    assert "no more are taken" not in capsys.readouterr().out
+    long = Lengths(900.0, 1000.0, 1200.0, 1000)
+    slow = replace(TRIAL, lengths=long, rates=replace(TRIAL.rates, tokens=2500.0))
+    monkeypatch.setattr("mtkit.study.init.init.measure", lambda sample, settings: slow)
+    monkeypatch.setattr("mtkit.study.init.choice.FEWEST_TAKEN", 100)
+    assert call("init", "a.en", "a.ko", "--minutes", "2", "--force") == 0
+    told = re.search(r"enough to see (\d+) of the (\d+) pairs", capsys.readouterr().out)
+    assert told
+    some, all_ = map(int, told.groups())
+    assert 100 <= some < all_ * 0.9
+    taken = parts()
+    assert len(taken["train"]) == pytest.approx(some, rel=0.25)
+    assert set(taken["train"]) < set(whole["train"])
+    assert (taken["valid"], taken["test"]) == (whole["valid"], whole["test"])
+
+
 def test_languages_that_are_named_are_those_of_the_config(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
