@@ -94,7 +94,7 @@ def test_validation_text_is_kept_whole_and_its_store_only_filtered(tmp_path: Pat
 
 
 def test_a_pair_is_a_duplicate_where_both_sides_are_the_same(tmp_path: Path) -> None:
-    alike = [("is here", "번"), ("is", "here번"), ("is", "번"), ("here", "번"), ("is", "here")]
+    alike = [("is here", "번"), ("is", " here번"), ("is", "번"), ("here", "번"), ("is", "here")]
     artifact = built(tmp_path, [*alike, *MANY, *alike], deduplicate=True)
     assert artifact.report["train"]["dropped"] == {"duplicate": len(alike)}
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -216,17 +217,15 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_the_score_of_a_split_line_is_that_of_all_its_tokens(
-    alpha: float, copier: Translator
-) -> None:
+def test_the_score_of_a_split_line_is_that_of_all_its_tokens(alpha: float, real: Path) -> None:
     sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
-    given = {"length_penalty": alpha}
-    alone = asking(copier, given)
-    apart = [window[0] for window in alone.stream([[sentence] for sentence in sentences])]
-    longest = max(len(part.tokens) for part in apart)
-    ((together,),) = asking(copier, given | {"max_length": longest}).stream([[" ".join(sentences)]])
+    longest = max(map(len, train().encode_source(sentences)))
+    translator = Translator.load(real, "cpu", length_penalty=alpha, max_length=longest)
+    (apart,) = translator.stream([sentences])
+    ((together,),) = translator.stream([[" ".join(sentences)]])
     assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
     total = sum(part.score * len(part.tokens) ** alpha for part in apart)
+    assert total < -1
     assert together.score == pytest.approx(total / len(together.tokens) ** alpha)
 
 
@@ -736,6 +735,13 @@ def test_a_file_of_prefixes_that_is_not_there_is_named(tmp_path: Path, copier: T
     with pytest.raises(UserError, match="nope: cannot be read"):
         translate(copier, files, Format())
     assert left_behind(tmp_path) == []
+
+
+def test_what_is_handed_on_is_not_held_however_long_the_input(copier: Translator) -> None:
+    made: list[weakref.ref[Translation]] = []
+    for window in copier.stream([f"A dog {number}."] for number in range(60)):
+        made += map(weakref.ref, window)
+        assert sum(translation() is not None for translation in made) <= 3
 
 
 def test_half_a_character_is_translated_as_a_question_mark(copier: Translator) -> None:
