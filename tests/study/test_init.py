@@ -29,7 +29,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
 from mtkit.study.init.expectation import MORE_DATA, expectation
-from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
+from mtkit.study.init.facts import Facts, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Work, forecast
 from mtkit.study.init.init import PARTS, _plan
 from mtkit.study.init.measure import Trial, measure, with_tokenizer
@@ -134,8 +134,15 @@ def test_a_share_of_the_pairs_is_spread_over_all_parts_alike() -> None:
         assert share == pytest.approx(0.3, abs=0.05)
 
 
+def facts(pairs: int, valid: int = 500, test: int = 500, **changes: Any) -> Facts:
+    """Of a text in one alphabet, without faults."""
+    usual: dict[str, Any] = {"languages": (None, None), "characters": (100, 100), "in_both": 200}
+    usual |= {"shared": 1.0, "deduplicate": False, "sentences": None, "truecase": False, "drop": {}}
+    return Facts(pairs, valid, test, **usual | changes)
+
+
 corpora = st.builds(
-    Corpus,
+    facts,
     pairs=st.integers(50, 10**9),
     valid=st.integers(5, 2500),
     test=st.integers(5, 2500),
@@ -171,7 +178,7 @@ def config_of(choices: list[Chosen]) -> Config:
 
 @given(corpora, lengths_found, measurements, minutes_there)
 def test_what_is_chosen_is_a_config_for_any_corpus_time_and_speed(
-    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+    corpus: Facts, lengths: Lengths, measured: Measured, minutes: float
 ) -> None:
     plan = plan_of(corpus, lengths, measured, minutes)
     config = config_of(chosen(corpus, plan))
@@ -187,7 +194,7 @@ def test_what_is_chosen_is_a_config_for_any_corpus_time_and_speed(
 
 @given(corpora, lengths_found, measurements, minutes_there, st.floats(1, 100))
 def test_more_minutes_never_give_a_smaller_model(
-    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float, times: float
+    corpus: Facts, lengths: Lengths, measured: Measured, minutes: float, times: float
 ) -> None:
     less, more = (plan_of(corpus, lengths, measured, m) for m in (minutes, times * minutes))
     assert SIZES.index(less.size) <= SIZES.index(more.size)
@@ -205,14 +212,14 @@ def test_of_two_sizes_each_better_by_the_speed_of_the_other_the_first_is_chosen(
         return Trial(Lengths(20.0, 20.0, 25.0, 60), rates, 8000, parameters=tried[-1])
 
     monkeypatch.setattr("mtkit.study.init.init.measure", tries)
-    plan, trial = _plan(Corpus(300_000, 1000, 1000), [], 60.0)
+    plan, trial = _plan(facts(300_000, 1000, 1000), [], 60.0)
     assert tried == [128, 256]
     assert plan.size.d_model == trial.parameters == 128
 
 
 @given(corpora, lengths_found, measurements, minutes_there)
 def test_a_run_ends_in_time_or_is_the_shortest_there_is(
-    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+    corpus: Facts, lengths: Lengths, measured: Measured, minutes: float
 ) -> None:
     plan = plan_of(corpus, lengths, measured, minutes)
     assert plan.forecast.total <= 60 * minutes * 1.01 or plan.steps == 100
@@ -229,9 +236,8 @@ def test_a_forecast_grows_with_pairs_and_with_tokens(
     assert less.total < more.total
 
 
-def example(**changes: Any) -> tuple[Corpus, Plan]:
-    facts: dict[str, Any] = {"pairs": 28_000, "valid": 500, "test": 500} | changes
-    corpus = Corpus(**facts)
+def example(**changes: Any) -> tuple[Facts, Plan]:
+    corpus = facts(**{"pairs": 28_000} | changes)
     measured = Measured(SIZES[1], 8000, Rates(10_000.0, 0.0016, 3e-5, 2e-5))
     return corpus, plan_of(corpus, Lengths(14.0, 15.0, 17.0, 40), measured, 20.0)
 
@@ -239,7 +245,7 @@ def example(**changes: Any) -> tuple[Corpus, Plan]:
 def test_the_more_often_pairs_are_seen_the_more_dropout_there_is() -> None:
     found = []
     for pairs in (120_000, 40_000, 12_000, 5_000):
-        corpus = Corpus(pairs=pairs, valid=500, test=500)
+        corpus = facts(pairs)
         measured = Measured(SIZES[0], 8000, Rates(20_000.0, 0.0016, 3e-5, 2e-5))
         plan = plan_of(corpus, Lengths(27.0, 29.0, 31.0, 130), measured, 5.0)
         found.append(config_of(chosen(corpus, plan)).model.model_dump()["dropout"])
@@ -273,7 +279,7 @@ def test_dropout_and_rate_are_those_that_suited_so_many_passes(
 
 
 def test_what_is_published_is_learnt_in_updates_as_large_on_a_processor() -> None:
-    corpus = Corpus(5_000_000, 1000, 2500, ("en", "de"), (200, 220), 1.0)
+    corpus = facts(5_000_000, 1000, 2500, characters=(200, 220))
     fast = Measured(SIZES[3], 32_000, Rates(250_000.0, 0.002, 3e-5, 1e-5))
     plan = plan_of(corpus, Lengths(26.0, 27.0, 31.0, 120), fast, 60.0)
     config = config_of(chosen(corpus, plan))
@@ -300,7 +306,7 @@ def test_what_to_expect_is_told_by_the_number_of_pairs(pairs: int, told: str) ->
 
 @given(corpora, lengths_found, measurements, minutes_there)
 def test_every_setting_has_a_comment_above_it(
-    corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
+    corpus: Facts, lengths: Lengths, measured: Measured, minutes: float
 ) -> None:
     choices = chosen(corpus, plan_of(corpus, lengths, measured, minutes))
     lines = yaml_of("made", "runs/x", choices).splitlines()
@@ -349,7 +355,7 @@ def test_passes_are_told_as_people_write_numbers(passes: float, told: str) -> No
 def test_millions_of_pairs_on_a_gpu_get_what_is_published(
     minutes: float, recipe: str, dropout: float
 ) -> None:
-    corpus = Corpus(5_000_000, 1000, 2500, ("en", "de"), (200, 220), 1.0)
+    corpus = facts(5_000_000, 1000, 2500, characters=(200, 220))
     gpu = Measured(SIZES[3], 32_000, Rates(250_000.0, 0.002, 3e-5, 1e-5, on_gpu=True))
     plan = plan_of(corpus, Lengths(26.0, 27.0, 31.0, 120), gpu, minutes)
     config = config_of(chosen(corpus, plan))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mtkit.study.init.facts import Corpus, Lengths, Measured, Rates
+from mtkit.study.init.facts import Facts, Lengths, Measured, Rates
 from mtkit.study.init.forecast import Forecast, Work, forecast
 from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size, affordable
 
@@ -94,7 +94,7 @@ def most_passes(pairs: int) -> int:
     return round(min(100.0, max(17.0, 100 * math.pow(29_000 / pairs, 0.35))))
 
 
-def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float) -> Plan:
+def plan_of(corpus: Facts, lengths: Lengths, measured: Measured, minutes: float) -> Plan:
     """A run that is as good as it can be when its learning rate ends with the minutes."""
     seconds = 60 * minutes
     nominal = {s: seconds * measured.at(s, NOMINAL_VOCABULARY).tokens for s in SIZES}
@@ -136,7 +136,7 @@ def plan_of(corpus: Corpus, lengths: Lengths, measured: Measured, minutes: float
     )
 
 
-def _vocabulary(corpus: Corpus, seen: int) -> tuple[int, bool]:
+def _vocabulary(corpus: Facts, seen: int) -> tuple[int, bool]:
     """Number of subwords, and whether both sides share them."""
     joint = corpus.shared >= SHARED_LETTERS
     characters = max(*corpus.characters, corpus.in_both if joint else 0)
@@ -159,7 +159,7 @@ def _once(seconds: float, lengths: Lengths, rates: Rates) -> int:
     return max(1, int(seconds / (rates.line + rates.pair + lengths.target / rates.tokens)))
 
 
-def _validations(corpus: Corpus, lengths: Lengths, rates: Rates, seconds: float) -> Work:
+def _validations(corpus: Facts, lengths: Lengths, rates: Rates, seconds: float) -> Work:
     """The validations of a run that takes so long: as many sentences as their share allows."""
     looks = Work(validations=VALIDATIONS, valid_tokens=corpus.valid * lengths.target)
     allowed = VALIDATION_SHARE * seconds - forecast(looks, rates).validations

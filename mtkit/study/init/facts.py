@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 
 from mtkit.config.batching import DropRule
 from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """What is known of the text."""
+class Facts:
+    """What is known of a corpus."""
 
     pairs: int
     """Number of pairs that there are to learn from, about: what is dropped is left out."""
     valid: int
     test: int
-    languages: tuple[str | None, str | None] = (None, None)
-    characters: tuple[int, int] = (100, 100)
+    languages: tuple[str | None, str | None]
+    characters: tuple[int, int]
     """Number of different characters of each side, very rare ones left out."""
-    shared: float = 1.0
+    in_both: int
+    """Number of different characters of both sides together."""
+    shared: float
     """The part of the letters of a side that the other has as often."""
-    deduplicate: bool = False
+    deduplicate: bool
     """Whether pairs stand there twice."""
-    sentences: str | None = None
+    sentences: str | None
     """The language of the sources, where each of them is a single sentence."""
-    truecase: bool = False
+    truecase: bool
     """Whether sources have capitals, and hardly one of them nothing else, or none."""
-    drop: Mapping[DropRule, int] = field(default_factory=dict)
+    drop: Mapping[DropRule, int]
     """Rules that find fault with pairs, and with how many."""
     most_subwords: int | None = None
     """Number of subwords that can be made of the text, where it is known."""
-    in_both: int = 200
-    """Number of different characters of both sides together."""
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,13 @@ from mtkit.batching.corpus.look import look
 from mtkit.batching.corpus.read import paths_of, read_pairs
 from mtkit.batching.rules.judge import Judge
 from mtkit.batching.rules.usual import usual_of
-from mtkit.config.corpora import Corpus as Source
-from mtkit.config.corpora import TextCorpus
+from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table, warn
 from mtkit.study.init.choice import Plan, plan_of
 from mtkit.study.init.expectation import expectation
-from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Corpus, Measured
+from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Facts, Measured
 from mtkit.study.init.files import refuse_to_overwrite, written_together
 from mtkit.study.init.measure import Trial, measure
 from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
@@ -50,7 +49,7 @@ MUCH_MORE = 5
 class Wish:
     """What somebody asks for."""
 
-    corpus: Source
+    corpus: Corpus
     minutes: float
     output: Path
     command: str
@@ -94,7 +93,7 @@ def init(wish: Wish) -> None:
             f"init: {left_out:,} pairs are left out, which would be held out for nothing: they are "
             "faulty, training has their targets, or their sources are held out already"
         )
-    corpus = _corpus(found, wish, checked, languages)
+    corpus = _facts(found, wish, checked, languages)
     plan, trial = _plan(corpus, found.sample, wish.minutes)
     share = plan.pairs / corpus.pairs
     with written_together([*made, wish.output]) as opened:
@@ -133,7 +132,7 @@ def _split(wish: Wish, checked: Examination) -> Split:
     return split.without_learnt(partial(read_pairs, wish.corpus))
 
 
-def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Corpus:
+def _facts(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Facts:
     """Raises UserError where there are too few pairs, or too few different ones."""
     counts = {**{str(part): found.counts[part] for part in PARTS}, "train": found.learnt}
     for part, corpus in wish.given.items():
@@ -155,22 +154,22 @@ def _corpus(found: Scan, wish: Wish, checked: Examination, languages: Languages)
         )
     source = languages[0]
     is_of_single = source is not None and has_single_sentences(found.sample, source)
-    return Corpus(
+    return Facts(
         counts["train"],
         counts["valid"],
         counts["test"],
         languages,
         found.characters,
+        found.in_both,
         found.shared,
         checked.deduplicate,
         source if is_of_single else None,
         has_usual_case(found.sample),
         {rule: checked.about(rule) for rule in checked.drop},
-        in_both=found.in_both,
     )
 
 
-def _plan(corpus: Corpus, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
+def _plan(corpus: Facts, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
     """The best plan by the speed of a model that was tried, and what its own was like.
 
     Of two, each of which is the better by the speed of the other, the first.
@@ -191,7 +190,7 @@ def _plan(corpus: Corpus, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
     return plan, trial
 
 
-def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Corpus, plan: Plan) -> str:
+def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Facts, plan: Plan) -> str:
     """The text of the config."""
     counts = {"train": plan.pairs, "valid": corpus.valid, "test": corpus.test}
     why = {
@@ -225,7 +224,7 @@ def _sides(paths: tuple[Path, Path]) -> dict[str, Any]:
     return dict(zip(("source", "target"), map(str, paths), strict=True))
 
 
-def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]:
+def _told(wish: Wish, corpus: Facts, plan: Plan, trial: Trial) -> Iterator[str]:
     """What to expect of the config."""
     forecast, minutes = plan.forecast, 1 / 60
     yield f"{wish.output}: {plan.size}, {trial.parameters:,} parameters"
@@ -247,7 +246,7 @@ def _told(wish: Wish, corpus: Corpus, plan: Plan, trial: Trial) -> Iterator[str]
     yield f"next: {shlex.join(['mtkit', 'run', *named])}"
 
 
-def _name(corpus: Source) -> str:
+def _name(corpus: Corpus) -> str:
     """As it is called in a message."""
     settings = corpus.model_dump()
     return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
@@ -269,7 +268,7 @@ def _examined(wish: Wish) -> Examination:
     return found
 
 
-def _refuse_failed(found: Examination, corpus: Source) -> None:
+def _refuse_failed(found: Examination, corpus: Corpus) -> None:
     failed = sorted(found.failures, key=lambda row: row.name != "no text")  # it explains the others
     if failed:
         faults = "; ".join(

@@ -11,7 +11,7 @@ from typing import Any
 from mtkit.config.complaints import flow
 from mtkit.report import printable
 from mtkit.study.init.choice import FEW_PASSES, FEWEST_SENTENCES, LONGEST_EVER, VALIDATIONS, Plan
-from mtkit.study.init.facts import Corpus
+from mtkit.study.init.facts import Facts
 
 MUON_PEAK, SHORT_PEAK, MUON_WIDTH = 6e-3, 8e-3, 128
 """Learning rates that suit a model of that width: in many passes, and in few."""
@@ -31,7 +31,7 @@ class Chosen:
     reason: str
 
 
-def chosen(corpus: Corpus, plan: Plan) -> list[Chosen]:
+def chosen(corpus: Facts, plan: Plan) -> list[Chosen]:
     """All settings but `run` and `data`, section by section."""
     return [
         *_tokenizer(corpus, plan),
@@ -50,7 +50,7 @@ def settings_of(choices: Iterable[Chosen]) -> dict[str, dict[str, Any]]:
     return sections
 
 
-def _tokenizer(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
+def _tokenizer(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
     many = max(corpus.characters) > plan.vocabulary / 4
     because = f", and up to {max(corpus.characters):,} different characters" if many else ""
     size = f"suits {plan.pairs:,} pairs{because}: of more subwords each would be seen too seldom"
@@ -63,7 +63,7 @@ def _tokenizer(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("tokenizer", {"joint": plan.joint}, sides)
 
 
-def _batching(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
+def _batching(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
     tokens = plan.max_tokens * plan.accumulate
     reason = f"{plan.steps:,} updates of {tokens:,} tokens are what the time is best divided into"
     if plan.size.is_published:
@@ -116,7 +116,7 @@ def _dropout(plan: Plan) -> tuple[dict[str, float], str]:
     return {"dropout": 0.0}, "no pair is seen often enough to be learnt by heart"
 
 
-def _training(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
+def _training(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
     passes = f"{plan.times} passes over {plan.pairs:,} pairs"
     minutes = max(1, round(plan.forecast.training / 60))
     ends = "more would not help" if plan.is_full else f"in about {minutes} min"
@@ -156,7 +156,7 @@ def _training(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("training", {"best_by": "step", "average": 1}, last)
 
 
-def _decoding(corpus: Corpus, plan: Plan) -> Iterator[Chosen]:
+def _decoding(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
     yield Chosen("decoding", {"beam": 5}, "4 to 6 are best; 1 is three times as fast")
     longer = "subwords: far longer ones are not in the corpus; longer input is split"
     yield Chosen("decoding", {"max_length": plan.longest_output}, longer)
