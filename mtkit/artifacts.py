@@ -94,7 +94,7 @@ def create(
     `report` may be filled until the block ends. An older artifact at `path` is replaced only when
     the new one is complete and on the disk. Raises OSError naming what could not be written.
     """
-    partial, old = (path.with_name(f".{path.name}.{what}") for what in ("partial", "old"))
+    partial, old = half_written(path), path.with_name(f".{path.name}.old")
     _put_back(old, path)
     _delete(partial)
     try:

@@ -12,7 +12,7 @@ from mtkit.artifacts import Artifact
 from mtkit.config.base import first_complaint
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.runs import find_best
-from mtkit.config.storage import read_json
+from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError
 from mtkit.models.weights_file import WEIGHTS
 from mtkit.tokenizer.codec import Tokenizer
@@ -94,6 +94,12 @@ def open_models(
     if len(lengths) > 1:
         return open_models(paths, {**(changes or {}), "max_length": min(lengths)})
     return models
+
+
+def write_card(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+    """All that decoding needs besides weights, into the folder of a model."""
+    write_json(folder / CONFIG, config.model_dump())
+    tokenizer.copy_to(folder)
 
 
 def _difference(ours: list[str], theirs: list[str]) -> str:

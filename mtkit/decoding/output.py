@@ -17,7 +17,7 @@ from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.config.storage import naming, read_json, sync, write_json
+from mtkit.config.storage import half_written, naming, read_json, sync, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 
@@ -41,11 +41,9 @@ def open_output(
     if path.exists() and not path.is_file():  # a device or a pipe is not replaced
         with _opened(path, path) as file:
             yield file, 0
-            with naming(path):
-                file.flush()
             return
     target, done = path.resolve(), 0
-    partial, record = (target.with_name(f".{target.name}.{what}") for what in ("partial", "json"))
+    partial, record = half_written(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
         if asked and resume and record.is_file() and _has_content(partial):
@@ -81,6 +79,8 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         yield file
+        with naming(path):
+            file.flush()
     finally:
         with suppress(OSError):  # of what is not flushed yet, which is told already
             file.close()

@@ -26,7 +26,7 @@ from mtkit.config.base import Settings, first_complaint
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.storage import write_json
-from mtkit.decoding.model import CONFIG, OpenedModel
+from mtkit.decoding.model import OpenedModel, write_card
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
@@ -190,14 +190,13 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
         "target_vocab": tokenizer.target_vocab,
         "decoding": _our_search(folder, config),
     }
-    card = _validated(ModelConfig, folder, settings).model_dump()
+    card = _validated(ModelConfig, folder, settings)
     there = [folder / name for name in marian.FILES if (folder / name).is_file()]
     inputs = {file.name: hash_file(file) for file in there}
     report = {"parameters": sum(weight.size for weight in weights.values())}
-    with create(output, "model", {"of": "huggingface", **card}, inputs, report) as new:
+    with create(output, "model", {"of": "huggingface", **card.model_dump()}, inputs, report) as new:
         save_file(weights, new / WEIGHTS)
-        write_json(new / CONFIG, card)
-        tokenizer.copy_to(new)
+        write_card(new, card, tokenizer)
     say(f"{output}: the model of {folder}, {report['parameters']:,} parameters")
 
 

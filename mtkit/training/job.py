@@ -22,7 +22,7 @@ from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.runs import CHECKPOINTS, INIT_FROM, find_origin, link_latest, locked
 from mtkit.config.settings import Config
-from mtkit.config.storage import write_json
+from mtkit.decoding.model import write_card
 from mtkit.errors import UserError, led_to
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -143,7 +143,7 @@ def opened_job(
     """
     run, training = Path(config.run), config.training
     recipe = CheckpointRecipe.of(config)
-    card = partial(write_card, config=config, tokenizer=tokenizer)
+    card = partial(write_card, config=card_of(config, tokenizer), tokenizer=tokenizer)
     made_from = origin_of(data.artifact)
     checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
     with locked(run) if ranks.is_first else nullcontext():
@@ -168,12 +168,10 @@ def opened_job(
         ranks.wait()
 
 
-def write_card(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
-    """All that decoding needs besides weights, into the folder of a model."""
+def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
+    """What a model of this run is decoded by."""
     vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
-    card = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
-    write_json(folder / "config.json", card.model_dump())
-    tokenizer.copy_to(folder)
+    return ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
 
 
 def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:

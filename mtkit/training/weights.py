@@ -17,6 +17,7 @@ from mtkit.config.provenance import FROM, origin_of, told
 from mtkit.config.recipes import ModelRecipe
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.model import write_card
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.models.weights import assign_weights, save_weights, weights_of
@@ -24,7 +25,7 @@ from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch
-from mtkit.training.job import Job, write_card
+from mtkit.training.job import Job, card_of
 from mtkit.training.objective.loss import Objective
 from mtkit.training.run.checkpoints import DamagedCheckpoint
 from mtkit.training.state import TrainState, Validation, rank
@@ -107,7 +108,7 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     }
     path, settings = Path(job.config.run) / "model", recipe.without_defaults()
     with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
-        write_card(folder, job.config, job.tokenizer)
+        write_card(folder, card_of(job.config, job.tokenizer), job.tokenizer)
         save_weights(kept.weights, folder / WEIGHTS)
 
 

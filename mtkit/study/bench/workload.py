@@ -27,6 +27,7 @@ from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.decoding.ahead import prefetch
+from mtkit.decoding.model import write_card
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
@@ -35,7 +36,7 @@ from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.job import fresh_state, write_card
+from mtkit.training.job import card_of, fresh_state
 from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.memory import largest_batch
 from mtkit.training.state import TrainState
@@ -199,8 +200,9 @@ def draw_model(folder: Path, size: Size) -> None:
     model = EncoderDecoder(config.model, vocab, vocab)
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
+    tokenizer = draw_tokenizer(vocab)
     with create(folder, "model", {"size": size}, {}) as partial:
-        write_card(partial, config, draw_tokenizer(vocab))
+        write_card(partial, card_of(config, tokenizer), tokenizer)
         save_weights(weights_of(model), partial / WEIGHTS)
 
 

@@ -162,9 +162,9 @@ def recorded_ranks(folder: Path) -> int | None:
 
     1 of a checkpoint that does not say so.
     """
-    for path in sorted(folder.glob("step-*"), reverse=True):
+    for step in reversed(checkpoint_steps(folder)):
         with suppress(UserError):
-            found = open_artifact(path, "checkpoint").report.get("ranks")
+            found = open_artifact(checkpoint_at(folder, step), "checkpoint").report.get("ranks")
             return found if isinstance(found, int) else 1
     return None
 
