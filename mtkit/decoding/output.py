@@ -42,13 +42,11 @@ def open_output(
         with _opened(path, path) as file:
             yield file, 0
             return
-    target, done = path.resolve(), 0
+    target = path.resolve()
     partial, record = half_written(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
-        if asked and resume and record.is_file() and _has_content(partial):
-            _check_same(path, asked, record)
-            done = _whole_rows(partial, rows) // rows
+        done = _rows_done(path, asked, partial, record, rows) // rows if asked and resume else 0
         try:
             if not done:
                 _begin(file, record, asked)
@@ -107,7 +105,10 @@ def _has_content(partial: Path) -> bool:
     return partial.is_file() and partial.stat().st_size > 0
 
 
-def _check_same(path: Path, asked: Mapping[str, Any], record: Path) -> None:
+def _rows_done(path: Path, asked: Mapping[str, Any], partial: Path, record: Path, rows: int) -> int:
+    """How many rows an interrupted command left, whole ones; UserError where another was asked."""
+    if not (record.is_file() and _has_content(partial)):
+        return 0
     found = read_json(record)
     before = found if isinstance(found, dict) else {}
     if changed := [name for name, value in asked.items() if before.get(name) != value]:
@@ -115,6 +116,7 @@ def _check_same(path: Path, asked: Mapping[str, Any], record: Path) -> None:
             f"{path}: cannot be resumed: {', '.join(changed)} changed since it was begun: "
             "translate without --resume"
         )
+    return _whole_rows(partial, rows)
 
 
 def _whole_rows(partial: Path, rows: int) -> int:
