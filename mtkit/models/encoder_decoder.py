@@ -22,6 +22,7 @@ from mtkit.config.model import (
     ModelSettings,
     TransformerLayers,
 )
+from mtkit.errors import UserError
 from mtkit.models.halves import Decoded, Decoder, Encoder, Memory, State, TranslationModel
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
@@ -34,12 +35,19 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     """A model of any architecture, as it is trained and stored."""
 
     def __init__(self, settings: ModelSettings, source_vocab: int, target_vocab: int) -> None:
-        """Freshly initialised; seed torch before for reproducible weights."""
+        """Freshly initialised; seed torch before for reproducible weights.
+
+        Raises UserError for one embedding of two vocabularies, as a tokenizer may have that was
+        taken over.
+        """
         super().__init__()
         self.settings = pair = settings.halves()
         d_model, shared = pair.d_model, pair.tie == "all"
         if shared and source_vocab != target_vocab:
-            raise ValueError(f"one embedding for vocabularies of {source_vocab} and {target_vocab}")
+            raise UserError(
+                f"model.tie: all: one embedding for vocabularies of {source_vocab:,} and "
+                f"{target_vocab:,} subwords: tie: target has one for each"
+            )
         self.target_embedding = embedding = _embedding(target_vocab, d_model)
         self.source_embedding = embedding if shared else _embedding(source_vocab, d_model)
         tied = pair.tie != "none"

@@ -267,5 +267,5 @@ def test_learned_positions_end_with_a_clear_error() -> None:
 
 
 def test_one_embedding_for_two_vocabularies_is_refused() -> None:
-    with pytest.raises(ValueError, match="one embedding for vocabularies of 30 and 31"):
+    with pytest.raises(UserError, match="one embedding for vocabularies of 30 and 31"):
         EncoderDecoder(seq2seq(), 30, 31)
