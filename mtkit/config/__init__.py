@@ -1,1 +1,1 @@
-"""Every setting and its default; YAML to settings; what is wrong with a setting, in one line."""
+"""Every setting and its default, YAML, what is wrong in it; where runs lie and what made them."""
