@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain, product
 
 _DIGITS = re.compile(r"\d")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?!\d)")
@@ -19,8 +20,14 @@ NUMERALS = re.compile("[〇零一二三四五六七八九十百千万億亿萬�
 _IN_TEN_THOUSANDS = re.compile(r"\d\s?[千万萬億亿兆천만억조]")
 TELLING_DIGITS = 3
 """A number of so many digits, ends of zeros aside, is seldom written in words."""
-BUDDHIST_ERA = 543
-"""Years that it counts more, in Thailand: 1970 is 2513."""
+OTHER_ERAS = (543, 621, 622)
+"""Years that are between ours and those of Thailand (1970 is 2513), and of Iran (2020 is 1399)."""
+ERAS = {
+    **{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018},
+    **{"民國": 1911, "民国": 1911},
+}
+"""The year before the first one of each: 平成30年 is 2018."""
+_TIME = re.compile(r"\b(\d{1,2})[:.hH]([0-5]\d)\b")
 LONGEST_AMOUNT = 20
 """Digits: what has more is no amount that somebody would say in parts."""
 MOST_NUMBERS = 50
@@ -31,6 +38,8 @@ def numbers_differ(source: str, target: str) -> bool:
     """Whether either side has a number that the other contradicts, or cannot have in words."""
     if not (_DIGITS.search(source) or _DIGITS.search(target)):
         return False
+    if _TIME.search(source) and _TIME.search(target):  # 17:30 may be 17.30, or 17h30
+        source, target = (_TIME.sub(r"\1:\2", text) for text in (source, target))
     ours, theirs = _numbers(source), _numbers(target)
     if ours == theirs or _all_digits(source) == _all_digits(target):
         return False
@@ -39,6 +48,9 @@ def numbers_differ(source: str, target: str) -> bool:
         return True
     same = _same_but_for_zeros if _IN_TEN_THOUSANDS.search(source + target) else _same
     explained = {n for a in left for b in right if same(a, b) or same(b, a) for n in (a, b)}
+    eras = [before for name, before in ERAS.items() if name in source or name in target]
+    across = chain(product(left, theirs), product(right, ours))
+    explained |= {n for a, b in across if _of_era(a, b, eras) for n in (a, b)}
     explained.update(_put_together(left - explained, right - explained))
     explained.update(_put_together(right - explained, left - explained))
     left, right = left - explained, right - explained
@@ -51,6 +63,7 @@ def numbers_differ(source: str, target: str) -> bool:
 def _numbers(text: str) -> set[str]:
     """The numbers as ASCII digits without separators, leading zeros, and zeros alone."""
     text = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), _ascii(text))
+    text = text.replace("元年", "1年")
     found: set[str] = set()
     for number in _NUMBER.findall(text):
         first, *more = _SEPARATOR.split(number)
@@ -84,6 +97,12 @@ def _put_together(wholes: set[str], parts: set[str]) -> Iterator[str]:
                 yield from (whole, one, other)
 
 
+def _of_era(a: str, b: str, eras: list[int]) -> bool:
+    """Whether one is a year of ours, and the other the same in one of the eras."""
+    short, long = sorted((a, b), key=len)
+    return len(short) < len(long) == 4 and int(long) - int(short) in eras
+
+
 def _same_but_for_zeros(a: str, b: str) -> bool:
     """As `_same`; or as 25万 says 250 thousand, and 30亿 says 3 billion."""
     return a.rstrip("0") == b.rstrip("0") or _same(a, b)
@@ -95,6 +114,6 @@ def _same(a: str, b: str) -> bool:
         return int(b) - int(a) == 12 and int(b) <= 24  # 3 pm, 15 h
     if len(b) == 4 and len(a) == 2 and b.endswith(a):  # '98, 1998
         return True
-    if len(a) == len(b) == 4 and int(b) - int(a) == BUDDHIST_ERA:
+    if len(a) == len(b) == 4 and int(b) - int(a) in OTHER_ERAS:
         return True
     return b.rstrip("0") == a.rstrip("0") and len(b) - len(a) >= 2  # 3 thousand, 3000

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from html import unescape
+from itertools import pairwise
 
 from mtkit.batching.rules.characters import unspaced
 
@@ -20,7 +21,8 @@ MOST_LOOPED = 2_000
 """Characters of a line, from its start, in which repetition is looked for."""
 
 _LINK = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"'()（）]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
+    r"(?:https?://|www\.)[^\s<>\"'()（）]+"
+    r"|[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}",
     re.IGNORECASE,
 )
 _PATH = re.compile(rf"\w/\w|\]\(|{_LINK.pattern}", re.IGNORECASE)
@@ -28,8 +30,10 @@ _PATH = re.compile(rf"\w/\w|\]\(|{_LINK.pattern}", re.IGNORECASE)
 _MAY_BE_MARKUP = re.compile(r"[<&{%\\|>]")
 _MARKUP = re.compile(
     r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
-    r"|\s[>|]\s+\S.*\s[>|]\s"  # a path of titles
+    r"|\s>\s+\S.*\s>\s"  # a path of titles
 )
+_BAR = re.compile(r"(?<![\u0900-\u0dff])\s\|\s")
+"""Between titles; after letters of India it ends a sentence."""
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
 _MARKED_LETTER = re.compile(r"[^\W\d_][^\w\s]*")
@@ -43,17 +47,21 @@ _LISTED = re.compile(r"^\s*\(?\w{1,3}\)")
 QUOTES = '"“”„‟«»「」『』＂'
 _CLOSING = " \t\"'“”„«»‹›’‘)]}）】］」』》*_"
 QUESTION = "?？؟;՞፧⸮"
-STATEMENT = ".。．｡!！…।॥։።۔:：;；"
+STATEMENT = ".。．｡!！…।॥|։።۔:：;；"
 
 
 def glued(source: str, target: str) -> bool:
+    """Whether a word is longer than words are, and does not stand in the other side, too."""
     return any(
         len(text) > LONGEST_WORD
         and any(
-            len(word) > LONGEST_WORD and not _PATH.search(word) and not unspaced(word)
+            len(word) > LONGEST_WORD
+            and word not in other
+            and not _PATH.search(word)
+            and not unspaced(word)
             for word in text.split()
         )
-        for text in (source, target)
+        for text, other in ((source, target), (target, source))
     )
 
 
@@ -73,7 +81,9 @@ def _site(link: str) -> str:
     if "@" in link:
         return link.casefold().rstrip(".")
     host = re.split(r"[/?#:]", link.casefold().split("://")[-1])[0]
-    return max(host.removeprefix("www.").split("."), key=len)
+    latin = re.match(r"[a-z0-9.-]*", host)  # other letters after it are of the sentence
+    parts = ((latin and latin[0]) or host).removeprefix("www.").strip(".").split(".")
+    return max(parts[:-1] or parts, key=len)
 
 
 def markup(source: str, target: str) -> bool:
@@ -83,6 +93,9 @@ def markup(source: str, target: str) -> bool:
             _MARKUP.search(text) or any(unescape(found) != found for found in _ENTITY.findall(text))
         ):
             return True
+    bars = len(_BAR.findall(source)), len(_BAR.findall(target))
+    if bars[0] != bars[1] and max(bars) > 1:
+        return True
     return _placeholders(source) != _placeholders(target)
 
 
@@ -109,18 +122,26 @@ def _is_bad(text: str) -> bool:
 
 
 def repetition(source: str, target: str) -> bool:
-    """Whether one side says the same again and again, and the other does not."""
-    return _loops(source) != _loops(target)
+    """Whether one side says the same again and again, and the other does not say it twice."""
+    ours, theirs = _units(source), _units(target)
+    if _loops(ours) == _loops(theirs):
+        return False
+    other = theirs if _loops(ours) else ours
+    return not any(one == following for one, following in pairwise(other))
 
 
-def _loops(text: str) -> bool:
-    """Whether the same stands there three times in a row, or one word or character four times."""
+def _units(text: str) -> list[str]:
+    """Its words, or characters where it has no spaces between them, but for what ends them."""
     units = text[:MOST_LOOPED].casefold().split()
-    if 10 * len(units) < len(text[:MOST_LOOPED]):  # no spaces between words
+    if 10 * len(units) < len(text[:MOST_LOOPED]):
         units = _MARKED_LETTER.findall(text[:MOST_LOOPED])
+    return [unit.strip(",.!?;:") for unit in units]
+
+
+def _loops(units: list[str]) -> bool:
+    """Whether the same stands there three times in a row, or one word or character four times."""
     if len(units) - len(set(units)) < 2:
         return False
-    units = [unit.strip(",.!?;:") for unit in units]
     for length in range(1, min(len(units) // 3, LONGEST_LOOP) + 1):
         wanted, run = max(2 * length, 3), 0
         for one, later in zip(units, units[length:], strict=False):
