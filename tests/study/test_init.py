@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ from mtkit.study.init.init import PARTS, _plan
 from mtkit.study.init.measure import Trial, measure, with_tokenizer
 from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
 from mtkit.study.init.scan import Sample, scan
-from mtkit.study.init.sizes import SIZES
+from mtkit.study.init.sizes import SIZES, Size
 from mtkit.study.init.split import Split, held_out_share, is_among, key_of
 
 LANGUAGES = ("en", "ko")
@@ -215,6 +217,53 @@ def test_of_two_sizes_each_better_by_the_speed_of_the_other_the_first_is_chosen(
     plan, trial = _plan(facts(300_000, 1000, 1000), [], 60.0)
     assert tried == [128, 256]
     assert plan.size.d_model == trial.parameters == 128
+
+
+@pytest.mark.parametrize(
+    ("minutes", "speed", "chosen_size"),
+    [(60.0, 217_000.0, SIZES[3]), (240.0, 217_000.0, SIZES[4]), (60.0, 5_000.0, SIZES[2])],
+)
+def test_on_a_gpu_it_is_by_the_speed_of_a_large_model_that_one_is_chosen(
+    minutes: float, speed: float, chosen_size: Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes as many updates of a large model as of a small one: neither tells of the other."""
+
+    def tries(sample: Sample, settings: dict[str, Any]) -> Trial:
+        width = settings["model"]["d_model"]
+        tokens = {512: speed, 1024: speed / 2.8}.get(width, 8 * speed)
+        rates = Rates(tokens, 0.002, 3e-5, 1e-5, on_gpu=True)
+        return Trial(Lengths(26.0, 27.0, 31.0, 120), rates, 32_000, parameters=width)
+
+    monkeypatch.setattr("mtkit.study.init.init.pick_device", lambda wanted: torch.device("cuda"))
+    monkeypatch.setattr("mtkit.study.init.init.measure", tries)
+    plan, trial = _plan(facts(5_000_000, 1000, 2500), [], minutes)
+    assert plan.size == chosen_size
+    assert trial.parameters == chosen_size.d_model
+
+
+def test_no_more_subwords_are_asked_for_than_can_be_made_of_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forms, logs and weather: a large corpus of one template has no more than its sample."""
+    lengths, rates = Lengths(9.0, 10.0, 12.0, 30), Rates(5000.0, 0.002, 5e-5, 5e-5)
+    trial = Trial(lengths, rates, 517, 10**6)
+    monkeypatch.setattr("mtkit.study.init.init.measure", lambda sample, settings: trial)
+    sample = [("a", "b")] * 1000
+    assert _plan(facts(1000), sample, 5.0)[0].vocabulary == 517
+    assert _plan(facts(118_000), sample, 5.0)[0].vocabulary == 491
+
+
+@pytest.mark.parametrize(
+    ("minutes", "every"), [(5.0, 0.5), (60.0, 6.0), (1440.0, 10.0), (9000.0, 10.0)]
+)
+def test_a_machine_that_fails_loses_minutes_however_long_the_run(
+    minutes: float, every: float
+) -> None:
+    measured = Measured(SIZES[1], 8000, Rates(10_000.0, 0.0016, 3e-5, 2e-5))
+    plan = plan_of(facts(90_000_000), Lengths(14.0, 15.0, 17.0, 40), measured, minutes)
+    seconds = plan.forecast.training / plan.steps * plan.save_every
+    assert seconds / 60 == pytest.approx(every, rel=0.15)
+    assert plan.save_every <= plan.validate_every
 
 
 @given(corpora, lengths_found, measurements, minutes_there)
@@ -472,13 +521,13 @@ def test_of_more_pairs_than_can_be_seen_some_are_taken_and_as_many_held_out(
 
     assert call("init", "a.en", "a.ko", "--minutes", "2") == 0
     whole = parts()
-    assert "no more are taken" not in capsys.readouterr().out
+    assert "taken" not in capsys.readouterr().out
     long = Lengths(900.0, 1000.0, 1200.0, 1000)
     slow = replace(TRIAL, lengths=long, rates=replace(TRIAL.rates, tokens=2500.0))
     monkeypatch.setattr("mtkit.study.init.init.measure", lambda sample, settings: slow)
     monkeypatch.setattr("mtkit.study.init.choice.FEWEST_TAKEN", 100)
     assert call("init", "a.en", "a.ko", "--minutes", "2", "--force") == 0
-    told = re.search(r"enough to see (\d+) of the (\d+) pairs", capsys.readouterr().out)
+    told = re.search(r"(\d+) of the (\d+) pairs are taken", capsys.readouterr().out)
     assert told
     some, all_ = map(int, told.groups())
     assert 100 <= some < all_ * 0.9
@@ -565,6 +614,8 @@ def test_a_training_that_is_there_is_not_gone_on_with(
     assert call("init", "a.en", "a.ko") == 0
     assert load_config("mtkit.yaml").run == "runs/mtkit-2"
     assert "runs/mtkit holds another training" in capsys.readouterr().err
+    assert call("init", "a.en", "a.ko", "-o", "b.yaml", "--run", "runs/mtkit") == 2
+    assert "--run runs/mtkit: holds another training" in capsys.readouterr().err
     assert call("init", "a.en", "a.ko", "--force", "--run", "runs/mtkit") == 0
     assert load_config("mtkit.yaml").run == "runs/mtkit"
 
@@ -742,6 +793,29 @@ def test_a_vocabulary_that_neither_side_can_fill_shrinks_to_what_both_can(tmp_pa
     assert with_tokenizer(config).tokenizer.vocab_size < 300
 
 
+def test_pairs_of_many_subwords_are_measured_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or else none but the short ones would be learnt from."""
+    speed: dict[str, Any] = {"tokens_per_second": {"median": 1.0}, "device": "cpu", "parameters": 1}
+
+    def measured(config: Config) -> dict[str, Any]:
+        return {**speed, "max_tokens": config.batching.max_tokens}
+
+    monkeypatch.setattr("mtkit.study.init.measure._training_speed", measured)
+    monkeypatch.setattr("mtkit.study.init.measure._sentence_seconds", lambda *_: 1.0)
+    generator = Random(1)
+    letters = [" ".join(generator.choices("abcdefgh", k=400)) for _ in range(60)]
+    sample = [("a b", "c d"), *zip(letters, letters, strict=True)]
+    model = {"kind": "transformer", "layers": 1, "d_model": 8, "heads": 1}
+    sections = {"tokenizer": {"vocab_size": 280}, "model": model, "training": {"steps": 1}}
+    trial = measure(sample, {**sections, "batching": {"max_length": 256, "max_tokens": 512}})
+    assert 300 < trial.lengths.longest < 900
+    assert trial.lengths.source > 300
+    found = plan_of(facts(800), trial.lengths, Measured(SIZES[0], 280, trial.rates), 5.0)
+    assert found.longest == trial.lengths.longest <= found.max_tokens / 2
+
+
 def test_sentences_are_timed_whole_and_as_long_as_their_translations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -771,14 +845,16 @@ def test_sentences_are_timed_whole_and_as_long_as_their_translations(
 def test_pairs_that_stand_there_twice_are_learnt_from_once(corpus: Path) -> None:
     for language in LANGUAGES:
         write(corpus / f"b.{language}", 2 * lines_of(corpus / f"a.{language}"))
-    counts = []
+    counts, held_out = [], []
     for name in ("a", "b"):
         assert call("init", f"{name}.en", f"{name}.ko", "-o", f"{name}.yaml") == 0
         said = re.search(r"# (\d+) pairs: what it learns from", Path(f"{name}.yaml").read_text())
         assert said is not None
         counts.append(int(said[1]))
         assert load_config(f"{name}.yaml").batching.deduplicate == (name == "b")
+        held_out.append([len(lines_of(corpus / f"{name}-data/{part}.en")) for part in PARTS[1:]])
     assert counts[1] == pytest.approx(counts[0], rel=0.05)
+    assert held_out[0] == held_out[1]
 
 
 def test_a_disk_that_fills_up_leaves_all_as_it_was(

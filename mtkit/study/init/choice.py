@@ -15,6 +15,7 @@ from mtkit.study.init.forecast import Forecast, Work, forecast
 from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size, affordable
 
 VALIDATIONS = 10
+SAVING_SECONDS = 600
 VALIDATION_SHARE = 0.04
 """The part of a run that its validations may take."""
 FEWEST_SENTENCES, MOST_SENTENCES = 50, 1000
@@ -69,6 +70,12 @@ class Plan:
     @property
     def validate_every(self) -> int:
         return self.steps // VALIDATIONS
+
+    @property
+    def save_every(self) -> int:
+        """As often as validated, and every ten minutes or so of a long run."""
+        updates = round(self.steps * SAVING_SECONDS / max(self.forecast.training, 1.0))
+        return max(1, min(self.validate_every, updates))
 
     @property
     def times(self) -> str:

@@ -59,6 +59,8 @@ def expectation(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:
         yield (
             f"{minutes:g} minutes are too few: it takes {plan.forecast.total / 60:.0f} at the least"
         )
+    elif plan.pairs < pairs and plan.passes < 0.95:
+        yield f"{plan.pairs:,} of the {pairs:,} pairs are taken, and there is no time to see all"
     elif plan.pairs < pairs:
         yield f"the time is enough to see {plan.pairs:,} of the {pairs:,} pairs: no more are taken"
     elif plan.passes < min(FEW_PASSES, most_passes(pairs)):

@@ -87,3 +87,5 @@ class Measured:
 UNKNOWN_LENGTHS = Lengths(16.0, 16.0, 20.0, 64)
 FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 5e-5, 5e-5))
 """Of two cores: what is tried first is chosen by it."""
+GPU_GUESS = Measured(SIZES[3], 32_000, Rates(1e5, 2e-3, 5e-5, 1e-5, on_gpu=True))
+"""Of a GPU, whose speed with a large model cannot be told from that with a small one."""

@@ -26,10 +26,11 @@ from mtkit.batching.rules.usual import usual_of
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.errors import UserError
+from mtkit.models.device import pick_device
 from mtkit.report import data_lines, say, table, warn
 from mtkit.study.init.choice import Plan, plan_of
 from mtkit.study.init.expectation import expectation
-from mtkit.study.init.facts import FIRST_GUESS, UNKNOWN_LENGTHS, Facts, Measured
+from mtkit.study.init.facts import FIRST_GUESS, GPU_GUESS, UNKNOWN_LENGTHS, Facts, Measured
 from mtkit.study.init.files import refuse_to_overwrite, written_together
 from mtkit.study.init.measure import Trial, measure
 from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
@@ -41,8 +42,8 @@ TRIALS = 3
 """Number of models that are tried, at most, until the one chosen is the one tried."""
 FEWEST_HELD_OUT = 5
 """Number of sentences below which nothing could be told by them."""
-MUCH_MORE = 5
-"""A corpus so many times as large as its sample has more subwords than could be made of that."""
+OTHER_TEXT = 0.95
+"""The part of the subwords that can be made of a sample which other text of the corpus has, too."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def init(wish: Wish) -> None:
     corpora = [wish.corpus, *wish.given.values()]
     read = [path for corpus in corpora for path in paths_of(corpus)]
     refuse_to_overwrite([wish.output], read, force=wish.force)
+    if wish.run and not wish.force and any(checkpoint_steps(Path(wish.run) / CHECKPOINTS)):
+        raise UserError(f"--run {wish.run}: holds another training: name another folder")
     checked = _examined(wish)
     languages = _languages(wish, checked)
     if languages[1] is None:
@@ -128,7 +131,8 @@ def _split(wish: Wish, checked: Examination) -> Split:
     wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
     taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
     judge = Judge(checked.drop, usual_of(read_pairs(wish.corpus))) if checked.drop else None
-    split = Split(checked.pairs, wanted, frozenset(taken), judge)
+    different = checked.pairs - checked["blank"].count - checked["repeated pairs"].count
+    split = Split(different, wanted, frozenset(taken), judge)
     return split.without_learnt(partial(read_pairs, wish.corpus))
 
 
@@ -174,14 +178,16 @@ def _plan(corpus: Facts, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
 
     Of two, each of which is the better by the speed of the other, the first.
     """
-    plan = plan_of(corpus, UNKNOWN_LENGTHS, FIRST_GUESS, minutes)
+    guess = GPU_GUESS if pick_device("auto").type == "cuda" else FIRST_GUESS
+    plan = plan_of(corpus, UNKNOWN_LENGTHS, guess, minutes)
     trials: list[tuple[Plan, Trial]] = []
     while len(trials) < TRIALS:
         say(f"init: trying {plan.size}, {plan.vocabulary:,} subwords")
         trial = measure(sample, settings_of(chosen(corpus, plan)))
         trials.append((plan, trial))
-        if trial.vocabulary < plan.vocabulary and corpus.pairs < MUCH_MORE * len(sample):
-            corpus = replace(corpus, most_subwords=trial.vocabulary)
+        if trial.vocabulary < plan.vocabulary:
+            share = 1.0 if corpus.pairs <= len(sample) else OTHER_TEXT
+            corpus = replace(corpus, most_subwords=int(share * trial.vocabulary))
         measured = Measured(plan.size, trial.vocabulary, trial.rates)
         plan = plan_of(corpus, trial.lengths, measured, minutes)
         for tried, own in trials:

@@ -28,6 +28,7 @@ from mtkit.decoding.contract import Key, Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
 from mtkit.report import quietly
+from mtkit.study.init.choice import LONGEST_EVER
 from mtkit.study.init.facts import Lengths, Rates
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.symbols import EOS
@@ -59,13 +60,17 @@ def measure(sample: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> T
     with _sampled_run(sample, settings) as first, quietly():
         began = time.perf_counter()
         config = with_tokenizer(first)
-        trained = time.perf_counter()
-        build_batches(config)
-        line, pair = trained - began, time.perf_counter() - trained
+        line = time.perf_counter() - began
         run = Path(config.run)
-        tokenizer, data = Tokenizer.load(run / "tokenizer"), open_batches(run / "batches")
+        tokenizer = Tokenizer.load(run / "tokenizer")
+        longest = _longest(tokenizer, sample)
+        config = _with_room(config, longest)
+        began = time.perf_counter()
+        build_batches(config)
+        pair = time.perf_counter() - began
+        data = open_batches(run / "batches")
         speed = _training_speed(config)
-        lengths = _lengths(data.train.lengths, speed["max_tokens"])
+        lengths = _lengths(data.train.lengths, speed["max_tokens"], longest)
         sentence = _sentence_seconds(config, tokenizer, data)
     tokens, on_gpu = speed["tokens_per_second"]["median"], speed["device"] == "cuda"
     pairs = len(sample)
@@ -100,11 +105,27 @@ def with_tokenizer(config: Config) -> Config:
     return config
 
 
-def _lengths(stored: NDArray[np.integer[Any]], max_tokens: int) -> Lengths:
+def _longest(tokenizer: Tokenizer, sample: Sequence[tuple[str, str]]) -> int:
+    """Number of subwords that neither side of LONG_SHARE of the pairs exceeds."""
+    sources = tokenizer.encode_source([source for source, _ in sample])
+    targets = tokenizer.encode_target([target for _, target in sample])
+    longer = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
+    return int(np.quantile(longer, LONG_SHARE)) + 1
+
+
+def _with_room(config: Config, longest: int) -> Config:
+    """With batches for pairs so long, as far as any are made for."""
+    batching = config.batching
+    length = max(batching.max_length, min(longest, LONGEST_EVER))
+    tokens = max(int(batching.max_tokens), 2 * length)
+    room = batching.model_copy(update={"max_length": length, "max_tokens": tokens})
+    return config.model_copy(update={"batching": room})
+
+
+def _lengths(stored: NDArray[np.integer[Any]], max_tokens: int, longest: int) -> Lengths:
     """Of pairs as they are stored, (n, 2), without the end of a sentence."""
     plan = plan_epoch(stored, max_tokens=max_tokens, seed=0, epoch=0)
     source, target = (stored.mean(axis=0, dtype=np.float64) + 1).tolist()
-    longest = int(np.quantile(stored.max(axis=1), LONG_SHARE)) + 1
     return Lengths(source, target, max_tokens * len(plan) / len(stored), longest)
 
 
@@ -132,14 +153,15 @@ def _sentence_seconds(config: Config, tokenizer: Tokenizer, data: Batches) -> fl
     All of them end after as many subwords as the root of the mean square of what the targets have:
     a long one takes more than its share, as its batch goes on for it.
     """
-    targets = [len(ids) + 1 for ids in tokenizer.encode_target(data.valid_target)]
+    most = config.decoding.max_length
+    targets = [min(len(ids) + 1, most) for ids in tokenizer.encode_target(data.valid_target)]
     longest = round(np.sqrt(np.mean(np.square(targets))))
     request = Request(config.decoding.model_copy(update={"beam": 1, "max_length": longest}))
     engine = PyTorchEngine(fresh_state(config, tokenizer, ALONE).model.eval())
     sources = tokenizer.encode_source(data.valid_source)
     sentences: dict[Key, Sentence] = {}
     for line, ids in enumerate(sources):
-        sentences[line, 0] = Sentence([*ids, EOS])
+        sentences[line, 0] = Sentence([*ids[:most], EOS])
     engine.submit(dict(islice(sentences.items(), 1)), request).wait()
     began = time.perf_counter()
     engine.submit(sentences, request).wait()

@@ -140,8 +140,10 @@ def _training(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
     if plan.accumulate > 1:
         parts = f"so many batches make an update: more than {plan.max_tokens:,} tokens fill memory"
         yield Chosen("training", {"accumulate": plan.accumulate}, parts)
-    looks = {"validate_every": plan.validate_every, "save_every": plan.validate_every}
-    yield Chosen("training", looks, f"{VALIDATIONS} times, the first within a tenth of the run")
+    often = f"{VALIDATIONS} times, the first within a tenth of the run"
+    yield Chosen("training", {"validate_every": plan.validate_every}, often)
+    lost = "a checkpoint: what is lost when a machine fails"
+    yield Chosen("training", {"save_every": plan.save_every}, lost)
     if plan.sentences < 1000:
         few = {"validation_sentences": plan.sentences}
         is_all = plan.sentences == corpus.valid
