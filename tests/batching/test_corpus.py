@@ -228,6 +228,8 @@ def test_nothing_in_a_cell_is_a_blank_side_and_none_a_word() -> None:
     assert texts(corpus(dataset="x.csv", **settings)) == [("None", "null"), ("a", "")]
     write("y.csv", b'\xef\xbb\xbfs;t\r\n"a; b";c, d, e\r\n')  # of a spreadsheet, in Europe
     assert texts(corpus(dataset="y.csv", **settings)) == [("a; b", "c, d, e")]
+    write("l.csv", b"s,t\nf\xfcr,for\n")
+    assert texts(corpus(dataset="l.csv", **settings)) == [("f\ufffdr", "for")]
     write("z.csv", b's\tt\r\n"a\tb"\tc, d; e\r\n')
     assert texts(corpus(dataset="z.csv", **settings)) == [("a\tb", "c, d; e")]
     write("x.jsonl", '{"s": "a", "t": null}\n')

@@ -241,6 +241,7 @@ def _load(corpus: DatasetCorpus) -> Any:
             names = file.readline()
         settings |= {
             "keep_default_na": False,  # None and null are words, an empty cell is a blank side
+            "encoding_errors": "replace",  # as of text
             # Where numbers have a decimal comma, spreadsheets write semicolons.
             "sep": max(",;\t", key=names.count),
         }
