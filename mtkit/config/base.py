@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-FromHome = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(os.path.expanduser)]
+FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(os.path.expanduser)]
 """A path that may begin with ~, as in a shell."""
 Paths = FromHome | list[FromHome]
 EXPECTED = {
@@ -82,6 +82,8 @@ def complaint_of(detail: Mapping[str, Any], shown: Callable[[Any], str] = reprli
         told = "unknown setting"
     elif kind == "literal_error":
         told = f"expected {context['expected']}"
+    elif kind == "string_pattern_mismatch":  # of FromHome alone
+        told = "expected a path"
     elif expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
         told = f"expected {expected}"
     return f"{told}, found {shown(detail['input'])}"

@@ -93,7 +93,10 @@ def flow(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     """The value as a line of YAML, cut where it is long."""
-    line = flow(value)
+    try:
+        line = flow(value)
+    except ValueError:  # Python writes no integer of over 4,300 digits
+        return "a number of thousands of digits"
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 

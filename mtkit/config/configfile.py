@@ -58,8 +58,8 @@ def read_config(
     _name_kinds(data, Config)
     pairs = [_split(override) for override in overrides]
     _check_once(pairs, run)
-    # Kinds first, and those of whole sections before those of their parts: they clear what was set.
-    for parts, value, option in sorted(pairs, key=lambda it: (it[0][-1] != "kind", len(it[0]))):
+    # Whole sections before their parts, and of these the kind first: it clears what was set.
+    for parts, value, option in sorted(pairs, key=_order):
         origin.overrides[_assign(data, parts, value, option)] = option
     if run is not None:
         data["run"] = run
@@ -153,7 +153,14 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         raise UserError(f"{name}: nested without end") from None
     except (ValueError, KeyError, AttributeError) as error:  # a date that is none, or alike
         raise UserError(f"{name}: a value that is none ({error}): put quotes around it") from None
-    return data, lines
+    return _unshared(data), lines
+
+
+def _unshared(tree: Any) -> Any:
+    """Data in which an alias is a copy of what it stands for: to change one changes no other."""
+    if isinstance(tree, dict):
+        return {name: _unshared(value) for name, value in tree.items()}
+    return [_unshared(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
@@ -215,6 +222,11 @@ def _split(override: str) -> tuple[list[str], Any, str]:
         return parts, yaml.safe_load(text), option
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError):
         raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
+
+
+def _order(pair: tuple[list[str], Any, str]) -> float:
+    parts, _, _ = pair
+    return len(parts) - (0.5 if parts[-1] == "kind" else 0.0)
 
 
 def _check_once(pairs: Sequence[tuple[list[str], Any, str]], run: str | None) -> None:

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "weights": "weight of each corpus in data.train",
     "max_tokens": "batching.max_tokens",
     "target_language": "data.target_language",
+    "ended": "the update that `mtkit finish` ended it at",
 }
 """Settings of recipes that do not stand in the section of their stage."""
 

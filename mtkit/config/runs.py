@@ -63,16 +63,19 @@ def find_origin(config: Config) -> Artifact | None:
     if (place := config.training.init_from) is None:
         return None
     with led_to(INIT_FROM):
-        refuse_latest(place)
+        refuse_own(place, config.run)
         return find_model(place)
 
 
-def refuse_latest(place: str) -> None:
-    """UserError for what is to be made from the last run, by a run that will be the last itself."""
+def refuse_own(place: str, run: str) -> None:
+    """UserError for what a run is to be made from itself, or from the last, which it will be."""
+    here = Path(place).resolve()
+    if Path(run).resolve() in (here, *here.parents):
+        raise UserError(f"{place}: the model of this very run: name another run's")
     path, latest = Path(place).absolute(), LATEST.absolute()
     if latest.is_symlink() and latest in (path, *path.parents):
-        run = os.path.relpath(latest.resolve())
-        raise UserError(f"{place}: this run will be the last one itself: name that one, {run}")
+        last = os.path.relpath(latest.resolve())
+        raise UserError(f"{place}: this run will be the last one itself: name that one, {last}")
 
 
 def checkpoint_at(folder: Path, step: int) -> Path:

@@ -239,6 +239,11 @@ class TrainingSettings(Course):
             raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
         if self.best_by == "step" and (self.average > 1 or self.patience is not None):
             raise ValueError("best_by: step takes the last weights: needs average: 1, no patience")
+        match self.schedule:
+            case Cosine(peak=peak, floor=floor) if floor > peak:
+                raise ValueError(f"schedule.floor: {floor:g} is above the peak, {peak:g}")
+            case StepDecay(start=start) if start < self.warmup:
+                raise ValueError(f"schedule.start: {start:,} lies within warmup, {self.warmup:,}")
         if self.objective.kind == "minimum_risk":
             if self.init_from is None:
                 raise ValueError(

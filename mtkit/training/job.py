@@ -20,7 +20,14 @@ from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import CheckpointRecipe
-from mtkit.config.runs import CHECKPOINTS, INIT_FROM, find_origin, link_latest, locked
+from mtkit.config.runs import (
+    CHECKPOINTS,
+    INIT_FROM,
+    checkpoint_steps,
+    find_origin,
+    link_latest,
+    locked,
+)
 from mtkit.config.settings import Config
 from mtkit.decoding.model import write_card
 from mtkit.errors import UserError, led_to
@@ -93,10 +100,17 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
             again = "`mtkit batch`" if path == data.artifact.path else f"`{COMMANDS['corpus']}`"
             warn(f"{path}: {difference}, which only {again} takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
+    ours = Tokenizer.load(tokenizer.path)
     if origin := trained_model(config):
         inputs["init_from"] = origin.identity
+        with led_to(INIT_FROM):
+            if Tokenizer.load(origin.path).models != ours.models:
+                raise UserError(
+                    f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
+                    "this setting takes over the model's"
+                )
     _check_comparable(config)
-    return data, Tokenizer.load(tokenizer.path), inputs
+    return data, ours, inputs
 
 
 def trained_model(config: Config) -> Artifact | None:
@@ -115,6 +129,8 @@ def trained_model(config: Config) -> Artifact | None:
 def _check_comparable(config: Config) -> None:
     """UserError where BLEU would be counted otherwise than in the validations so far."""
     language = config.data.target_language
+    if not any(checkpoint_steps(Path(config.run) / CHECKPOINTS)):
+        return  # it begins anew
     for record in MetricsLog(Path(config.run)).read():
         match record:
             case {"signatures": {"bleu": str(before)}}:
@@ -177,9 +193,8 @@ def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
 def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
     """The state before the first update: the model initialised, or taken from another.
 
-    Raises UserError if that one is of another shape or has another tokenizer, and where the updates
-    are to be compiled for a CPU: they take half as long again there, and dropout is made by
-    operators that a compiler does not know.
+    Raises UserError where the updates are to be compiled for a CPU: they take half as long again
+    there, and dropout is made by operators that a compiler does not know.
     """
     training = config.training
     device = pick_device(training.device)
@@ -188,13 +203,7 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if origin := find_origin(config):
-        with led_to(INIT_FROM):
-            if Tokenizer.load(origin.path).models != tokenizer.models:
-                raise UserError(
-                    f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
-                    "this setting takes over the model's"
-                )
-            load_weights(model, origin.path / WEIGHTS)
+        load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
     judge = Judge(tokenizer, config.data.target_language)
     state = new_state(model.to(device), training, precision, ranks, judge)

@@ -84,6 +84,9 @@ def _run_to_end(job: Job, state: TrainState) -> None:
                 raise
             if job.checkpoints.load_last(state, steady=True) is None:
                 raise
+            job.ranks.wait()  # until all have read it
+            if job.ranks.is_first:
+                job.checkpoints.forget(state.step)
             state.rate_scale, state.skipped_in_a_row = scale, 0
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
@@ -150,7 +153,8 @@ def _go_on(job: Job, state: TrainState) -> None:
                     "or `mtkit finish` to end with the best so far",
                 )
         _tell_why(job, state)
-        if not state.validations:  # an interrupted run, of which fewer steps are asked for now
+        if state.step not in [validation.step for validation in state.validations]:
+            # An interrupted run, of which fewer steps are asked for now.
             state.validations.append(validate(job, state))
             journal.log_validation()
             job.save(state)

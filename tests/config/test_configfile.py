@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -396,6 +397,12 @@ def test_a_half_of_another_kind_starts_from_its_own_defaults(
             "training.steps=1e5",
             "training.steps: expected a whole number, found 1e5: write all of its digits",
         ),
+        ("training.init_from=''", "training.init_from: expected a path, found ''"),
+        ("training.schedule.floor=0.01", "training: schedule.floor: 0.01 is above the peak, 0.001"),
+        (
+            "training.schedule={kind: step, peak: 1, start: 20, every: 5}",
+            "training: schedule.start: 20 lies within warmup, 4,000",
+        ),
     ],
 )
 def test_complaints_about_an_override_name_it(override: str, line: str) -> None:
@@ -435,6 +442,21 @@ def test_another_kind_starts_from_its_own_defaults(
     assert capsys.readouterr().err == (
         "--set model.kind=seq2seq: starts from the defaults of seq2seq; dropped: layers, heads\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_a_kind_wins_over_its_section_and_a_part_over_both_in_any_order(kind: str) -> None:
+    overrides = ["training.optimizer={kind: muon, momentum: 0.5}"]
+    overrides += [f"training.optimizer.kind={kind}", "training.optimizer.weight_decay=0.25"]
+    for order in permutations(overrides):
+        optimizer = load(GOOD, *order).training.optimizer
+        assert (optimizer.kind, optimizer.weight_decay) == (kind, 0.25)
+
+
+def test_what_an_alias_stands_for_is_set_in_that_place_alone() -> None:
+    text = GOOD.replace("{source: b.en, target: b.ko}", "&held {source: b.en, target: b.ko}")
+    data = load(text.replace("model:", "  test: *held\nmodel:"), "data.test.source=c.en").data
+    assert [part.model_dump()["source"] for part in (data.valid, data.test)] == ["b.en", "c.en"]
 
 
 def test_a_default_may_be_written_out() -> None:

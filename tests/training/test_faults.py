@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,8 +24,9 @@ from mtkit.artifacts import open_artifact
 from mtkit.batching.build import Batches
 from mtkit.batching.store import Store
 from mtkit.config.base import Settings
+from mtkit.config.runs import checkpoint_steps
 from mtkit.config.settings import Config
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import weights_of
@@ -42,7 +44,7 @@ from mtkit.training.run.memory import split_if_refused
 from mtkit.training.run.metrics import MetricsLog
 from mtkit.training.state import StepReport, TrainState, Validation, new_state
 from mtkit.training.step import train_step
-from mtkit.training.train import Diverged, train
+from mtkit.training.train import Diverged, finish, train
 from tasks import tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
@@ -166,6 +168,40 @@ def test_a_run_that_diverges_goes_back_and_ends_with_a_lower_rate(
     rates = {record["step"]: record["learning_rate"] for record in log}
     assert rates[6] == pytest.approx(0.01 * math.sqrt(4 / 6))
     assert rates[7] == pytest.approx(0.5 * 0.01 * math.sqrt(4 / 7))
+
+
+def test_a_run_that_went_back_leaves_no_checkpoint_of_where_it_had_been(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would end, or go on, with the weights that had diverged."""
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    add = Journal.add
+
+    def stopped_after_going_back(self: Journal, report: StepReport) -> None:
+        add(self, report)
+        if self.state.rate_scale < 1:
+            signal.raise_signal(signal.SIGTERM)
+
+    config = fresh("transformer", training={"max_skipped": 3, "save_every": 2, "keep": 9})
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Journal, "add", stopped_after_going_back)
+        train(config)
+    assert checkpoint_steps(Path("run/checkpoints")) == [0, 2, 4, 6, 7]
+    assert finish(config).report["steps"] == 7
+
+
+def test_while_updates_are_skipped_the_checkpoint_to_go_back_to_is_kept(
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    settings = {"max_skipped": 3, "save_every": 1, "keep": 1, "best_by": "step", "average": 1}
+    train(fresh("transformer", training=settings | {"validate_every": 50}))
+    assert "going back to step 7, with 0.5" in capsys.readouterr().err
+    assert checkpoint_steps(Path("run/checkpoints")) == [12]
 
 
 def test_a_skipped_update_after_going_back_is_logged_with_the_last_that_was_made(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,3 +102,5 @@ def test_bleu_of_a_run_is_counted_in_one_way(
     assert Path("run/config.yaml").read_bytes() == before
     train(fresh("transformer", data={"target_language": "fr"}, training=longer))  # counted alike
     assert open_artifact(Path("run/model"), "model").report["steps"] == steps
+    shutil.rmtree("run/checkpoints")  # it begins anew
+    train(fresh("transformer", data={"target_language": "zh"}, training=longer))

@@ -460,6 +460,24 @@ def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
     assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
 
 
+def test_the_last_weights_are_the_last_though_fewer_updates_are_asked_for_now(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Journal.add
+
+    def interrupted_after_five(self: Journal, report: Any) -> None:
+        add(self, report)
+        if self.state.step == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    by_step: dict[str, Any] = {"best_by": "step", "average": 1, "validate_every": 3}
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Journal, "add", interrupted_after_five)
+        train(fresh("transformer", training=by_step))
+    model = train(fresh("transformer", training=by_step | {"steps": 4}))
+    assert model.report["averaged_steps"] == [model.report["steps"]] == [5]
+
+
 def test_a_model_is_told_of_more_updates_than_are_asked_for_now(
     fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -650,6 +668,15 @@ def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Con
     assert train(tuned.model_copy(update={"training": moved})).identity == first.identity
     asked = {name: first.manifest[name] for name in ("settings", "inputs")}
     assert "base" not in json.dumps(asked)
+
+
+def test_a_run_is_not_made_from_itself(fresh: Callable[..., Config]) -> None:
+    train(fresh("transformer"))
+    shutil.rmtree("run/checkpoints")
+    for place in ("run", "run/model"):
+        again = fresh("transformer", training={"init_from": place})
+        with pytest.raises(SettingError, match=r"init_from: run.*: the model of this very run"):
+            train_tokenizer(again)
 
 
 def test_fine_tuning_with_another_tokenizer_is_refused(

@@ -20,7 +20,7 @@ from mtkit.config.base import Key
 from mtkit.config.corpora import Corpus, WrittenCorpus, WrittenText
 from mtkit.config.provenance import altered, told
 from mtkit.config.recipes import WrittenRecipe
-from mtkit.config.runs import find_best, find_current, refuse_latest
+from mtkit.config.runs import find_best, find_current, refuse_own
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError, UserError, led_to
 from mtkit.report import quietly
@@ -108,10 +108,7 @@ def training_texts(config: Config) -> list[Corpus]:
 
 def _writer(place: str, config: Config) -> str:
     """The identity of a model; UserError for none, and for one that would learn from itself."""
-    refuse_latest(place)
-    here = Path(place).resolve()
-    if Path(config.run).resolve() in (here, *here.parents):
-        raise UserError(f"{place}: the model of this very run: let another run's write")
+    refuse_own(place, config.run)
     with quietly():  # that it may not be finished is said when it writes
         return find_best(place).identity
 

@@ -85,8 +85,16 @@ class Checkpoints:
         ranked = [v.step for v in rank(state.validations, metric) if v.step in there]
         names = {"last": there[-1], "best": ranked[0] if ranked else None, "steps": steps}
         write_json(self.folder / INDEX, names)
+        if state.skipped_in_a_row:  # none is lost that the run may have to go back to
+            return
         for step in set(there[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
+
+    def forget(self, step: int) -> None:
+        """Removes those of later steps, which a run that went back made before."""
+        for later in self.steps():
+            if later > step:
+                remove(self.path(later))
 
     def load_last(self, state: TrainState, *, steady: bool = False) -> Artifact | None:
         """Fills `state` from the newest checkpoint that is sound; None where there is none.
