@@ -455,8 +455,9 @@ def test_a_kind_wins_over_its_section_and_a_part_over_both_in_any_order(kind: st
 
 def test_what_an_alias_stands_for_is_set_in_that_place_alone() -> None:
     text = GOOD.replace("{source: b.en, target: b.ko}", "&held {source: b.en, target: b.ko}")
-    data = load(text.replace("model:", "  test: *held\nmodel:"), "data.test.source=c.en").data
-    assert [part.model_dump()["source"] for part in (data.valid, data.test)] == ["b.en", "c.en"]
+    found = load(text.replace("model:", "  test: *held\nmodel:"), "data.test.source=c.en")
+    data = found.data.model_dump()
+    assert [data[part]["source"] for part in ("valid", "test")] == ["b.en", "c.en"]
 
 
 def test_a_default_may_be_written_out() -> None:
