@@ -147,9 +147,8 @@ def test_dropout_is_drawn_anew_for_each_micro_batch_step_and_seed(
         with monkeypatch.context() as patch:
             patch.setattr(torch, "manual_seed", drawn.append)
             for _ in range(2):
-                update(
-                    state, [batch_of(pairs(3))] * 2, config.model_copy(update={"seed": seed}), 0.1
-                )
+                seeded = config.model_copy(update={"seed": seed})
+                update(state, [batch_of(pairs(3))] * 2, seeded, 0.1)
     assert drawn == [seed_of(seed, t, m) for seed in (1, 2) for t in (1, 2) for m in (0, 1)]
 
 

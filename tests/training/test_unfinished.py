@@ -196,7 +196,6 @@ def test_damaged_checkpoints_are_passed_over_at_the_end_too(
     for step in 2, 4, 6:
         shutil.rmtree(f"run/checkpoints/step-{step:08}")
     model = train(fresh("transformer", training=changes | {"steps": 5}))
-    assert model.report["weights"] == "last weights"
     assert model.report["averaged_steps"] == [7]
 
 
