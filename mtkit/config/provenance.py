@@ -73,10 +73,13 @@ def check_remake(path: Path, kind: Kind, now: Told) -> None:
     """
     if not (path / MANIFEST).is_file():
         return
-    try:
-        artifact = open_artifact(path, kind, verify=True)
-        reason = change(origin_of(artifact), now) or "what it was made from has changed"
-    except UserError:
+    reason = None
+    with suppress(UserError):
+        artifact = open_artifact(path, kind)
+        reason = change(origin_of(artifact), now)
+        open_artifact(path, kind, verify=True)
+        reason = reason or "what it was made from has changed"
+    if reason is None:
         say(f"{kind}: made anew: it is damaged, or of another version of mtkit")
         return
     if (needed := _made_from(artifact)) is not None:

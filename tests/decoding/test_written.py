@@ -418,11 +418,14 @@ def test_it_is_written_anew_when_what_it_was_made_from_changes_which_is_said(
     assert sides_of(folder_of(config)) == (lines, finished(translations(["a"], lines)))
 
 
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "damaged"])
 def test_it_is_not_written_over_where_a_checkpoint_was_made_from_it(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    is_whole: bool, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_config(SELF, tokenizer={"vocab_size": 120}, training={"steps": 2, "ranks": 1})
     assert call("run") == 0
+    if not is_whole:
+        damaged(here)
     written = sides_of(folder_of(load_config("mtkit.yaml")))
     retrained(here)
     assert call("run") == 2
