@@ -21,7 +21,7 @@ from mtkit.config.settings import Config, TrainingSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
-from mtkit.report import progress, say, warn
+from mtkit.report import Progress, progress, say, warn
 from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizer.schedule import learning_rate
@@ -130,17 +130,18 @@ def _go_on(job: Job, state: TrainState) -> None:
     ):
         job.save(state, again=False)
         shown.advance(state.step)
+        if _is_to_validate(training, state):  # where that failed, or fewer steps are asked for now
+            _validate(job, state, journal, shown)
+            job.save(state)
         while not _is_finished(training, state):
             with _saved_on_failure(job, state):
                 journal.add(next(updates))
             shown.advance(note=journal.note)
-            is_due = state.step % training.validate_every == 0 or _is_finished(training, state)
+            is_due = _is_to_validate(training, state)
             if state.step % training.log_every == 0 or is_due:
                 journal.log_step()
             if is_due:
-                with shown.pausing():
-                    state.validations.append(validate(job, state))
-                journal.log_validation()
+                _validate(job, state, journal, shown)
             with _saved_on_failure(job, state):
                 signal_number = job.ranks.max(stop.received)
             if state.step % training.save_every == 0 or is_due or signal_number:
@@ -153,11 +154,18 @@ def _go_on(job: Job, state: TrainState) -> None:
                     "or `mtkit finish` to end with the best so far",
                 )
         _tell_why(job, state)
-        if state.step not in [validation.step for validation in state.validations]:
-            # An interrupted run, of which fewer steps are asked for now.
-            state.validations.append(validate(job, state))
-            journal.log_validation()
-            job.save(state)
+
+
+def _is_to_validate(training: TrainingSettings, state: TrainState) -> bool:
+    """Whether the state is one that is validated, and is not yet."""
+    is_due = state.step % training.validate_every == 0 or _is_finished(training, state)
+    return is_due and state.step not in (0, *(found.step for found in state.validations))
+
+
+def _validate(job: Job, state: TrainState, journal: Journal, shown: Progress) -> None:
+    with _saved_on_failure(job, state), shown.pausing():
+        state.validations.append(validate(job, state))
+    journal.log_validation()
 
 
 def _tell_why(job: Job, state: TrainState) -> None:

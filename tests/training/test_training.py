@@ -24,7 +24,7 @@ from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.settings import Config, Muon
-from mtkit.errors import Interrupted, SettingError, UserError
+from mtkit.errors import Interrupted, MtkitError, SettingError, UserError
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import weights_of
@@ -384,6 +384,27 @@ def test_interrupted_equals_uninterrupted_bit_for_bit(
     shared = whole["checkpoints"].keys() & broken["checkpoints"].keys()
     assert f"step-{whole['names']['last']:08d}" in shared
     assert all(whole["checkpoints"][name] == broken["checkpoints"][name] for name in shared)
+
+
+@both
+@pytest.mark.parametrize("step", [6, 12])
+def test_a_run_whose_validation_fails_goes_on_with_it_bit_for_bit(
+    kind: str, step: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"save_every": 100, "log_every": 5, "keep": 9}
+    train(fresh(kind, "whole", training=settings))
+
+    def fails(job: Job, state: TrainState) -> Validation:
+        if state.step == step:
+            raise MtkitError("a rank was lost")
+        return run_weights.validate(job, state)
+
+    with monkeypatch.context() as patch, pytest.raises(MtkitError, match="a rank was lost"):
+        patch.setattr("mtkit.training.train.validate", fails)
+        train(fresh(kind, "failed", training=settings))
+    assert Path(f"failed/checkpoints/step-{step:08d}").is_dir()
+    train(fresh(kind, "failed", training=settings))
+    assert comparable(Path("failed")) == comparable(Path("whole"))
 
 
 def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
