@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # to translate, no settings of training are read
 
 LOCK, OWNER = ".lock", ".owner.json"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
+WEIGHTS = "model.safetensors"
+"""The file of weights in the folder of a model or of a checkpoint."""
 INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
 """The variable that tells a process, in JSON, which one started it as a part of itself."""

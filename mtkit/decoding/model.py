@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from mtkit.artifacts import Artifact
 from mtkit.config.base import first_complaint
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.runs import find_best
+from mtkit.config.runs import WEIGHTS, find_best
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.tokenizer.codec import Tokenizer
 
 CONFIG = "config.json"

@@ -25,13 +25,13 @@ from mtkit.artifacts import Artifact, create, hash_file, open_artifact, refuse_e
 from mtkit.config.base import Settings, first_complaint
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.runs import WEIGHTS
 from mtkit.config.storage import write_json
 from mtkit.decoding.model import OpenedModel, write_card
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 

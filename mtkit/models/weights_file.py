@@ -16,8 +16,6 @@ from safetensors import SafetensorError, safe_open
 
 from mtkit.errors import UserError
 
-WEIGHTS = "model.safetensors"
-"""The file of weights in the folder of a model or of a checkpoint."""
 OLDER_NAMES = (
     (re.compile(r"^(encoder|decoder)\.(\d)"), r"\1.layers.\2"),
     (re.compile(r"^(bridge|attention)\."), r"decoder.\1."),

@@ -23,6 +23,7 @@ from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.runs import (
     CHECKPOINTS,
     INIT_FROM,
+    WEIGHTS,
     checkpoint_steps,
     find_origin,
     link_latest,
@@ -34,7 +35,6 @@ from mtkit.errors import UserError, led_to
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import check_weights, load_weights, without_memory
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer

@@ -15,13 +15,13 @@ from mtkit.artifacts import create
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.provenance import FROM, origin_of, told
 from mtkit.config.recipes import ModelRecipe
+from mtkit.config.runs import WEIGHTS
 from mtkit.decoding.contract import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.model import write_card
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.models.weights import assign_weights, save_weights, weights_of
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.data import load_batch

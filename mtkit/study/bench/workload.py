@@ -25,13 +25,13 @@ from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batch
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.configfile import load_config
+from mtkit.config.runs import WEIGHTS
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.decoding.model import write_card
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.tokenizer.codec import JOINT, Tokenizer
 from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model

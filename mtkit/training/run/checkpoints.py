@@ -18,12 +18,11 @@ from torch import Tensor
 from mtkit.artifacts import Artifact, OtherFormat, create, open_artifact, remove
 from mtkit.config.base import Settings, flattened
 from mtkit.config.provenance import ELSEWHERE, FROM, Told, change, origin_of, other_settings
-from mtkit.config.runs import INDEX, checkpoint_at, checkpoint_steps
+from mtkit.config.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
 from mtkit.config.settings import Metric
 from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError, is_out_of_memory
 from mtkit.models.weights import load_weights, save_weights, weights_of
-from mtkit.models.weights_file import WEIGHTS
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
