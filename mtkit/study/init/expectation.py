@@ -57,7 +57,7 @@ def expectation(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:
         yield MORE_DATA
     if plan.forecast.total > 1.15 * 60 * minutes:
         yield (
-            f"{minutes:g} minutes are too few: it takes {plan.forecast.total / 60:.0f} at the least"
+            f"{minutes:g} minutes are too few: it takes {plan.forecast.total / 60:.3g} at the least"
         )
     elif plan.pairs < pairs and plan.passes < 0.95:
         yield f"{plan.pairs:,} of the {pairs:,} pairs are taken, and there is no time to see all"
