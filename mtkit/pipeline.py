@@ -22,7 +22,7 @@ from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.job import trained_model
+from mtkit.training.job import check_origin
 from mtkit.training.train import finish as end_training
 from mtkit.training.train import train
 
@@ -35,7 +35,7 @@ def run(config: Config) -> None:
     Raises what the stages raise.
     """
     look_at(config.data, "train", "valid", "test")
-    trained_model(config)
+    check_origin(config)
     write_corpora(config)
     train_tokenizer(config)
     build_batches(config)

@@ -60,7 +60,7 @@ def find_model(path: str | Path | None) -> Artifact:
 def find_origin(config: Config) -> Artifact | None:
     """The model that `training.init_from` names, verified; None where it names none.
 
-    Raises SettingError without one, where it is damaged, and for the last run's.
+    Raises SettingError without one, where it is damaged, and for this run's own, or the last run's.
     """
     if (place := config.training.init_from) is None:
         return None

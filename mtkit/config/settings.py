@@ -256,7 +256,7 @@ class TrainingSettings(Course):
 
 
 class Config(Settings):
-    run: FromHome = Field(min_length=1, description="folder where every stage writes")
+    run: FromHome = Field(description="folder where every stage writes")
     seed: NonNegativeInt = Field(1, le=2**64 - 1)
     data: DataSettings
     tokenizer: TokenizerSettings = TokenizerSettings()

@@ -78,11 +78,11 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
 
 def without_memory(settings: ModelSettings, source_vocab: int, target_vocab: int) -> EncoderDecoder:
     """A model without weights: its parameters have names and shapes alone."""
-    with WithoutMemory():
+    with _WithoutMemory():
         return EncoderDecoder(settings, source_vocab, target_vocab)
 
 
-class WithoutMemory(TorchFunctionMode):
+class _WithoutMemory(TorchFunctionMode):
     """Parameters, which begin as empty or zeros, are made on "meta", and no numbers drawn.
 
     Under torch.device("meta") the first `normal_` or `arange` would take a second of imports.

@@ -101,7 +101,7 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
             warn(f"{path}: {difference}, which only {again} takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     ours = Tokenizer.load(tokenizer.path)
-    if origin := trained_model(config):
+    if origin := check_origin(config):
         inputs["init_from"] = origin.identity
         with led_to(INIT_FROM):
             if Tokenizer.load(origin.path).models != ours.models:
@@ -113,10 +113,10 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     return data, ours, inputs
 
 
-def trained_model(config: Config) -> Artifact | None:
+def check_origin(config: Config) -> Artifact | None:
     """The model that `training.init_from` names; None where it names none.
 
-    Raises SettingError where there is none, or one of another shape than this run's will be.
+    Raises SettingError where it is not there, or of another shape than this run's will be.
     """
     if found := find_origin(config):
         with led_to(INIT_FROM):

@@ -111,6 +111,8 @@ def test_good_pairs_are_accused_by_none(usual: Usual, source: str, target: str) 
         ("From 9:40 am to 5:20 pm.", "Von 9.40 bis 17.20 Uhr."),
         ("At 5.30 pm.", "À 17h30."),
         ("At 8:20 p.m.", "Um 20.20 Uhr."),
+        ("It costs $3.20 at 5:30 pm.", "Es kostet 3,20 $ um 17.30 Uhr."),
+        ("On 5.10.2020 at 5:30.", "2020年10月5日 17:30。"),
     ],
 )
 def test_numbers_may_be_written_in_many_ways(source: str, target: str) -> None:

@@ -284,7 +284,7 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
-    torch.manual_seed(3)
+    torch.manual_seed(3)  # rounding to bfloat16 alone comes near the bound with others
     shapes = [(8, 8), (16, 8), (8, 16), (8, 8)]
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in ours]
@@ -302,7 +302,7 @@ def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
             optimizer.step()
         reference.step()  # always in bfloat16
         for a, b in zip(ours, theirs, strict=True):
-            assert torch.allclose(a, b, atol=0.004)
+            assert torch.allclose(a, b, atol=0.002)
 
 
 def comparable(run: Path) -> dict[str, Any]:
@@ -480,24 +480,6 @@ def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
         patch.setattr(Journal, "add", add_and_interrupt)
         train(fresh("transformer"))
     assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
-
-
-def test_the_last_weights_are_the_last_though_fewer_updates_are_asked_for_now(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add = Journal.add
-
-    def interrupted_after_five(self: Journal, report: Any) -> None:
-        add(self, report)
-        if self.state.step == 5:
-            signal.raise_signal(signal.SIGTERM)
-
-    by_step: dict[str, Any] = {"best_by": "step", "average": 1, "validate_every": 3}
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Journal, "add", interrupted_after_five)
-        train(fresh("transformer", training=by_step))
-    model = train(fresh("transformer", training=by_step | {"steps": 4}))
-    assert model.report["averaged_steps"] == [model.report["steps"]] == [5]
 
 
 def test_a_model_is_told_of_more_updates_than_are_asked_for_now(

@@ -196,7 +196,16 @@ def test_damaged_checkpoints_are_passed_over_at_the_end_too(
     for step in 2, 4, 6:
         shutil.rmtree(f"run/checkpoints/step-{step:08}")
     model = train(fresh("transformer", training=changes | {"steps": 5}))
-    assert model.report["averaged_steps"] == [7]
+    assert (model.report["weights"], model.report["averaged_steps"]) == ("best checkpoint", [7])
+
+
+def test_the_last_weights_are_the_last_though_fewer_updates_are_asked_for_now(
+    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+) -> None:
+    by_step = {"best_by": "step", "average": 1, "validate_every": 3}
+    interrupted(fresh("transformer", training=by_step), 5)
+    model = train(fresh("transformer", training=by_step | {"steps": 4}))
+    assert model.report["averaged_steps"] == [model.report["steps"]] == [5]
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ ERAS = {
     **{"民國": 1911, "民国": 1911},
 }
 """The year before the first one of each: 平成30年 is 2018."""
-_TIME = re.compile(r"\b(\d{1,2})[:.hH]([0-5]\d)\b")
+_TIME = re.compile(r"\b\d{1,2}[:.hH][0-5]\d\b")
 LONGEST_AMOUNT = 20
 """Digits: what has more is no amount that somebody would say in parts."""
 MOST_NUMBERS = 50
@@ -38,8 +38,6 @@ def numbers_differ(source: str, target: str) -> bool:
     """Whether either side has a number that the other contradicts, or cannot have in words."""
     if not (_DIGITS.search(source) or _DIGITS.search(target)):
         return False
-    if _TIME.search(source) and _TIME.search(target):  # 17:30 may be 17.30, or 17h30
-        source, target = (_TIME.sub(r"\1:\2", text) for text in (source, target))
     ours, theirs = _numbers(source), _numbers(target)
     if ours == theirs or _all_digits(source) == _all_digits(target):
         return False
@@ -49,8 +47,9 @@ def numbers_differ(source: str, target: str) -> bool:
     same = _same_but_for_zeros if _IN_TEN_THOUSANDS.search(source + target) else _same
     explained = {n for a in left for b in right if same(a, b) or same(b, a) for n in (a, b)}
     eras = [before for name, before in ERAS.items() if name in source or name in target]
+    are_times = _TIME.search(source) is not None and _TIME.search(target) is not None
     across = chain(product(left, theirs), product(right, ours))
-    explained |= {n for a, b in across if _of_era(a, b, eras) for n in (a, b)}
+    explained |= {a for a, b in across if _of_era(a, b, eras) or (are_times and _of_one_time(a, b))}
     explained.update(_put_together(left - explained, right - explained))
     explained.update(_put_together(right - explained, left - explained))
     left, right = left - explained, right - explained
@@ -95,6 +94,13 @@ def _put_together(wholes: set[str], parts: set[str]) -> Iterator[str]:
             one, other = digits[:place], ends.get(digits[place:], "")
             if one in parts and other not in ("", one):
                 yield from (whole, one, other)
+
+
+def _of_one_time(a: str, b: str) -> bool:
+    """Whether they may be of 8:20 and 20.20, whose minutes look like a fraction."""
+    if len(a) > 2 or len(b) > 2:
+        return False
+    return a.rstrip("0") == b.rstrip("0") or abs(int(a) - int(b)) == 12
 
 
 def _of_era(a: str, b: str, eras: list[int]) -> bool:

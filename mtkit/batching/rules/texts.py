@@ -81,8 +81,8 @@ def _site(link: str) -> str:
     if "@" in link:
         return link.casefold().rstrip(".")
     host = re.split(r"[/?#:]", link.casefold().split("://")[-1])[0]
-    latin = re.match(r"[a-z0-9.-]*", host)  # other letters after it are of the sentence
-    parts = ((latin and latin[0]) or host).removeprefix("www.").strip(".").split(".")
+    found = re.match(r"[a-z0-9.-]+", host) or [host]  # other letters after it are of the sentence
+    parts = found[0].removeprefix("www.").strip(".").split(".")
     return max(parts[:-1] or parts, key=len)
 
 
@@ -124,9 +124,10 @@ def _is_bad(text: str) -> bool:
 def repetition(source: str, target: str) -> bool:
     """Whether one side says the same again and again, and the other does not say it twice."""
     ours, theirs = _units(source), _units(target)
-    if _loops(ours) == _loops(theirs):
+    is_ours = _loops(ours)
+    if is_ours == _loops(theirs):
         return False
-    other = theirs if _loops(ours) else ours
+    other = theirs if is_ours else ours
     return not any(one == following for one, following in pairwise(other))
 
 

@@ -16,6 +16,7 @@ from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size, affordable
 
 VALIDATIONS = 10
 SAVING_SECONDS = 600
+"""What a machine that fails may cost, about, where validations are seldom."""
 VALIDATION_SHARE = 0.04
 """The part of a run that its validations may take."""
 FEWEST_SENTENCES, MOST_SENTENCES = 50, 1000

@@ -142,8 +142,8 @@ def _training(corpus: Facts, plan: Plan) -> Iterator[Chosen]:
         yield Chosen("training", {"accumulate": plan.accumulate}, parts)
     often = f"{VALIDATIONS} times, the first within a tenth of the run"
     yield Chosen("training", {"validate_every": plan.validate_every}, often)
-    lost = "a checkpoint: what is lost when a machine fails"
-    yield Chosen("training", {"save_every": plan.save_every}, lost)
+    saved = "after a crash the run goes on from where it was saved last"
+    yield Chosen("training", {"save_every": plan.save_every}, saved)
     if plan.sentences < 1000:
         few = {"validation_sentences": plan.sentences}
         is_all = plan.sentences == corpus.valid

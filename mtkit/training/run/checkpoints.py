@@ -77,6 +77,7 @@ class Checkpoints:
 
         There it also says how many `steps` the run is to have. Before the first validation none is
         the best.
+        While updates are skipped none is removed: the run may have to go back to it.
         A checkpoint of a later step than that of `state` was passed over as damaged: it counts for
         nothing, and is replaced in time.
         """
@@ -84,7 +85,7 @@ class Checkpoints:
         ranked = [v.step for v in rank(state.validations, metric) if v.step in there]
         names = {"last": there[-1], "best": ranked[0] if ranked else None, "steps": steps}
         write_json(self.folder / INDEX, names)
-        if state.skipped_in_a_row:  # none is lost that the run may have to go back to
+        if state.skipped_in_a_row:
             return
         for step in set(there[:-newest]) - set(ranked[:best]):
             remove(self.path(step))
