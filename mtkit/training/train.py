@@ -16,7 +16,7 @@ from mtkit.artifacts import Artifact, open_artifact
 from mtkit.config.configfile import dump_config
 from mtkit.config.provenance import check_remake, origin_of, told
 from mtkit.config.recipes import ModelRecipe
-from mtkit.config.runs import find_current, link_latest
+from mtkit.config.runs import CHECKPOINTS, checkpoint_steps, find_current, link_latest
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.decoding.ahead import prefetch
 from mtkit.errors import Interrupted, MtkitError, UserError
@@ -105,9 +105,11 @@ def finish(config: Config) -> Artifact:
     path = Path(config.run) / "model"
     data, tokenizer, inputs = sources_of(config)
     recipe = ModelRecipe.of(config)
-    if find_current(path, "model", recipe, inputs):
-        say(f"train: {path} is up to date with its batches")
-        return open_artifact(path, "model")
+    last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
+    for asked in (recipe, *(recipe.model_copy(update={"ended": step}) for step in last)):
+        if find_current(path, "model", asked, inputs):
+            say(f"train: {path} is up to date with its batches")
+            return open_artifact(path, "model")
     with opened_job(config, data, tokenizer, inputs, ALONE) as (job, state):
         if not state.step:
             raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")

@@ -221,8 +221,11 @@ def test_finish_ends_the_last_run_with_its_scores_wherever_it_lies(
     assert [line.split()[0] for line in captured.out.splitlines()] == ["BLEU", "TER", "chrF2"]
     assert Path("run/config.yaml").read_text().startswith("run: run\n")
     Path("run").rename("moved")
+    model, test = (open_artifact(Path(f"moved/{kind}"), kind) for kind in ("model", "test"))
+    written = [it.path.stat().st_ino for it in (model, test)]
     assert call("finish", "moved") == 0
-    assert open_artifact(Path("moved/test"), "test")
+    assert "train: moved/model is up to date" in capsys.readouterr().err
+    assert [it.path.stat().st_ino for it in (model, test)] == written
     assert call("finish", "nowhere") == 2
     assert capsys.readouterr().err.endswith("nowhere: no run here\n")
 
