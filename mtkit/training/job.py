@@ -18,6 +18,7 @@ from mtkit.batching.corpus.read import files_of
 from mtkit.batching.corpus.written import altered_texts, texts_of
 from mtkit.config.configfile import save_config
 from mtkit.config.decoding import ModelConfig
+from mtkit.config.objective import MinimumRisk
 from mtkit.config.provenance import altered, origin_of
 from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.runs import (
@@ -39,7 +40,8 @@ from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.objective.risk import Judge
+from mtkit.training.objective.loss import Objective
+from mtkit.training.objective.risk import ExpectedRisk, Judge
 from mtkit.training.run.checkpoints import Checkpoints, recorded_ranks
 from mtkit.training.run.distributed import Ranks
 from mtkit.training.run.launcher import is_one_of_slurm, ranks_started
@@ -205,11 +207,19 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     if origin := find_origin(config):
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
-    judge = Judge(tokenizer, config.data.target_language)
-    state = new_state(model.to(device), training, precision, ranks, judge)
+    objective = _objective(config, model.to(device), tokenizer)
+    state = new_state(objective, training.optimizer, precision, ranks)
     if config.batching.max_tokens != "auto":
         state.max_tokens = config.batching.max_tokens
     return state
+
+
+def _objective(config: Config, model: EncoderDecoder, tokenizer: Tokenizer) -> Objective:
+    training = config.training
+    if isinstance(training.objective, MinimumRisk):
+        judge = Judge(tokenizer, config.data.target_language)
+        return ExpectedRisk(model, training.objective, judge)
+    return Objective(model, training.label_smoothing)
 
 
 def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from mtkit.config.objective import MinimumRisk
-from mtkit.config.settings import Learning, Metric
+from mtkit.config.settings import Metric, Optimizer
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
 from mtkit.training.objective.loss import Objective
-from mtkit.training.objective.risk import ExpectedRisk, Judge
 from mtkit.training.optimizer.optimizers import build_optimizer
 from mtkit.training.run.distributed import ALONE, Ranks
 
@@ -118,27 +116,16 @@ class TrainState(Progress):
 
 
 def new_state(
-    model: EncoderDecoder,
-    learning: Learning,
-    precision: Precision,
-    ranks: Ranks = ALONE,
-    judge: Judge | None = None,
+    objective: Objective, optimizer: Optimizer, precision: Precision, ranks: Ranks = ALONE
 ) -> TrainState:
-    """The state before the first update of `model`, which is on its device already.
-
-    `judge` is needed where whole translations are learnt from.
-    """
-    device, objective = model.device, Objective(model, learning.label_smoothing)
-    if isinstance(learning.objective, MinimumRisk):
-        if judge is None:
-            raise ValueError("objective: minimum_risk: nobody to judge translations")
-        objective = ExpectedRisk(model, learning.objective, judge)
+    """The state before the first update of the objective's model, on its device already."""
+    model = objective.model
     objective.train()
     return TrainState(
         precision=precision,
         model=model,
         objective=objective,
         parallel=ranks.parallel(objective),
-        optimizer=build_optimizer(model, learning.optimizer),
-        scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
+        optimizer=build_optimizer(model, optimizer),
+        scaler=torch.amp.GradScaler(model.device.type, enabled=precision == "float16"),
     )

@@ -23,6 +23,7 @@ from mtkit.study.bench.watching import REST, part_names, telling
 from mtkit.study.bench.workload import open_workload
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import PAD
+from mtkit.training.objective.loss import Objective
 from mtkit.training.state import TrainState, new_state
 from tasks import tiny_config
 
@@ -37,7 +38,9 @@ COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
 def state_of(settings: ModelSettings, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
     config = tiny_config(Path(), "transformer").model_copy(update={"model": settings})
-    return new_state(EncoderDecoder(settings, VOCAB, VOCAB), config.training, precision)
+    model = EncoderDecoder(settings, VOCAB, VOCAB)
+    objective = Objective(model, config.training.label_smoothing)
+    return new_state(objective, config.training.optimizer, precision)
 
 
 def batch_of(source: list[int], target: int) -> Batch:

@@ -53,7 +53,9 @@ SAVED_OFTEN = {"steps": 12, "save_every": 3}
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    return new_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
+    model = EncoderDecoder(config.model, 20, 20)
+    objective = Objective(model, config.training.label_smoothing)
+    return new_state(objective, config.training.optimizer, precision)
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from architectures import make, sources, targets
-from mtkit.config.settings import Learning, Sgd
+from mtkit.config.settings import Sgd
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import PAD
 from mtkit.training.objective.loss import Loss, Objective
@@ -34,10 +34,8 @@ class Risk(Objective):
 
 @pytest.mark.parametrize("name", ["transformer", "seq2seq-dot"])
 def test_an_objective_over_whole_sentences_needs_nothing_but_itself(name: str) -> None:
-    learning = Learning(optimizer=Sgd(), clip_norm=None)
     model = make(name)
-    state = new_state(model, learning, "float32")
-    state.objective = state.parallel = Risk(model, smoothing=0.0)
+    state = new_state(Risk(model, smoothing=0.0), Sgd(), "float32")
     state.model.eval()  # without dropout
     source, target = sources([5, 3, 7, 4]), targets(4, 6)
     target[1, 4:] = target[3, 2:] = PAD

@@ -37,6 +37,7 @@ from mtkit.training import weights as run_weights
 from mtkit.training.data import seed_of
 from mtkit.training.job import Job
 from mtkit.training.journal import Journal
+from mtkit.training.objective.loss import Objective
 from mtkit.training.optimizer.optimizers import MuonAndAdam
 from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.state import StepReport, TrainState, Validation, is_stalled, new_state, rank
@@ -50,7 +51,9 @@ aten = torch.ops.aten
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    return new_state(EncoderDecoder(config.model, 20, 20).double(), config.training, precision)
+    model = EncoderDecoder(config.model, 20, 20).double()
+    objective = Objective(model, config.training.label_smoothing)
+    return new_state(objective, config.training.optimizer, precision)
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:
