@@ -13,10 +13,14 @@ from mtkit.config.model import (
     Seq2SeqSettings,
     TransformerSettings,
 )
+from mtkit.config.settings import Learning
+from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.halves import TranslationModel
 from mtkit.tokenizer.symbols import EOS, PAD
+from mtkit.training.objective.loss import Objective
+from mtkit.training.state import TrainState, new_state
 
 VOCAB = 30
 
@@ -85,6 +89,14 @@ def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
     """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
     torch.manual_seed(seed)
     return EncoderDecoder(ARCHITECTURES[name], vocab, vocab).double().eval()
+
+
+def untrained_state(
+    model: EncoderDecoder, learning: Learning, precision: Precision = "float32"
+) -> TrainState:
+    """Before the first update by the references."""
+    objective = Objective(model, learning.label_smoothing)
+    return new_state(objective, learning.optimizer, precision)
 
 
 def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:

@@ -13,7 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from architectures import ARCHITECTURES, VOCAB, seq2seq, sources, targets, transformer
+from architectures import (
+    ARCHITECTURES,
+    VOCAB,
+    seq2seq,
+    sources,
+    targets,
+    transformer,
+    untrained_state,
+)
 from mtkit.config.model import ModelSettings
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -23,8 +31,7 @@ from mtkit.study.bench.watching import REST, part_names, telling
 from mtkit.study.bench.workload import open_workload
 from mtkit.terms import Batch
 from mtkit.tokenizer.symbols import PAD
-from mtkit.training.objective.loss import Objective
-from mtkit.training.state import TrainState, new_state
+from mtkit.training.state import TrainState
 from tasks import tiny_config
 
 product = partial(Product, precision="float32")
@@ -38,9 +45,7 @@ COUNTED: Mapping[str, ModelSettings] = ARCHITECTURES | {
 def state_of(settings: ModelSettings, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
     config = tiny_config(Path(), "transformer").model_copy(update={"model": settings})
-    model = EncoderDecoder(settings, VOCAB, VOCAB)
-    objective = Objective(model, config.training.label_smoothing)
-    return new_state(objective, config.training.optimizer, precision)
+    return untrained_state(EncoderDecoder(settings, VOCAB, VOCAB), config.training, precision)
 
 
 def batch_of(source: list[int], target: int) -> Batch:

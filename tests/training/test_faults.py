@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 
+from architectures import untrained_state
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import Batches
 from mtkit.batching.store import Store
@@ -42,7 +43,7 @@ from mtkit.training.run.checkpoints import Checkpoints
 from mtkit.training.run.distributed import ALONE
 from mtkit.training.run.memory import split_if_refused
 from mtkit.training.run.metrics import MetricsLog
-from mtkit.training.state import StepReport, TrainState, Validation, new_state
+from mtkit.training.state import StepReport, TrainState, Validation
 from mtkit.training.step import train_step
 from mtkit.training.train import Diverged, finish, train
 from tasks import tiny_config
@@ -53,9 +54,7 @@ SAVED_OFTEN = {"steps": 12, "save_every": 3}
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    model = EncoderDecoder(config.model, 20, 20)
-    objective = Objective(model, config.training.label_smoothing)
-    return new_state(objective, config.training.optimizer, precision)
+    return untrained_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from architectures import untrained_state
 from mtkit.artifacts import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
@@ -23,12 +24,10 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import job
 from mtkit.training.data import NOTHING, deal, load_batch
 from mtkit.training.job import ranks_to_start
-from mtkit.training.objective.loss import Objective
 from mtkit.training.run import processors
 from mtkit.training.run.checkpoints import recorded_ranks
 from mtkit.training.run.distributed import ALONE, Ranks
 from mtkit.training.run.processors import quota, ranks_that_pay
-from mtkit.training.state import new_state
 from mtkit.training.step import gradients
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -65,8 +64,7 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
     config = tiny_config(prepared, kind)
     store = open_batches(prepared / "run" / "batches").train
     rows = plan_epoch(store.lengths, max_tokens=256, seed=1, epoch=0)[0]
-    objective = Objective(EncoderDecoder(config.model, 60, 60), config.training.label_smoothing)
-    state = new_state(objective, config.training.optimizer, "float32")
+    state = untrained_state(EncoderDecoder(config.model, 60, 60), config.training)
     state.model.eval()  # dropout is drawn for each part
 
     def gradient(ranks: Ranks) -> tuple[torch.Tensor, float]:
@@ -84,8 +82,7 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
 
 def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
     config = tiny_config(prepared, "transformer")
-    objective = Objective(EncoderDecoder(config.model, 20, 20), config.training.label_smoothing)
-    state = new_state(objective, config.training.optimizer, "float32")
+    state = untrained_state(EncoderDecoder(config.model, 20, 20), config.training)
     assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it

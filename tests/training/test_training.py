@@ -19,6 +19,7 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from architectures import untrained_state
 from mtkit import pipeline
 from mtkit.artifacts import Artifact, open_artifact
 from mtkit.batching.build import build_batches
@@ -37,10 +38,9 @@ from mtkit.training import weights as run_weights
 from mtkit.training.data import seed_of
 from mtkit.training.job import Job
 from mtkit.training.journal import Journal
-from mtkit.training.objective.loss import Objective
 from mtkit.training.optimizer.optimizers import MuonAndAdam
 from mtkit.training.run.checkpoints import Checkpoints
-from mtkit.training.state import StepReport, TrainState, Validation, is_stalled, new_state, rank
+from mtkit.training.state import StepReport, TrainState, Validation, is_stalled, rank
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -51,9 +51,9 @@ aten = torch.ops.aten
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    model = EncoderDecoder(config.model, 20, 20).double()
-    objective = Objective(model, config.training.label_smoothing)
-    return new_state(objective, config.training.optimizer, precision)
+    return untrained_state(
+        EncoderDecoder(config.model, 20, 20).double(), config.training, precision
+    )
 
 
 def update(state: TrainState, batches: list[Batch], config: Config, rate: float) -> StepReport:
