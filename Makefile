@@ -51,7 +51,7 @@ fix: $(INSTALLED)
 	$(BIN)/ruff format
 
 schema: $(INSTALLED)
-	$(BIN)/python -c 'from mtkit.config.configfile import schema; print(schema())' > configs/schema.json
+	$(BIN)/python -c 'from mtkit.config.yaml import schema; print(schema())' > configs/schema.json
 
 # make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, from the hub.
 multi30k: $(INSTALLED)

@@ -15,18 +15,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mtkit import artifacts
+from mtkit.artifacts.manifest import VERSION
 
 if TYPE_CHECKING:
-    from mtkit.config.configfile import load_config as load_config
-    from mtkit.decoding.translator import load as load
+    from mtkit.config.yaml import load_config as load_config
+    from mtkit.decoding.api import load as load
     from mtkit.pipeline import run as run
     from mtkit.training.train import train as train
 
-__version__ = artifacts.VERSION
+__version__ = VERSION
 _HOMES = {
-    "load": "mtkit.decoding.translator",
-    "load_config": "mtkit.config.configfile",
+    "load": "mtkit.decoding.api",
+    "load_config": "mtkit.config.yaml",
     "run": "mtkit.pipeline",
     "train": "mtkit.training.train",
 }

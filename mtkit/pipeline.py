@@ -5,24 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import Artifact, create, open_artifact
+from mtkit.artifacts.explain import FROM, check_remake, origin_of, told
+from mtkit.artifacts.manifest import Artifact, create, open_artifact
+from mtkit.artifacts.recipe import TestRecipe
+from mtkit.artifacts.runs import LATEST, find_current
 from mtkit.batching.build import build_batches
-from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import contents_of, read_pairs
-from mtkit.config.configfile import at_work, complete_settings, config_of
 from mtkit.config.corpora import Corpus
-from mtkit.config.provenance import FROM, check_remake, origin_of, told
-from mtkit.config.recipes import TestRecipe
-from mtkit.config.runs import LATEST, find_current
 from mtkit.config.settings import Config
-from mtkit.decoding.translator import Translator
+from mtkit.config.yaml import at_work, complete_settings, config_of
+from mtkit.corpus.read import contents_of, read_pairs
+from mtkit.corpus.validate import look_at
+from mtkit.decoding.api import Translator
 from mtkit.decoding.written import write_corpora
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import evaluate
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.job import check_origin
+from mtkit.training.setup import check_origin
 from mtkit.training.train import finish as end_training
 from mtkit.training.train import train
 

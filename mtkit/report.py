@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-from mtkit.training.pace import Pace
+from mtkit.pace import Pace
 
 if TYPE_CHECKING:
     import rich.progress

@@ -17,9 +17,9 @@ from mtkit.config.settings import Learning
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
-from mtkit.models.halves import TranslationModel
-from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.loss import Objective
+from mtkit.models.interfaces import TranslationModel
+from mtkit.symbols import EOS, PAD
+from mtkit.training.loss import Objective
 from mtkit.training.state import TrainState, new_state
 
 VOCAB = 30

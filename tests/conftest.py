@@ -53,7 +53,7 @@ def pytest_runtest_setup() -> None:
         sys.modules["torch"].manual_seed(0)
     signatures.look_again()
     set_quiet(False)
-    if files := sys.modules.get("mtkit.batching.corpus.files"):
+    if files := sys.modules.get("mtkit.corpus.files"):
         files._warn_once.cache_clear()
 
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.runs import OWNER
 from mtkit.cli.main import main
-from mtkit.config.runs import OWNER
 
 SERVER = multiprocessing.get_context("forkserver")
 STAGES = (

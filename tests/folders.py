@@ -12,18 +12,18 @@ import sentencepiece
 import torch
 from torch.nn import Identity
 
-from mtkit.artifacts import create
+from mtkit.artifacts.manifest import create
+from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
-from mtkit.config.storage import write_json
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
 from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import SUBLAYER_GAIN, FeedForward
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import save_weights, weights_of
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 

@@ -18,8 +18,8 @@ from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.sampling import Sampler
 from mtkit.decoding.search import Hypotheses, search
-from mtkit.models.halves import TranslationModel
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.models.interfaces import TranslationModel
+from mtkit.symbols import BOS, EOS, PAD
 
 VOCABULARY = 7
 SYMBOLS = [symbol for symbol in range(VOCABULARY) if symbol not in (PAD, BOS, EOS)]

@@ -16,13 +16,16 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "decoding.machine", "tokenizer.symbols", "training.pace"),
-    ("config.storage", "report", "terms"),
-    ("artifacts",),
+    ("errors", "terms", "machine", "symbols", "pace", "prefetch"),
+    ("report",),
+    ("artifacts.storage",),
+    ("artifacts.manifest",),
     ("config",),
-    ("batching.corpus", "models", "study.plots"),
+    ("artifacts",),
+    ("corpus", "study.plots"),
     ("tokenizer",),
-    ("batching", "decoding", "scoring"),
+    ("batching", "scoring", "models"),
+    ("decoding",),
     ("training", "decoding.written"),
     ("formats", "pipeline"),
     ("study",),
@@ -37,9 +40,9 @@ LONGEST_FILE, LONGEST_FUNCTION = 300, 45
 """Lines."""
 MOST_PARAMETERS = 8
 
-QUICK = ["__init__", "artifacts", "report", "config/complaints", "config/configfile"]
+QUICK = ["__init__", "artifacts/manifest", "report", "config/errors", "config/yaml"]
 QUICK += ["cli/main", "cli/bench", "cli/corpora", "cli/options", "cli/stages", "cli/studies"]
-QUICK += ["study/info/info", "study/plots/picture", "training/run/metrics"]
+QUICK += ["study/info/info", "study/plots/picture", "training/metrics"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 
 
@@ -118,8 +121,8 @@ def test_everything_fits_on_a_screen(path: Path) -> None:
 
 def test_the_top_of_the_house_reads_as_the_mission() -> None:
     there = [entry for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
-    assert sum(entry.is_dir() for entry in there) <= 10
-    assert sum(entry.is_file() for entry in there) <= 8
+    assert sum(entry.is_dir() for entry in there) <= 12
+    assert sum(entry.is_file() for entry in there) <= 11
     assert {"tokenizer", "batching", "training", "decoding"} <= {entry.name for entry in there}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import mtkit
 from mtkit.cli.main import main
-from mtkit.config.configfile import load_config
+from mtkit.config.yaml import load_config
 
 ROOT = Path(__file__).parents[1]
 PATHS = [

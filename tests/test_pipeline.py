@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mtkit.batching.build import build_batches
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
 from mtkit.scoring.metrics import corpus_bleu
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train

@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import Contents, contents_of, read_pairs
-from mtkit.batching.corpus.written import texts_of, training_texts
+from mtkit.artifacts.explain import FROM, change_in, check_remake, origin_of, told
+from mtkit.artifacts.manifest import Artifact, create, open_artifact
+from mtkit.artifacts.recipe import BatchesRecipe, TokenizerRecipe
+from mtkit.artifacts.runs import find_current
+from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, Drops, Encoded, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
-from mtkit.batching.rules.judge import Judge, held_out
-from mtkit.batching.rules.usual import usual_of
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
-from mtkit.config.configfile import at_work, complete_settings
 from mtkit.config.corpora import Corpus
-from mtkit.config.provenance import FROM, change_in, check_remake, origin_of, told
-from mtkit.config.recipes import BatchesRecipe, TokenizerRecipe
-from mtkit.config.runs import find_current
 from mtkit.config.settings import Config
-from mtkit.config.storage import write_json
+from mtkit.config.yaml import at_work, complete_settings
+from mtkit.corpus.read import Contents, contents_of, read_pairs
+from mtkit.corpus.rules import Judge, held_out
+from mtkit.corpus.statistics import usual_of
+from mtkit.corpus.validate import look_at
+from mtkit.corpus.written import texts_of, training_texts
 from mtkit.errors import UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.batching.corpus.read import Pair, chunks
-from mtkit.batching.rules.judge import ALL_RULES, Judge
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings
-from mtkit.decoding.machine import processors
+from mtkit.corpus.read import Pair, chunks
+from mtkit.corpus.rules import ALL_RULES, Judge
+from mtkit.machine import processors
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_KEPT = 5

@@ -35,7 +35,7 @@ def check(
     Faults of text, repeated and foreign lines, and files whose lines do not belong together. Ends
     with 2 where something failed. With -c also overlap of training, validation and test.
     """
-    from mtkit.batching.check.check import check, corpora_of
+    from mtkit.corpus.check import check, corpora_of
 
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
@@ -116,7 +116,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
 
 def _looked_at(path: Path, overrides: list[str]) -> Config:
     """The config, with nothing in the way of the models that are to write for it."""
-    from mtkit.config.configfile import read_config
+    from mtkit.config.yaml import read_config
     from mtkit.decoding.written import writers
 
     config, origin = read_config(path, overrides, None)

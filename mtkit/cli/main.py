@@ -18,14 +18,14 @@ from typing import NoReturn
 import typer
 
 from mtkit import report
-from mtkit.artifacts import VERSION
+from mtkit.artifacts.manifest import VERSION
 from mtkit.cli.bench import bench
 from mtkit.cli.corpora import check, init
 from mtkit.cli.options import Command, LongCommand
 from mtkit.cli.stages import STAGES, finish, stage_of, translate
 from mtkit.cli.studies import attend, compare, export, info, score
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.training.run.launcher import MOMENT, SIGNALS, follow, hand_over
+from mtkit.training.launcher import MOMENT, SIGNALS, follow, hand_over
 
 app = typer.Typer(
     rich_markup_mode=None,

@@ -18,7 +18,7 @@ from mtkit import report
 from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
-    from mtkit.config.complaints import Origin
+    from mtkit.config.errors import Origin
 
 
 def flag(*names: str, help: str, tell: Callable[[bool], None] | None = None) -> Any:

@@ -70,7 +70,7 @@ def stage_of(places: Sequence[str]) -> Callable[..., None]:
         run: str | None = Option(None, help="Folder to write to, not the config's."),
         overrides: Overrides = None,
     ) -> None:
-        from mtkit.config.configfile import read_config
+        from mtkit.config.yaml import read_config
 
         settings, origin = read_config(config, overrides or [], run)
         if origin.is_demo:
@@ -149,10 +149,10 @@ def translate(options: TranslateOptions) -> None:
     """
     sampling = _sampling(options)
     from mtkit.config.decoding import DecodingSettings
-    from mtkit.decoding.contract import EngineOptions, Request
+    from mtkit.decoding.api import Translator
+    from mtkit.decoding.engine import EngineOptions, Request
     from mtkit.decoding.model import open_models
     from mtkit.decoding.translate import Files, Format, translate
-    from mtkit.decoding.translator import Translator
 
     files = Files(options.text, options.output, options.prefix, options.resume)
     shape = Format(options.n_best, options.jsonl, options.alignments)

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper
+from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
-from mtkit.tokenizer.symbols import EOS, PAD
 
 FOLD = 16
 """Symbols of which the search first compares the best alone."""

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.search import NEVER, Constraint, Live
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 
 RESERVED = 3
 """Symbols that are no part of a translation: PAD, BOS and EOS."""

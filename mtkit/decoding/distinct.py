@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from mtkit.decoding.contract import Engine, Found, Hypothesis, Key, Pending, Request, Sentence
+from mtkit.decoding.engine import Engine, Found, Hypothesis, Key, Pending, Request, Sentence
 from mtkit.tokenizer.codec import Tokenizer
 
 Item = TypeVar("Item")

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import UserError
-from mtkit.models.halves import Decoded, Memory, TranslationModel
+from mtkit.models.interfaces import Decoded, Memory, TranslationModel
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import SourceIds, TargetIds
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 def force(

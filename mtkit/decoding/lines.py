@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import cast
 
-from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, opened
+from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
 from mtkit.decoding.splitting import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn

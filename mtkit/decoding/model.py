@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mtkit.artifacts import Artifact
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import WEIGHTS, find_best
+from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.base import first_complaint
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.runs import WEIGHTS, find_best
-from mtkit.config.storage import read_json, write_json
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 

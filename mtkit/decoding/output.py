@@ -17,7 +17,7 @@ from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.config.storage import half_written, naming, read_json, sync, write_json
+from mtkit.artifacts.storage import half_written, naming, read_json, sync, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
-from mtkit.decoding.contract import Key
+from mtkit.decoding.engine import Key
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper
+from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
-from mtkit.tokenizer.symbols import EOS, PAD
 
 
 @dataclass(frozen=True)

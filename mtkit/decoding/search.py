@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.models.halves import State, TranslationModel, select
+from mtkit.models.interfaces import State, TranslationModel, select
+from mtkit.symbols import BOS, PAD
 from mtkit.terms import SourceIds
-from mtkit.tokenizer.symbols import BOS, PAD
 
 NEVER = float("-inf")
 

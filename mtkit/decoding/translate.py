@@ -15,14 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import hash_file
-from mtkit.batching.corpus.files import count_lines
-from mtkit.config.storage import naming
+from mtkit.artifacts.manifest import hash_file
+from mtkit.artifacts.storage import naming
+from mtkit.corpus.files import count_lines
+from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
-from mtkit.decoding.parts import Translation
+from mtkit.decoding.segment import Translation
 from mtkit.decoding.splitting import LONGEST
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.report import Progress, progress, say, warn
 

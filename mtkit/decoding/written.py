@@ -15,24 +15,24 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, TextIO
 
-from mtkit.artifacts import create, sha256_of
-from mtkit.batching.corpus.files import count_lines, listed_paths
-from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import read_pairs
-from mtkit.batching.corpus.written import SOURCE, TARGET, Commission, commissions
-from mtkit.batching.rules.texts import copied
+from mtkit.artifacts.explain import FROM, check_addition, check_remake
+from mtkit.artifacts.manifest import create, sha256_of
+from mtkit.artifacts.recipe import WrittenRecipe
+from mtkit.artifacts.runs import locked
+from mtkit.artifacts.storage import naming
 from mtkit.config.base import dotted
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.provenance import FROM, check_addition, check_remake
-from mtkit.config.recipes import WrittenRecipe
-from mtkit.config.runs import locked
 from mtkit.config.settings import Config
-from mtkit.config.storage import naming
-from mtkit.decoding.contract import EngineOptions, Request
+from mtkit.corpus.files import count_lines, listed_paths
+from mtkit.corpus.read import read_pairs
+from mtkit.corpus.texts import copied
+from mtkit.corpus.validate import look_at
+from mtkit.corpus.written import SOURCE, TARGET, Commission, commissions
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.model import OpenedModel, open_models
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import led_to
 from mtkit.report import progress, say
 

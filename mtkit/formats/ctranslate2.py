@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import open_batches
-from mtkit.config.configfile import config_of
-from mtkit.decoding.contract import EngineOptions, Request
-from mtkit.decoding.engines.cache import cached, convert_to, type_of
-from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
+from mtkit.config.yaml import config_of
+from mtkit.decoding.api import Translator
+from mtkit.decoding.cache import cached, convert_to, type_of
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
+from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import OpenedModel
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
@@ -146,7 +146,7 @@ def text_to_check(opened: OpenedModel, file: Path | None) -> Text:
 
 def check_export(opened: OpenedModel, exported: Artifact, text: Text) -> None:
     """Compares on the text; raises MtkitError as `compare`."""
-    from mtkit.decoding.engines.pytorch import PyTorchEngine
+    from mtkit.decoding.pytorch import PyTorchEngine
 
     engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
     ours = Translator(engine, opened.tokenizer, Request(opened.config.decoding))

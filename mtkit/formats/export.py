@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.artifacts import refuse_existing
+from mtkit.artifacts.manifest import refuse_existing
 from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
 from mtkit.report import say
@@ -41,7 +41,7 @@ def export_model(
     if not check:
         say(f"exported: {exporter(opened, output, quantization).path}")
         return
-    from mtkit.decoding.engines.ctranslate2 import obstacle_on
+    from mtkit.decoding.ctranslate2 import obstacle_on
     from mtkit.formats.ctranslate2 import check_export, text_to_check
 
     checked = text_to_check(opened, text)  # before anything is written

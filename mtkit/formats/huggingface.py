@@ -21,19 +21,19 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors.numpy import save_file
 
-from mtkit.artifacts import Artifact, create, hash_file, open_artifact, refuse_existing
+from mtkit.artifacts.manifest import Artifact, create, hash_file, open_artifact, refuse_existing
+from mtkit.artifacts.runs import WEIGHTS
+from mtkit.artifacts.storage import write_json
 from mtkit.config.base import Settings, first_complaint
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
-from mtkit.config.runs import WEIGHTS
-from mtkit.config.storage import write_json
 from mtkit.decoding.model import OpenedModel, write_card
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
 from mtkit.report import say, warn
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
+from mtkit.symbols import BOS, EOS, PAD, UNK
 
 LEAST_POSITIONS = 1024
 """Sinusoids go on for ever, but its table of them ends."""

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.artifacts.storage import read_json
 from mtkit.config.model import TransformerSettings
-from mtkit.config.storage import read_json
 from mtkit.errors import UserError
 from mtkit.models.weights_file import finite, open_weights
-from mtkit.tokenizer.symbols import SPACE
+from mtkit.symbols import SPACE
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CONFIG, GENERATION = "config.json", "generation_config.json"

@@ -19,8 +19,8 @@ from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import code_in
 from mtkit.report import warn
+from mtkit.symbols import BOS, EOS, PAD, SPACE, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, SPACE, UNK
 
 SPECIAL = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 

@@ -23,12 +23,12 @@ from mtkit.config.model import (
     TransformerLayers,
 )
 from mtkit.errors import UserError
-from mtkit.models.halves import Decoded, Decoder, Encoder, Memory, State, TranslationModel
+from mtkit.models.interfaces import Decoded, Decoder, Encoder, Memory, State, TranslationModel
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
+from mtkit.symbols import PAD
 from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
-from mtkit.tokenizer.symbols import PAD
 
 
 class EncoderDecoder(TranslationModel[Memory, State]):

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import Decoded, Memory, State, TranslationModel
+from mtkit.models.interfaces import Decoded, Memory, State, TranslationModel
 from mtkit.terms import Logits, SourceIds, SourceMask, TargetIds
 
 

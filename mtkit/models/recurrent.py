@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import RECURRENT
-from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
+from mtkit.models.interfaces import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import Dropout, embedding_dropout, linear
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 

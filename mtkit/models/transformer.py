@@ -28,7 +28,7 @@ from mtkit.models.attention import (
     bias_of,
     causal_bias,
 )
-from mtkit.models.halves import Decoded, Decoder, Encoded, Encoder, Memory, State
+from mtkit.models.interfaces import Decoded, Decoder, Encoded, Encoder, Memory, State
 from mtkit.models.layers import FeedForward, PostNorm, PreNorm, embedding_dropout, for_products
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 

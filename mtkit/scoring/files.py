@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from mtkit.batching.corpus.files import GZIP_FAULTS, damaged, opened
+from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.scoring.metrics import MOST_CHARACTERS

@@ -8,10 +8,10 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import kind_at, open_artifact
+from mtkit.artifacts.manifest import kind_at, open_artifact
 from mtkit.config.base import flattened
-from mtkit.config.configfile import config_of
 from mtkit.config.settings import Config
+from mtkit.config.yaml import config_of
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
@@ -19,7 +19,7 @@ from mtkit.scoring.metrics import BOUNDS, RESAMPLED, Test
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
-from mtkit.training.run.metrics import MetricsLog, points_of
+from mtkit.training.metrics import MetricsLog, points_of
 
 CURVES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
 AXES = {"update": ("step", 1.0), "minute": ("seconds", 1 / 60)}

@@ -14,8 +14,8 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.errors import UserError
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.sampling import Sampler
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 JOINT = "spm.model"
 SOURCE, TARGET = "spm.source.model", "spm.target.model"

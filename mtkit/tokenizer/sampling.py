@@ -16,7 +16,7 @@ from random import Random
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.errors import UserError
-from mtkit.tokenizer.symbols import SPACE
+from mtkit.symbols import SPACE
 
 VARIANTS = 32
 """Number of draws of a word that a sampler knows: enough to vary, few enough to be made once."""

@@ -15,20 +15,20 @@ from typing import Any, Literal
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts import Artifact, create, open_artifact
-from mtkit.batching.corpus.look import look_at
-from mtkit.batching.corpus.read import Pair, contents_of, read_pairs
-from mtkit.batching.corpus.written import texts_of, training_texts
+from mtkit.artifacts.explain import FROM, check_remake, told
+from mtkit.artifacts.manifest import Artifact, create, open_artifact
+from mtkit.artifacts.recipe import TokenizerRecipe
+from mtkit.artifacts.runs import find_current, find_origin
 from mtkit.config.base import Settings
-from mtkit.config.configfile import at_work, complete_settings
-from mtkit.config.provenance import FROM, check_remake, told
-from mtkit.config.recipes import TokenizerRecipe
-from mtkit.config.runs import find_current, find_origin
 from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.config.yaml import at_work, complete_settings
+from mtkit.corpus.read import Pair, contents_of, read_pairs
+from mtkit.corpus.validate import look_at
+from mtkit.corpus.written import texts_of, training_texts
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 
 LINE_CHARACTERS = 2000
 """Number of characters in a training line; SentencePiece drops longer ones, or fails on them."""

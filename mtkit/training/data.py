@@ -26,11 +26,11 @@ from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, check_fit, count_blocks, plan_block, plan_epoch
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.run.distributed import ALONE, Ranks
+from mtkit.training.processes import ALONE, Ranks
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
 """A batch that adds nothing to loss and gradient: for ranks that an update has no sentence for."""

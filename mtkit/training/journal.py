@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mtkit.errors import UserError
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
-from mtkit.training.job import Job
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.metrics import MetricsLog
+from mtkit.training.setup import Job
 from mtkit.training.state import StepReport, TrainState, Window, rank
 
 if TYPE_CHECKING:

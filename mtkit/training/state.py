@@ -18,9 +18,9 @@ from mtkit.config.settings import Metric, Optimizer
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
-from mtkit.training.objective.loss import Objective
-from mtkit.training.optimizer.optimizers import build_optimizer
-from mtkit.training.run.distributed import ALONE, Ranks
+from mtkit.training.loss import Objective
+from mtkit.training.optimizers import build_optimizer
+from mtkit.training.processes import ALONE, Ranks
 
 
 @dataclass

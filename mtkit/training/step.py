@@ -21,8 +21,8 @@ import torch
 
 from mtkit.terms import Batch
 from mtkit.training.data import NOTHING, seed_of
-from mtkit.training.run.distributed import ALONE, Ranks
-from mtkit.training.run.memory import refusals_named
+from mtkit.training.memory import refusals_named
+from mtkit.training.processes import ALONE, Ranks
 from mtkit.training.state import StepReport, TrainState
 
 

@@ -12,25 +12,25 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from mtkit.artifacts import Artifact, open_artifact
-from mtkit.config.configfile import dump_config
-from mtkit.config.provenance import check_remake, origin_of, told
-from mtkit.config.recipes import ModelRecipe
-from mtkit.config.runs import CHECKPOINTS, checkpoint_steps, find_current, link_latest
+from mtkit.artifacts.explain import check_remake, origin_of, told
+from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.recipe import ModelRecipe
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, find_current, link_latest
 from mtkit.config.settings import Config, TrainingSettings
-from mtkit.decoding.ahead import prefetch
+from mtkit.config.yaml import dump_config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
+from mtkit.prefetch import prefetch
 from mtkit.report import Progress, progress, say, warn
-from mtkit.training.job import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.journal import Journal
-from mtkit.training.optimizer.schedule import learning_rate
-from mtkit.training.run.distributed import ALONE, connected_ranks
-from mtkit.training.run.launcher import MOMENT, SIGNALS, launch
-from mtkit.training.run.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
+from mtkit.training.launcher import MOMENT, SIGNALS, launch
+from mtkit.training.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
+from mtkit.training.processes import ALONE, connected_ranks
+from mtkit.training.schedules import learning_rate
+from mtkit.training.setup import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
-from mtkit.training.weights import validate, write_model
+from mtkit.training.validate import validate, write_model
 
 LOWEST_SCALE = 1 / 64
 """The least that the learning rate is scaled down to: going back again would be of no use."""

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtkit.artifacts import MANIFEST, Artifact, hashes_of, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of, open_artifact
+from mtkit.artifacts.storage import half_written
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
-from mtkit.batching.corpus import read
-from mtkit.batching.corpus.read import Pair
 from mtkit.batching.encode import RULES, length_rules
 from mtkit.batching.store import Store
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config, TokenizerSettings
-from mtkit.config.storage import half_written
+from mtkit.corpus import read
+from mtkit.corpus.read import Pair
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mtkit.batching import store as store_module
 from mtkit.batching.store import Store, store_writer, token_dtype
-from mtkit.decoding.ahead import prefetch
 from mtkit.errors import UserError
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.prefetch import prefetch
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.training.data import load_batch
 
 Sides = tuple[list[int], list[int]]

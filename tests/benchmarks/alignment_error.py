@@ -24,7 +24,7 @@ from mtkit.decoding.forced import force
 from mtkit.decoding.model import open_model
 from mtkit.decoding.splitting import Words
 from mtkit.models.weights import load_model
-from mtkit.tokenizer.symbols import EOS
+from mtkit.symbols import EOS
 
 DEMO = Path(__file__).parents[2] / "data/demo"
 WAYS: dict[str, Callable[[np.ndarray], Links]] = {

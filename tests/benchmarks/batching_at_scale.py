@@ -28,7 +28,7 @@ from sentencepiece import SentencePieceProcessor
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.decoding.machine import peak_bytes
+from mtkit.machine import peak_bytes
 
 BLOCK = 50_000
 """Lines that SentencePiece is given at a time."""

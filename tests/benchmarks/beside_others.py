@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from processes import mtkit, run
 
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
 from mtkit.study.bench.translate import open_task
 from mtkit.study.bench.translation_rate import measure_apart
 

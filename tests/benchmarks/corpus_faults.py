@@ -17,10 +17,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from mtkit.batching.corpus.read import Pair, chunks, read_pairs
-from mtkit.batching.rules.judge import ALL_RULES, Judge
-from mtkit.batching.rules.usual import usual_of
 from mtkit.cli.corpora import named_corpus
+from mtkit.corpus.read import Pair, chunks, read_pairs
+from mtkit.corpus.rules import ALL_RULES, Judge
+from mtkit.corpus.statistics import usual_of
 from mtkit.report import data_lines, table
 
 Texts = tuple[str, str]

@@ -18,7 +18,7 @@ from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mtkit.batching.corpus.files import read_lines
+from mtkit.corpus.files import read_lines
 from mtkit.report import table
 
 PARTS = (0.1, 0.5)

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.batching.build import build_batches
-from mtkit.config.configfile import load_config
+from mtkit.config.yaml import load_config
 from mtkit.models.layers import Dropout
-from mtkit.tokenizer.symbols import PAD
+from mtkit.symbols import PAD
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.objective.loss import Loss, Objective
+from mtkit.training.loss import Loss, Objective
 from mtkit.training.train import train
 
 

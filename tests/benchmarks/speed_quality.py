@@ -18,7 +18,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
 from mtkit.report import table
 from mtkit.scoring.files import lines_of
 from mtkit.scoring.metrics import corpus_bleu

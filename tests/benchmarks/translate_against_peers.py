@@ -31,9 +31,9 @@ from tempfile import TemporaryDirectory
 
 from processes import mtkit, run
 
-from mtkit.decoding.engines.cache import cached
+from mtkit.decoding.api import Translator
+from mtkit.decoding.cache import cached
 from mtkit.decoding.model import OpenedModel, open_model
-from mtkit.decoding.translator import Translator
 from mtkit.formats.huggingface import to_huggingface
 from mtkit.study.bench.translate import open_task
 from mtkit.study.bench.translation_rate import measure_apart

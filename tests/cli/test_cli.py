@@ -17,7 +17,7 @@ from typer.main import get_command
 import mtkit.study.info.info
 from commands import call
 from mtkit.cli.main import app, main
-from mtkit.config.configfile import dump_config, load_config
+from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from mtkit.config.base import first_complaint
-from mtkit.config.configfile import dump_config, load_config, save_config, schema
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.model import (
     EncoderDecoderSettings,
@@ -23,6 +22,7 @@ from mtkit.config.model import (
     TransformerSettings,
 )
 from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config, load_config, save_config, schema
 from mtkit.errors import UserError
 
 ROOT = Path(__file__).parents[2]

@@ -24,18 +24,18 @@ from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.settings import Config
 from mtkit.decoding.alignment import Block, Links, best_links, merge, shares_of, symmetrise
-from mtkit.decoding.contract import Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engine import Request
 from mtkit.decoding.forced import attention_to_source
-from mtkit.decoding.parts import source_words
+from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.segment import source_words
 from mtkit.decoding.splitting import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import Decoded, Memory, State
+from mtkit.models.interfaces import Decoded, Memory, State
+from mtkit.symbols import BOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS
 from mtkit.training.train import train
 
 DEMO = Path(__file__).parents[2] / "data/demo"

@@ -14,7 +14,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import FOLD, best_sums
 from mtkit.decoding.search import NEVER
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,
     assert_same,

@@ -14,7 +14,7 @@ from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.constraints import begin_with, forbid_repeated_ngrams, penalise_repetition
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Live
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,
     assert_same,

@@ -16,12 +16,12 @@ from architectures import LSTM, pair, transformer
 from folders import SENTENCES, asking, train, write_model
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.contract import Engine, Found, Hypothesis, Key, Pending, Request, Sentence
+from mtkit.decoding.api import Translator
 from mtkit.decoding.distinct import submit
+from mtkit.decoding.engine import Engine, Found, Hypothesis, Key, Pending, Request, Sentence
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.tokenizer.symbols import EOS
+from mtkit.symbols import EOS
 
 TOKENIZER = train()
 BYTE = {byte: 4 + byte for byte in range(256)}

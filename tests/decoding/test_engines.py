@@ -20,22 +20,21 @@ import pytest
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
-from mtkit.artifacts import hash_file
+from mtkit.artifacts.manifest import hash_file
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding import lines
-from mtkit.decoding.ahead import Ahead
-from mtkit.decoding.contract import EngineOptions, Hypothesis, Key, Request, Sentence
-from mtkit.decoding.engines import conversion
-from mtkit.decoding.engines.cache import cached
-from mtkit.decoding.engines.load import load_engine
+from mtkit.decoding import conversion, lines
+from mtkit.decoding.api import Translator
+from mtkit.decoding.cache import cached
+from mtkit.decoding.engine import EngineOptions, Hypothesis, Key, Request, Sentence
+from mtkit.decoding.load import load_engine
 from mtkit.decoding.model import open_model
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
+from mtkit.prefetch import Ahead
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import EOS
 
 KINDS: dict[str, ModelSettings] = {
     "post-norm": transformer(),

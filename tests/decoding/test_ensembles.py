@@ -16,16 +16,16 @@ from commands import call
 from folders import SENTENCES, asking, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.api import Translator
 from mtkit.decoding.forced import attention_to_source
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
-from mtkit.models.halves import TranslationModel
+from mtkit.models.interfaces import TranslationModel
+from mtkit.symbols import EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import EOS, PAD
 from searches import VOCABULARY, assert_same, beam_search, hypotheses_of, random_model
 
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])

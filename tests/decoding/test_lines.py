@@ -18,7 +18,7 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.batching.corpus.files import BLOCK, count_lines
+from mtkit.corpus.files import BLOCK, count_lines
 from mtkit.decoding import splitting
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output

@@ -12,10 +12,10 @@ import torch
 
 from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.contract import Found, Hypothesis, Key, Request, Sentence
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.engine import Found, Hypothesis, Key, Request, Sentence
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.models.device import DTYPES
-from mtkit.tokenizer.symbols import EOS
+from mtkit.symbols import EOS
 
 every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 SETTINGS = DecodingSettings(beam=3, max_length=7)

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from architectures import ENSEMBLES, assemble, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.contract import Key
+from mtkit.decoding.engine import Key
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import Hypotheses
-from mtkit.models.halves import TranslationModel
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.models.interfaces import TranslationModel
+from mtkit.symbols import BOS, EOS, PAD
 from searches import beam_search, sample
 
 SOURCE = sources([6, 3, 4])

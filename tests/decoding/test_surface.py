@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from architectures import transformer
 from folders import SENTENCES, asking, train, write_model
-from mtkit.decoding.surface import has_no_case, runs_of, truecase
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
+from mtkit.decoding.casing import has_no_case, runs_of, truecase
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."

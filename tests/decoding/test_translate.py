@@ -28,22 +28,23 @@ from torch import Tensor, nn
 from architectures import seq2seq, transformer
 from commands import Stdin
 from folders import SENTENCES, asking, train, write_model
-from mtkit.artifacts import create
+from mtkit.artifacts.manifest import create
+from mtkit.artifacts.runs import find_model
+from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
-from mtkit.config.runs import find_model
-from mtkit.config.storage import write_json
-from mtkit.decoding import lines, parts, splitting
-from mtkit.decoding.contract import Found, Pending, Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.parts import Translation, Window
+from mtkit.decoding import lines, splitting
+from mtkit.decoding import segment as parts
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engine import Found, Pending, Request
+from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.segment import Translation, Window
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import Decoded, State
+from mtkit.models.interfaces import Decoded, State
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)

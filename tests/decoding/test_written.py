@@ -25,22 +25,22 @@ from architectures import transformer
 from commands import call
 from crashes import SAID, Moment, contents, run, run_alone
 from folders import as_if_trained, train, write_model
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
-from mtkit.batching.corpus.files import read_lines
-from mtkit.batching.corpus.read import read_pairs
-from mtkit.batching.corpus.written import SOURCE, TARGET, place_of, training_texts
-from mtkit.batching.rules.texts import markup
 from mtkit.batching.store import Store
-from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.corpora import WrittenCorpus
 from mtkit.config.decoding import SamplingSettings
 from mtkit.config.settings import Config
-from mtkit.decoding.contract import EngineOptions, Request
+from mtkit.config.yaml import dump_config, load_config
+from mtkit.corpus.files import read_lines
+from mtkit.corpus.read import read_pairs
+from mtkit.corpus.texts import markup
+from mtkit.corpus.written import SOURCE, TARGET, place_of, training_texts
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.model import open_models
-from mtkit.decoding.parts import Translation
+from mtkit.decoding.segment import Translation
 from mtkit.decoding.translate import Files, Format
-from mtkit.decoding.translator import Translator
 from mtkit.decoding.written import write_corpora
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder

@@ -11,9 +11,9 @@ from sentencepiece import SentencePieceProcessor
 
 from architectures import seq2seq, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.decoding.api import Translator
 from mtkit.decoding.model import open_model
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.ctranslate2 import Text, compare, text_of_test, text_of_validation
 from mtkit.formats.export import export_model
@@ -57,7 +57,7 @@ def test_both_types_are_measured_once_and_translate_goes_by_its_command_alone(
     assert "BLEU on 20 lines of validation text is" in said
     assert ("int8: BLEU" in said) == ("mtkit translate --compute-type int8" in said)
     assert Translator.load(trained, "cpu").engine.name == "ctranslate2 float32"
-    monkeypatch.setattr("mtkit.decoding.engines.conversion.convert", None)
+    monkeypatch.setattr("mtkit.decoding.conversion.convert", None)
     export_model(str(trained), to="ctranslate2")
     assert "validation text" in capsys.readouterr().err
 

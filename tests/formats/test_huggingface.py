@@ -25,22 +25,22 @@ from torch import Tensor
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from folders import asking
-from mtkit.artifacts import create
+from mtkit.artifacts.manifest import create
+from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
-from mtkit.config.storage import write_json
+from mtkit.decoding.api import Translator
 from mtkit.decoding.model import open_model
-from mtkit.decoding.parts import Window
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.segment import Window
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.formats.huggingface import from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import load_model, save_weights, weights_of
 from mtkit.study.info.info import info
+from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, PAD
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train
 from tasks import WORDS, tiny_config, write_reversal_task

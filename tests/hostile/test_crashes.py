@@ -34,7 +34,7 @@ from crashes import (
     run_launched,
     said,
 )
-from mtkit.config.configfile import dump_config
+from mtkit.config.yaml import dump_config
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow

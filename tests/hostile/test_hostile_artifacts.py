@@ -27,20 +27,20 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from architectures import ARCHITECTURES
-from mtkit.artifacts import MANIFEST, hash_file, hashes_of, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, hash_file, hashes_of, open_artifact
+from mtkit.artifacts.recipe import CheckpointRecipe
 from mtkit.batching.build import open_batches
-from mtkit.config.recipes import CheckpointRecipe
 from mtkit.config.settings import Config
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.api import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import without_memory
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.job import fresh_state
-from mtkit.training.run.checkpoints import Checkpoints
-from mtkit.training.run.distributed import ALONE
+from mtkit.training.checkpoints import Checkpoints
+from mtkit.training.processes import ALONE
+from mtkit.training.setup import fresh_state
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow

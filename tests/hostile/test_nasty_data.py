@@ -32,22 +32,22 @@ from torch import Tensor
 from architectures import transformer
 from commands import Stdin, call
 from folders import asking
-from mtkit.artifacts import create
+from mtkit.artifacts.manifest import create
+from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import open_batches
-from mtkit.batching.corpus.read import Pair, read_pairs
-from mtkit.config.configfile import dump_config
 from mtkit.config.corpora import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSettings
-from mtkit.config.storage import write_json
-from mtkit.decoding.engines import pytorch
+from mtkit.config.yaml import dump_config
+from mtkit.corpus.read import Pair, read_pairs
+from mtkit.decoding import pytorch
+from mtkit.decoding.api import Translator
 from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
+from mtkit.symbols import EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import EOS, PAD
 from nasties import ALL, FILES, INVALID, LARGE, LINES, TABLES, VALID, ZIPPED
 from tasks import tiny_config, write_reversal_task
 
@@ -611,7 +611,7 @@ def test_a_small_gzip_that_unfolds_to_a_huge_line_takes_little_memory(
             file.write(bytes(MILLION))
     code = (
         "import resource, sys\n"
-        "from mtkit.batching.corpus.files import read_lines\n"
+        "from mtkit.corpus.files import read_lines\n"
         "next(read_lines(sys.argv[2]))\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "assert list(read_lines(sys.argv[1])) == ['']\n"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.artifacts import Kind, clear_leftovers, create, kind_at, open_artifact, remove
+from mtkit.artifacts.manifest import Kind, clear_leftovers, create, kind_at, open_artifact, remove
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.cli.main import main
-from mtkit.config.configfile import save_config
 from mtkit.config.settings import Config
-from mtkit.decoding.translator import Translator
+from mtkit.config.yaml import save_config
+from mtkit.decoding.api import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.pipeline import run
 from mtkit.tokenizer.train import train_tokenizer

@@ -27,11 +27,11 @@ from architectures import (
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.halves import select
+from mtkit.models.interfaces import select
 from mtkit.models.layers import Dropout
 from mtkit.models.weights import load_model, load_weights, save_weights, weights_of
-from mtkit.tokenizer.symbols import PAD
-from mtkit.training.objective.loss import projected_loss
+from mtkit.symbols import PAD
+from mtkit.training.loss import projected_loss
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])

@@ -23,10 +23,10 @@ from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
 from mtkit.cli.main import main
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.contract import EngineOptions, Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.model import open_model
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
@@ -42,8 +42,8 @@ from mtkit.study.attend.weights import (
     as_words,
     is_unknown,
 )
+from mtkit.symbols import PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import PAD
 from mtkit.training.train import train
 from tasks import tiny_config
 

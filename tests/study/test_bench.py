@@ -13,8 +13,8 @@ import pytest
 import mtkit.study.bench.ceiling
 from commands import call
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.config.configfile import dump_config
-from mtkit.decoding.translator import Translator
+from mtkit.config.yaml import dump_config
+from mtkit.decoding.api import Translator
 from mtkit.study.bench.train import window_rates
 from mtkit.study.bench.translate import report_of, text_of
 from mtkit.study.bench.translation_rate import Rate
@@ -26,7 +26,7 @@ from mtkit.study.bench.workload import (
     draw_model,
     draw_sentences,
 )
-from mtkit.tokenizer.symbols import EOS
+from mtkit.symbols import EOS
 from tasks import tiny_config, write_reversal_task
 
 Capture = pytest.CaptureFixture[str]
@@ -294,5 +294,5 @@ def test_what_translates_without_torch_is_measured_without_it() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert "mtkit.decoding.translator" in loaded.stdout.split()
+    assert "mtkit.decoding.api" in loaded.stdout.split()
     assert "torch" not in loaded.stdout.split()

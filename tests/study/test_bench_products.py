@@ -29,8 +29,8 @@ from mtkit.study.bench.ceiling import Product, products_of
 from mtkit.study.bench.train import DATA, OPTIMIZER, Clock, measure_breakdown
 from mtkit.study.bench.watching import REST, part_names, telling
 from mtkit.study.bench.workload import open_workload
+from mtkit.symbols import PAD
 from mtkit.terms import Batch
-from mtkit.tokenizer.symbols import PAD
 from mtkit.training.state import TrainState
 from tasks import tiny_config
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts import create
-from mtkit.config.configfile import dump_config
+from mtkit.artifacts.manifest import create
+from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import FEWEST_LINES, MOST_LINES
 from mtkit.scoring.score import Extras, score
 from mtkit.study.compare import compare
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
 REFERENCES = ["A dog runs over the grass.", "Two men carry a boat.", "It rains."] * 5

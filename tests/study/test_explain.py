@@ -38,7 +38,7 @@ from mtkit.study.attend.faithfulness import (
     measure,
     spearman,
 )
-from mtkit.tokenizer.symbols import BOS, EOS
+from mtkit.symbols import BOS, EOS
 from mtkit.training.train import train
 from tasks import tiny_config
 

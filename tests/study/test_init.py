@@ -19,15 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import Stdin, call
-from mtkit.batching.corpus.files import read_lines
-from mtkit.batching.corpus.read import Pair
-from mtkit.batching.rules.judge import Judge
-from mtkit.batching.rules.usual import usual_of
 from mtkit.cli.corpora import named_corpus
-from mtkit.config.configfile import load_config
 from mtkit.config.settings import Config
-from mtkit.decoding.contract import Pending, Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.config.yaml import load_config
+from mtkit.corpus.files import read_lines
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import Judge
+from mtkit.corpus.statistics import usual_of
+from mtkit.decoding.engine import Pending, Request
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.study.init.choice import SHARED_LETTERS, Plan, most_passes, plan_of
 from mtkit.study.init.expectation import MORE_DATA, expectation

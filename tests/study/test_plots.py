@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config, Cosine, InverseSqrt, Learning, Plateau
+from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import sinusoids
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, schedule_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
-from mtkit.training.optimizer.schedule import learning_rate
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.metrics import MetricsLog
+from mtkit.training.schedules import learning_rate
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]

@@ -11,13 +11,13 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.artifacts import Artifact
-from mtkit.batching.corpus.read import read_pairs
-from mtkit.batching.corpus.written import texts_of
+from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
+from mtkit.corpus.read import read_pairs
+from mtkit.corpus.written import texts_of
 from mtkit.errors import UserError
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.train import sample_pairs, train_tokenizer
 
 

@@ -14,7 +14,7 @@ import torch
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models.device import DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.training.objective.loss import Objective
+from mtkit.training.loss import Objective
 
 VOCAB = 400
 SENTENCES, LENGTH = 40, 20

@@ -17,14 +17,14 @@ import safetensors.torch
 import torch
 
 from crashes import Loss, run_ranks, said
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.runs import OWNER
 from mtkit.batching.build import build_batches
-from mtkit.config.configfile import dump_config
-from mtkit.config.runs import OWNER
 from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.run.checkpoints import recorded_ranks
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.checkpoints import recorded_ranks
+from mtkit.training.metrics import MetricsLog
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
@@ -224,7 +224,7 @@ def absolute(command: Sequence[str], folder: Path) -> list[str]:
 
 
 def test_ranks_under_nohup_are_not_told_that_the_terminal_is_gone() -> None:
-    program = "from mtkit.training.run.launcher import SIGNALS; print(*(it.name for it in SIGNALS))"
+    program = "from mtkit.training.launcher import SIGNALS; print(*(it.name for it in SIGNALS))"
     for before, told in (([], "SIGINT SIGTERM SIGHUP"), (["nohup"], "SIGINT SIGTERM")):
         command = [*before, sys.executable, "-c", program]
         assert subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL) == f"{told}\n"

@@ -21,28 +21,28 @@ import pytest
 import torch
 
 from architectures import untrained_state
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.runs import checkpoint_steps
 from mtkit.batching.build import Batches
 from mtkit.batching.store import Store
 from mtkit.config.base import Settings
-from mtkit.config.runs import checkpoint_steps
 from mtkit.config.settings import Config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import weights_of
 from mtkit.report import set_quiet
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
-from mtkit.training.job import sources_of
+from mtkit.training import checkpoints as checkpoints_file
+from mtkit.training import memory
+from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.journal import Journal
-from mtkit.training.objective.loss import Loss, Objective
-from mtkit.training.run import checkpoints as checkpoints_file
-from mtkit.training.run import memory
-from mtkit.training.run.checkpoints import Checkpoints
-from mtkit.training.run.distributed import ALONE
-from mtkit.training.run.memory import split_if_refused
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.loss import Loss, Objective
+from mtkit.training.memory import split_if_refused
+from mtkit.training.metrics import MetricsLog
+from mtkit.training.processes import ALONE
+from mtkit.training.setup import sources_of
 from mtkit.training.state import StepReport, TrainState, Validation
 from mtkit.training.step import train_step
 from mtkit.training.train import Diverged, finish, train
@@ -312,7 +312,7 @@ def test_a_batch_that_does_not_fit_in_halves_ends_the_run_with_its_state_saved(
 REFUSED = """
 import resource, sys
 from pathlib import Path
-from mtkit.config.configfile import load_config
+from mtkit.config.yaml import load_config
 from mtkit.training.train import train
 from mtkit.training.journal import Journal
 
@@ -434,7 +434,7 @@ def test_the_automatic_batch_is_decided_once(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batching = {"max_tokens": "auto"}
-    loop = sys.modules["mtkit.training.job"]
+    loop = sys.modules["mtkit.training.setup"]
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 128)
     train(fresh("transformer", batching=batching, training={"steps": 5}))
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.tokenizer.symbols import EOS, PAD
-from mtkit.training.objective.loss import CHUNK_TOKENS, Objective, projected_loss
+from mtkit.symbols import EOS, PAD
+from mtkit.training.loss import CHUNK_TOKENS, Objective, projected_loss
 from tasks import tiny_config
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.training.run.metrics import MetricsLog, points_of
+from mtkit.training.metrics import MetricsLog, points_of
 from mtkit.training.train import train
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from architectures import make, sources, targets
 from mtkit.config.settings import Sgd
+from mtkit.symbols import PAD
 from mtkit.terms import Batch
-from mtkit.tokenizer.symbols import PAD
-from mtkit.training.objective.loss import Loss, Objective
+from mtkit.training.loss import Loss, Objective
 from mtkit.training.state import new_state
 from mtkit.training.step import train_step
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.training.pace import MOST_MARKS, Pace
+from mtkit.pace import MOST_MARKS, Pace
 
 
 def run(pace: Pace, seconds: list[float], pause: float = 0.0, done: int = 0) -> dict[int, float]:

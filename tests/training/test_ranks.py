@@ -14,20 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architectures import untrained_state
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training import job
+from mtkit.training import processors
+from mtkit.training import setup as job
+from mtkit.training.checkpoints import recorded_ranks
 from mtkit.training.data import NOTHING, deal, load_batch
-from mtkit.training.job import ranks_to_start
-from mtkit.training.run import processors
-from mtkit.training.run.checkpoints import recorded_ranks
-from mtkit.training.run.distributed import ALONE, Ranks
-from mtkit.training.run.processors import quota, ranks_that_pay
+from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.processors import quota, ranks_that_pay
+from mtkit.training.setup import ranks_to_start
 from mtkit.training.step import gradients
 from mtkit.training.train import train
 from tasks import tiny_config

@@ -16,14 +16,14 @@ from mtkit.config.objective import MinimumRisk
 from mtkit.config.settings import Config
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.scoring.metrics import sentence_scorer
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
+from mtkit.training import risk
 from mtkit.training.data import NOTHING, load_batch
-from mtkit.training.job import fresh_state, sources_of
-from mtkit.training.objective import risk
-from mtkit.training.objective.risk import ExpectedRisk, Ids, Judge
-from mtkit.training.run.distributed import ALONE
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.metrics import MetricsLog
+from mtkit.training.processes import ALONE
+from mtkit.training.risk import ExpectedRisk, Ids, Judge
+from mtkit.training.setup import fresh_state, sources_of
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mtkit.config.settings import Cosine, InverseSqrt, Learning, Noam, Plateau, Schedule, StepDecay
-from mtkit.training.optimizer.schedule import learning_rate
+from mtkit.training.schedules import learning_rate
 
 
 def rate(step: int, schedule: Schedule, losses: list[tuple[int, float]] | None = None) -> float:

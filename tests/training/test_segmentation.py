@@ -21,10 +21,10 @@ from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import UserError
+from mtkit.symbols import EOS, PAD, UNK
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import Sampler
-from mtkit.tokenizer.symbols import EOS, PAD, UNK
 from mtkit.tokenizer.train import train_model
 from mtkit.training import data as training_data
 from mtkit.training.data import Portion, Segmentation, load_batch

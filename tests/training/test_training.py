@@ -21,25 +21,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from architectures import untrained_state
 from mtkit import pipeline
-from mtkit.artifacts import Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import build_batches
-from mtkit.config.configfile import dump_config, load_config
 from mtkit.config.settings import Config, Muon
+from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted, MtkitError, SettingError, UserError
 from mtkit.models.device import DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import weights_of
+from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
-from mtkit.training import weights as run_weights
+from mtkit.training import validate as run_weights
+from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import seed_of
-from mtkit.training.job import Job
 from mtkit.training.journal import Journal
-from mtkit.training.optimizer.optimizers import MuonAndAdam
-from mtkit.training.run.checkpoints import Checkpoints
+from mtkit.training.optimizers import MuonAndAdam
+from mtkit.training.setup import Job
 from mtkit.training.state import StepReport, TrainState, Validation, is_stalled, rank
 from mtkit.training.step import train_step
 from mtkit.training.train import train

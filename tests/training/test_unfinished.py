@@ -16,10 +16,10 @@ import safetensors.torch
 import torch
 
 from commands import call
-from mtkit.artifacts import open_artifact
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.settings import Config
+from mtkit.decoding.api import load
 from mtkit.decoding.model import open_model
-from mtkit.decoding.translator import load
 from mtkit.errors import Interrupted, UserError
 from mtkit.training.journal import Journal
 from mtkit.training.train import finish, train
@@ -260,7 +260,7 @@ def test_runs_that_begin_together_both_begin(
 ) -> None:
     """Each makes itself the last one, many times."""
     monkeypatch.chdir(tmp_path)
-    program = "import sys; from pathlib import Path; from mtkit.config.runs import link_latest\n"
+    program = "import sys; from pathlib import Path; from mtkit.artifacts.runs import link_latest\n"
     program += "for _ in range(500): link_latest(Path(sys.argv[1]))"
     runs = [
         subprocess.Popen([sys.executable, "-c", program, name], stderr=subprocess.PIPE, text=True)

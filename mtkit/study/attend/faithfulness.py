@@ -26,8 +26,8 @@ from torch.nn.utils.rnn import pad_sequence
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import attention_to_source, shifted
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
-from mtkit.tokenizer.symbols import EOS, PAD
 
 ATTENTION, GRADIENT, LEFT_OUT, RANDOM = "attention", "gradient × input", "leave one out", "random"
 RANKINGS = (LEFT_OUT, GRADIENT, ATTENTION, RANDOM)

@@ -14,12 +14,12 @@ import torch
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.contract import Request, Sentence
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.casing import runs_of, truecase
+from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.model import open_model
 from mtkit.decoding.output import open_output
-from mtkit.decoding.surface import runs_of, truecase
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -37,8 +37,8 @@ from mtkit.study.attend.weights import (
     is_unknown,
 )
 from mtkit.study.plots.picture import check_picture
+from mtkit.symbols import BOS, EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import BOS, EOS
 
 View = Literal["terminal", "png", "svg", "html"]
 Segmentation = Callable[[Sequence[str]], Segments]

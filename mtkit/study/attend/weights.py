@@ -22,7 +22,7 @@ from mtkit.decoding.splitting import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import printable
-from mtkit.tokenizer.symbols import SPACE
+from mtkit.symbols import SPACE
 
 Kind = Literal["cross", "encoder", "decoder"]
 """Encoder-decoder attention, the encoder's self-attention, the decoder's masked self-attention."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mtkit.artifacts import VERSION
+from mtkit.artifacts.manifest import VERSION
 from mtkit.report import table
 from mtkit.training.state import TrainState
 

@@ -20,16 +20,16 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.profiler import profile
 
 from mtkit.batching.plan import padding
-from mtkit.decoding.machine import peak_bytes
+from mtkit.machine import peak_bytes
 from mtkit.models.device import pick_device
 from mtkit.report import progress, show
 from mtkit.study.bench.ceiling import middling_batch, product_seconds, products_of
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import part_names, profiling, telling
 from mtkit.study.bench.workload import Timed, Workload
-from mtkit.training.job import REPAYING_STEPS, ranks_to_start, repays_compiling
-from mtkit.training.run.distributed import connected_ranks
-from mtkit.training.run.launcher import launch
+from mtkit.training.launcher import launch
+from mtkit.training.processes import connected_ranks
+from mtkit.training.setup import REPAYING_STEPS, ranks_to_start, repays_compiling
 from mtkit.training.state import TrainState
 
 WINDOWS = 10

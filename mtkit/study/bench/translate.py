@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from mtkit.artifacts import VERSION
-from mtkit.config.runs import find_model
+from mtkit.artifacts.manifest import VERSION
+from mtkit.artifacts.runs import find_model
+from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import input_lines
-from mtkit.decoding.machine import processors
-from mtkit.decoding.translator import Translator
 from mtkit.errors import UserError
+from mtkit.machine import processors
 from mtkit.models.device import pick_device
 from mtkit.report import progress, say, show
 from mtkit.scoring.files import SOURCE

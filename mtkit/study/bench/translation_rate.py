@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
+from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import in_windows
-from mtkit.decoding.machine import peak_bytes
-from mtkit.decoding.translator import Translator
+from mtkit.machine import peak_bytes
 
 WARM_UP = 64
 """Lines before anything counts: kernels are chosen, memory is claimed."""

@@ -20,25 +20,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.artifacts import create, open_artifact
+from mtkit.artifacts.manifest import create, open_artifact
+from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
-from mtkit.config.configfile import load_config
-from mtkit.config.runs import WEIGHTS
 from mtkit.config.settings import Config, TokenizerSettings
-from mtkit.decoding.ahead import prefetch
+from mtkit.config.yaml import load_config
 from mtkit.decoding.model import write_card
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import save_weights, weights_of
+from mtkit.prefetch import prefetch
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT, Tokenizer
-from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import train_model
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.job import card_of, fresh_state
-from mtkit.training.run.distributed import ALONE, Ranks
-from mtkit.training.run.memory import largest_batch
+from mtkit.training.memory import largest_batch
+from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.setup import card_of, fresh_state
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 

@@ -12,19 +12,19 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from mtkit.artifacts import Artifact, Kind, kind_at, open_artifact
-from mtkit.batching.corpus.written import WRITTEN
+from mtkit.artifacts.explain import FROM
+from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
+from mtkit.artifacts.recipe import resolved
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, default_place
 from mtkit.config.base import flattened
-from mtkit.config.configfile import SETTINGS, config_of, dump_config, load_config
-from mtkit.config.provenance import FROM
-from mtkit.config.recipes import resolved
-from mtkit.config.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, default_place
 from mtkit.config.settings import Config
+from mtkit.config.yaml import SETTINGS, config_of, dump_config, load_config
+from mtkit.corpus.written import WRITTEN
 from mtkit.errors import UserError
 from mtkit.report import data, data_lines, printable, table
 from mtkit.study.info.progress import checkpoint_table, progress_of
 from mtkit.study.plots.picture import check_picture
-from mtkit.training.run.metrics import MetricsLog
+from mtkit.training.metrics import MetricsLog
 
 Plot = Literal["positions", "schedule", "curves", "lengths"]
 HASH_SHOWN = 12

@@ -23,8 +23,8 @@ from mtkit.models.layers import sinusoids
 from mtkit.models.weights import load_model
 from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import Points, bars, curve, room, shades
-from mtkit.training.optimizer.schedule import learning_rate
-from mtkit.training.run.metrics import MetricsLog, points_of
+from mtkit.training.metrics import MetricsLog, points_of
+from mtkit.training.schedules import learning_rate
 
 LOGGED = {
     "training loss": ("train", "loss"),

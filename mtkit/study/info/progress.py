@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts import Artifact
-from mtkit.config.runs import CHECKPOINTS, INDEX, checkpoint_steps
-from mtkit.config.storage import read_json
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import CHECKPOINTS, INDEX, checkpoint_steps
+from mtkit.artifacts.storage import read_json
 from mtkit.errors import UserError
 from mtkit.report import table
 

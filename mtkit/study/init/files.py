@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TextIO
 
-from mtkit.config.storage import half_written, naming, sync
+from mtkit.artifacts.storage import half_written, naming, sync
 from mtkit.errors import UserError
 
 

@@ -15,16 +15,16 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from mtkit.batching.check.check import examined
-from mtkit.batching.check.examination import Examination
-from mtkit.batching.check.examine import examine
-from mtkit.batching.check.findings import Languages
-from mtkit.batching.corpus.look import look
-from mtkit.batching.corpus.read import paths_of, read_pairs
-from mtkit.batching.rules.judge import Judge
-from mtkit.batching.rules.usual import usual_of
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.runs import CHECKPOINTS, checkpoint_steps
+from mtkit.corpus.check import examined
+from mtkit.corpus.examination import Examination
+from mtkit.corpus.examine import examine
+from mtkit.corpus.findings import Languages
+from mtkit.corpus.read import paths_of, read_pairs
+from mtkit.corpus.rules import Judge
+from mtkit.corpus.statistics import usual_of
+from mtkit.corpus.validate import look
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, say, table, warn

@@ -22,19 +22,19 @@ from numpy.typing import NDArray
 
 from mtkit.batching.build import Batches, build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
-from mtkit.config.configfile import dump_config
 from mtkit.config.settings import Config
-from mtkit.decoding.contract import Key, Request, Sentence
-from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.config.yaml import dump_config
+from mtkit.decoding.engine import Key, Request, Sentence
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
 from mtkit.report import quietly
 from mtkit.study.init.choice import LONGEST_EVER
 from mtkit.study.init.facts import Lengths, Rates
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.symbols import EOS
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
-from mtkit.training.job import fresh_state
-from mtkit.training.run.distributed import ALONE
+from mtkit.training.processes import ALONE
+from mtkit.training.setup import fresh_state
 
 TRAINING_SECONDS = 20.0
 """A machine is seldom as fast for five seconds as it is for minutes."""

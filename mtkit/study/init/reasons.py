@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from mtkit.config.complaints import flow
+from mtkit.config.errors import flow
 from mtkit.report import printable
 from mtkit.study.init.choice import FEW_PASSES, FEWEST_SENTENCES, LONGEST_EVER, VALIDATIONS, Plan
 from mtkit.study.init.facts import Facts

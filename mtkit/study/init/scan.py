@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtkit.batching.corpus.read import Pair, chunks
-from mtkit.batching.rules.judge import Judge
-from mtkit.batching.rules.usual import hash_of
 from mtkit.config.settings import TokenizerSettings
+from mtkit.corpus.read import Pair, chunks
+from mtkit.corpus.rules import Judge
+from mtkit.corpus.statistics import hash_of
+from mtkit.decoding.casing import has_no_case
 from mtkit.decoding.splitting import split_sentences
-from mtkit.decoding.surface import has_no_case
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
 
-from mtkit.batching.corpus.read import Pair
-from mtkit.batching.rules.judge import Judge
-from mtkit.batching.rules.texts import normalised
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import Judge
+from mtkit.corpus.texts import normalised
 
 Part = Literal["train", "valid", "test"]
 

@@ -1,1 +1,0 @@
-"""The corpus doctor: whole corpora looked at, and what was found told."""

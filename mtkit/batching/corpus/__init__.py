@@ -1,1 +1,0 @@
-"""Sentence pairs as people keep them: text files, tables, datasets."""

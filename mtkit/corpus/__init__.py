@@ -1,0 +1,1 @@
+"""Parallel text: read, validate, filter and check it."""

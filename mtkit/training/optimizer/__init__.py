@@ -1,1 +1,0 @@
-"""How weights move: optimizers and learning rates."""

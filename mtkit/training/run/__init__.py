@@ -1,1 +1,0 @@
-"""What a run keeps and stands on: checkpoints, metrics, memory, its ranks."""

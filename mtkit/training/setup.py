@@ -1,0 +1,277 @@
+"""What a run is put together from, and the state where it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from mtkit.artifacts.explain import altered, origin_of
+from mtkit.artifacts.manifest import COMMANDS, Artifact, clear_leftovers, open_artifact, remove
+from mtkit.artifacts.recipe import CheckpointRecipe
+from mtkit.artifacts.runs import (
+    CHECKPOINTS,
+    INIT_FROM,
+    WEIGHTS,
+    checkpoint_steps,
+    find_origin,
+    link_latest,
+    locked,
+)
+from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.config.decoding import ModelConfig
+from mtkit.config.objective import MinimumRisk
+from mtkit.config.settings import Config
+from mtkit.config.yaml import save_config
+from mtkit.corpus.read import files_of
+from mtkit.corpus.written import altered_texts, texts_of
+from mtkit.decoding.model import write_card
+from mtkit.errors import UserError, led_to
+from mtkit.models.device import pick_device, pick_precision
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.weights import check_weights, load_weights, without_memory
+from mtkit.report import say, warn
+from mtkit.scoring.metrics import signatures
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.checkpoints import Checkpoints, recorded_ranks
+from mtkit.training.data import Segmentation, Stream
+from mtkit.training.launcher import is_one_of_slurm, ranks_started
+from mtkit.training.loss import Objective
+from mtkit.training.memory import MEMORY_SHARE, MOST_TOKENS, largest_batch, limit_bytes
+from mtkit.training.metrics import MetricsLog
+from mtkit.training.processes import Ranks
+from mtkit.training.processors import bytes_of_rank, processors, ranks_that_pay
+from mtkit.training.risk import ExpectedRisk, Judge
+from mtkit.training.state import TrainState, new_state
+from mtkit.training.step import settle
+
+REPAYING_STEPS = 2_000
+"""Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
+some ten updates a second, and a third of their time is saved at best.
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run works with, apart from the state that it changes."""
+
+    config: Config
+    data: Batches
+    tokenizer: Tokenizer
+    ranks: Ranks
+    checkpoints: Checkpoints
+    stream: Stream
+    total_steps: int
+
+    def make_current(self) -> None:
+        """The run has these settings from now on, and is the last one of this directory."""
+        if self.ranks.is_first:
+            save_config(self.config)
+            link_latest(Path(self.config.run))
+
+    def save(self, state: TrainState, *, again: bool = True) -> None:
+        """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
+        if self.ranks.is_first:
+            if again or state.step not in self.checkpoints.steps():
+                self.checkpoints.save(state)
+            of = self.config.training
+            self.checkpoints.prune(state, of.best_by, of.keep, of.average, self.total_steps)
+
+
+def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
+    """What a run is made from, and the identity of each part.
+
+    Raises UserError where a part is missing, damaged, or does not belong to the others.
+    """
+    run = Path(config.run)
+    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
+    data = open_batches(run / "batches")
+    if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
+        raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
+    check_settings(data.artifact, config)
+    files = files_of(texts_of(config), "data.train") | files_of(config.data.valid, "data.valid")
+    differences = {data.artifact.path: altered(data.artifact, files)} | altered_texts(config)
+    for path, difference in differences.items():
+        if difference:
+            again = "`mtkit batch`" if path == data.artifact.path else f"`{COMMANDS['corpus']}`"
+            warn(f"{path}: {difference}, which only {again} takes in")
+    inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
+    ours = Tokenizer.load(tokenizer.path)
+    if origin := check_origin(config):
+        inputs["init_from"] = origin.identity
+        with led_to(INIT_FROM):
+            if Tokenizer.load(origin.path).models != ours.models:
+                raise UserError(
+                    f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
+                    "this setting takes over the model's"
+                )
+    _check_comparable(config)
+    return data, ours, inputs
+
+
+def check_origin(config: Config) -> Artifact | None:
+    """The model that `training.init_from` names; None where it names none.
+
+    Raises SettingError where it is not there, or of another shape than this run's will be.
+    """
+    if found := find_origin(config):
+        with led_to(INIT_FROM):
+            its = Tokenizer.load(found.path)
+            model = without_memory(config.model, its.source_vocab, its.target_vocab)
+            check_weights(model, found.path / WEIGHTS)
+    return found
+
+
+def _check_comparable(config: Config) -> None:
+    """UserError where BLEU would be counted otherwise than in the validations so far."""
+    language = config.data.target_language
+    if not any(checkpoint_steps(Path(config.run) / CHECKPOINTS)):
+        return  # it begins anew
+    for record in MetricsLog(Path(config.run)).read():
+        match record:
+            case {"signatures": {"bleu": str(before)}}:
+                was, now = map(_counting, (before, signatures(language)["bleu"]))
+                if was != now:
+                    raise UserError(
+                        f"data.target_language: {language}: BLEU of this run's validations was "
+                        f"counted with {was}, and would be with {now}, which cannot be compared: "
+                        "go back to the former language, or train anew in another folder (--run)"
+                    )
+
+
+def _counting(signature: str) -> str:
+    """A signature but for the version of sacreBLEU."""
+    return "|".join(part for part in signature.split("|") if not part.startswith("version:"))
+
+
+@contextmanager
+def opened_job(
+    config: Config, data: Batches, tokenizer: Tokenizer, inputs: Mapping[str, str], ranks: Ranks
+) -> Iterator[tuple[Job, TrainState]]:
+    """A job and the state where it stands: fresh, or as its last checkpoint has it.
+
+    While it is open, no other process writes to the run. Raises UserError where one does, and for
+    a checkpoint of other settings.
+    """
+    run, training = Path(config.run), config.training
+    recipe = CheckpointRecipe.of(config)
+    card = partial(write_card, config=card_of(config, tokenizer), tokenizer=tokenizer)
+    made_from = origin_of(data.artifact)
+    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
+    with locked(run) if ranks.is_first else nullcontext():
+        state = fresh_state(config, tokenizer, ranks)
+        if ranks.is_first:
+            clear_leftovers(checkpoints.folder)
+        ranks.wait()
+        resumed_from = checkpoints.load_last(state)
+        if ranks.count > 1:
+            settle(state, ranks)
+        if resumed_from is None and ranks.is_first:
+            remove(checkpoints.path(0))  # of other settings, if there is one: nothing to go back to
+        if not state.max_tokens:
+            state.max_tokens = largest_batch(state, data, training.accumulate, ranks)
+        _announce(config, state, ranks, resumed_from)
+        stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
+        total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
+        device = state.model.device
+        if repays_compiling(training.compile, device, total):
+            state.model.compile(dynamic=True)
+        yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
+        ranks.wait()
+
+
+def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
+    """What a model of this run is decoded by."""
+    vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
+    return ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+
+
+def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
+    """The state before the first update: the model initialised, or taken from another.
+
+    Raises UserError where the updates are to be compiled for a CPU: they take half as long again
+    there, and dropout is made by operators that a compiler does not know.
+    """
+    training = config.training
+    device = pick_device(training.device)
+    if training.compile is True and device.type == "cpu":
+        raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
+    torch.manual_seed(config.seed)
+    model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    if origin := find_origin(config):
+        load_weights(model, origin.path / WEIGHTS)
+    precision = pick_precision(training.precision, device)
+    objective = _objective(config, model.to(device), tokenizer)
+    state = new_state(objective, training.optimizer, precision, ranks)
+    if config.batching.max_tokens != "auto":
+        state.max_tokens = config.batching.max_tokens
+    return state
+
+
+def _objective(config: Config, model: EncoderDecoder, tokenizer: Tokenizer) -> Objective:
+    training = config.training
+    if isinstance(training.objective, MinimumRisk):
+        judge = Judge(tokenizer, config.data.target_language)
+        return ExpectedRisk(model, training.objective, judge)
+    return Objective(model, training.label_smoothing)
+
+
+def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
+    """How many ranks are to be started for this run; 1: this process is enough, or one of several.
+
+    A run goes on with as many as it had, as far as the machine has them, so that it ends in the
+    same bits. Raises UserError where more are asked for than there are GPUs.
+    """
+    training, device = config.training, pick_device(config.training.device)
+    there = processors(device)
+    if started := ranks_started():
+        if training.ranks not in ("auto", started):
+            warn(f"training.ranks: {training.ranks}, but torchrun started {started}: they train")
+        return 1
+    if training.ranks != "auto":
+        if device.type != "cpu" and training.ranks > there:
+            raise UserError(f"training.ranks: {training.ranks}, but there is {there} {device.type}")
+        return training.ranks
+    if is_one_of_slurm():
+        return 1
+    if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
+        return min(recorded, there)
+    model = without_memory(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    on_cpu, batch = device.type == "cpu", config.batching.max_tokens
+    most = MEMORY_SHARE * limit_bytes() / bytes_of_rank(parameters) if on_cpu else math.inf
+    tokens = training.accumulate * (MOST_TOKENS if batch == "auto" else batch)
+    return ranks_that_pay(there, tokens, most)
+
+
+def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
+    """Whether torch.compile repays the minutes that it takes.
+
+    `auto`: on a GPU, in a run of enough steps; what is left of them changes no bits.
+    """
+    if wanted == "auto":
+        return device.type == "cuda" and steps >= REPAYING_STEPS
+    return wanted
+
+
+def _announce(
+    config: Config, state: TrainState, ranks: Ranks, resumed_from: Artifact | None
+) -> None:
+    parameters = sum(parameter.numel() for parameter in state.model.parameters())
+    device = state.model.device
+    on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
+    say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
+    if config.batching.max_tokens == "auto":
+        say(f"train: batches of {state.max_tokens:,} tokens")
+    if resumed_from is not None:
+        say(f"train: resuming after step {state.step:,}")
+        if (before := resumed_from.report.get("ranks", 1)) != ranks.count:
+            say(
+                f"train: {before} ranks until there, {ranks.count} from here: updates in other bits"
+            )

@@ -1,0 +1,342 @@
+"""Reading pairs: what a line is, how sides are paired, and what is said where that fails."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from mtkit.config.corpora import Corpus
+from mtkit.corpus.files import LINE_BYTES, count_lines, read_lines
+from mtkit.corpus.read import Pair, contents_of, read_pairs
+from mtkit.decoding.lines import open_input
+from mtkit.errors import UserError
+from mtkit.scoring.files import lines_of
+
+CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
+no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
+
+
+def identity(corpora: Any) -> str:
+    return contents_of(corpora, "data.train").identity
+
+
+def corpus(**settings: Any) -> Corpus:
+    return CORPUS.validate_python(settings)
+
+
+def texts(corpora: Corpus | list[Corpus]) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in read_pairs(corpora)]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return name
+
+
+@given(st.lists(no_line_end.map(lambda line: line.rstrip("\r"))), st.booleans(), st.booleans())
+def test_only_line_feeds_end_lines(lines: list[str], terminated: bool, zipped: bool) -> None:
+    lines = [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
+    if lines and not terminated and not lines[-1]:
+        return  # an empty line without its end is no line
+    text = "\n".join(lines) + ("\n" if terminated and lines else "")
+    assert list(read_lines(write("a.gz" if zipped else "a", text))) == lines
+
+
+def test_line_ends_of_windows_and_a_byte_order_mark_are_no_text() -> None:
+    assert list(read_lines(write("a", b"\xef\xbb\xbfone\r\ntwo\r\n"))) == ["one", "two"]
+
+
+def test_gzip_is_known_by_its_content_too() -> None:
+    write("a.gz", "one\n")
+    shutil.copy("a.gz", "a.en")
+    assert list(read_lines("a.en")) == ["one"]
+
+
+def _zip(data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"), [("xz", lzma.compress), ("bzip2", bz2.compress), ("zip", _zip)]
+)
+def test_what_is_compressed_otherwise_is_not_taken_for_text(
+    name: str, compress: Callable[[bytes], bytes]
+) -> None:
+    Path("a.en").write_bytes(compress(b"one\n"))
+    said = f"a.en: compressed by {name}: unpack it"
+    with pytest.raises(UserError, match=said):
+        list(read_lines("a.en"))
+    with pytest.raises(UserError, match=said):
+        lines_of(Path("a.en"))
+    with pytest.raises(UserError, match=said), open_input(Path("a.en")):
+        pass
+
+
+def test_a_line_over_the_limit_is_empty_with_one_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fits, over, far_over = (b"x" * length for length in (LINE_BYTES, LINE_BYTES, 3_000_000))
+    for name in ("a", "a.gz"):
+        content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
+        found = list(read_lines(write(name, content)))
+        assert found[:-1] == ["abc", "", "ab", "", ""]
+        assert found[-1] == fits.decode()
+        warning = capsys.readouterr().err
+        assert warning.count("\n") == 1
+        assert f"{name}:2: longer than" in warning and "2 such lines" in warning
+
+
+def test_invalid_utf8_is_replaced_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = list(read_lines(write("a", b"fine\nb\xffd\nb\xfed\n")))
+    assert lines == ["fine", "b\ufffdd", "b\ufffdd"]
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1 and "a:2:" in warning and "2 such lines" in warning
+
+
+def test_pairs_carry_their_corpus_and_place() -> None:
+    write("a.en", "1\n2\n"), write("a.de", "eins\nzwei\n")
+    write("b.en.gz", "3\n"), write("b.de", "drei\n")
+    both = [
+        corpus(source=["a.en", "b.en.gz"], target=["a.de", "b.de"]),
+        corpus(source="b.de", target="b.de"),
+    ]
+    assert list(read_pairs(both)) == [
+        Pair("1", "eins", 0, "a.en", 1),
+        Pair("2", "zwei", 0, "a.en", 2),
+        Pair("3", "drei", 0, "b.en.gz", 1),
+        Pair("drei", "drei", 1, "b.de", 1),
+    ]
+    assert [pair.where for pair in read_pairs(both)][:2] == ["a.en:1", "a.en:2"]
+
+
+def test_the_demo_is_read_from_the_package() -> None:
+    demo = corpus(source="demo:valid.en", target="demo:valid.ko")
+    first = next(read_pairs(demo))
+    assert first.source and first.where == "demo:valid.en:1"
+    with pytest.raises(UserError, match="demo:nothing: no such file"):
+        next(read_lines("demo:nothing"))
+
+
+def test_reading_streams() -> None:
+    write("a", "x\n" * 5), write("b", "x\n" * 4)
+    pairs = read_pairs(corpus(source="a", target="b"))
+    assert [next(pairs).line for _ in range(4)] == [1, 2, 3, 4]  # the fault comes later
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 1200), (1200, 3), (0, 2)])
+def test_unequal_sides_are_counted_to_the_end_of_both(source: int, target: int) -> None:
+    write("a", "x\n" * source), write("b", "x\n" * target)
+    with pytest.raises(UserError, match=f"a has {source:,} lines, b {target:,}"):
+        texts(corpus(source="a", target="b"))
+
+
+def test_tables_give_the_pairs_of_parallel_files() -> None:
+    rows = [("one \u2028", "eins"), ("", "zwei"), ("three\x85", "drei")]
+    for name, zipped in (("t.tsv", ""), ("t.tsv.gz", "")):
+        write(name, "".join(f"{b}\tid{zipped}\t{a}\n" for a, b in rows))
+        assert texts(corpus(table=name, source_column=2, target_column=0)) == rows
+    records = [{"translation": {"en": a, "de": b}, "id": 1} for a, b in rows]
+    write("t.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    columns = {"source_column": "translation.en", "target_column": "translation.de"}
+    assert texts(corpus(table=["t.jsonl", "t.jsonl"], **columns)) == rows * 2
+    flat: list[dict[str, Any]] = [{"translation.en": "a", "translation.de": "b"}]
+    records = [*flat, {"translation": None}, {"translation": {"en": None, "de": "d"}}]
+    write("t.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    assert texts(corpus(table="t.jsonl", **columns)) == [("a", "b"), ("", ""), ("", "d")]
+
+
+def test_a_line_that_names_the_columns_is_no_pair() -> None:
+    write("a.tsv", "id\tde \ten\n1\teins\tone\n2\t\ttwo\n")
+    write("b.tsv", "en\tde\nthree\tdrei\n")
+    named = corpus(table=["a.tsv", "b.tsv"], source_column="en", target_column="de")
+    assert texts(named) == [("one", "eins"), ("two", ""), ("three", "drei")]
+    assert [pair.line for pair in read_pairs(named)] == [2, 3, 2]
+
+
+def test_a_blank_line_of_a_table_is_a_blank_pair() -> None:
+    for name, row in (("t.tsv", "a\tb"), ("t.jsonl", '{"s": "a", "t": "b"}')):
+        columns = {"source_column": "s", "target_column": "t"} if "json" in name else {}
+        table = corpus(table=write(name, f"\n{row}\n \t\n"), **columns)
+        assert texts(table) == [("", ""), ("a", "b"), ("", "")]
+
+
+def test_a_text_of_a_record_is_one_valid_line() -> None:
+    write("t.jsonl", r'{"a": "x\ny\r\n", "b": "\ud800z"}' + "\n")
+    assert texts(corpus(table="t.jsonl", source_column="a", target_column="b")) == [("x y", "?z")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "content", "message"),
+    [
+        ({"source": "no", "target": "x"}, "", "no: no such file"),
+        ({"source": ".", "target": "x"}, "", r"\.: a folder"),
+        ({"source": ["x", "x"], "target": "x"}, "", "2 source files for 1"),
+        ({"source": "x", "target": "x"}, "", "empty"),
+        ({"table": "x"}, "", "a table is .tsv or .jsonl"),
+        ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* has 1"),
+        ({"table": "x.tsv", "source_column": "en"}, "a\tb\n", "columns of a .tsv are numbers"),
+        ({"table": "x.tsv", "source_column": -1}, "a\tb\n", "columns of a .tsv are numbers"),
+        (
+            {"table": "x.tsv", "source_column": "a", "target_column": "c"},
+            "a\tb\n",
+            "x.tsv:1: no column 'c'; there are: a, b",
+        ),
+        ({"table": "x.tsv", "source_column": "a", "target_column": "b"}, "a\tb\n", "x.tsv: empty"),
+        ({"table": "x.jsonl"}, "{}\n", "columns of a .jsonl are keys"),
+        ("jsonl", '{"s": "a", "t": "b"}\n{\n', "x.jsonl:2: not JSON"),
+        ("jsonl", '{"s": "a", "u": {"t": "b"}}\n', r"x.jsonl:1: no column 't'; there are: s, u\.t"),
+        ("jsonl", '["a"]\n', "x.jsonl:1: no column 's'; there are: none"),
+        ("jsonl", '{"s": 1, "t": "b"}\n', "x.jsonl:1: column 's' holds '1', not text"),
+        ("jsonl", "[" * 10**5, "x.jsonl:1: not JSON .maximum recursion"),
+    ],
+)
+def test_faults_name_the_place(settings: Any, content: str, message: str) -> None:
+    if settings == "jsonl":
+        settings = {"table": "x.jsonl", "source_column": "s", "target_column": "t"}
+    write(settings.get("table", "x"), content)
+    with pytest.raises(UserError, match=message) as caught:
+        texts(corpus(**settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_in_a_cell_is_a_blank_side_and_none_a_word() -> None:
+    write("x.csv", "s,t\nNone,null\na,\n")
+    settings = {"source_column": "s", "target_column": "t"}
+    assert texts(corpus(dataset="x.csv", **settings)) == [("None", "null"), ("a", "")]
+    write("y.csv", b'\xef\xbb\xbfs;t\r\n"a; b";c, d, e\r\n')  # of a spreadsheet, in Europe
+    assert texts(corpus(dataset="y.csv", **settings)) == [("a; b", "c, d, e")]
+    write("l.csv", b"s,t\nf\xfcr,for\n")
+    assert texts(corpus(dataset="l.csv", **settings)) == [("f\ufffdr", "for")]
+    write("z.csv", b's\tt\r\n"a\tb"\tc, d; e\r\n')
+    assert texts(corpus(dataset="z.csv", **settings)) == [("a\tb", "c, d; e")]
+    write("x.jsonl", '{"s": "a", "t": null}\n')
+    assert texts(corpus(table="x.jsonl", **settings)) == [("a", "")]
+
+
+def test_damaged_gzip_is_told_with_its_line() -> None:
+    whole = gzip.compress(b"".join(b"line %d\n" % (i * i) for i in range(100_000)))
+    write("cut", whole[: len(whole) // 2])
+    write("flipped", whole[:5000] + bytes([whole[5000] ^ 255]) + whole[5001:])
+    Path("a.gz").write_bytes(b"no gzip at all")
+    for name, line in (("cut", r"\d{4,}"), ("flipped", r"\d+"), ("a.gz", "1")):
+        with pytest.raises(UserError, match=f"^{name}:{line}: gzip damaged or cut short") as read:
+            list(read_lines(name))
+        with pytest.raises(UserError, match=f"^{re.escape(str(read.value))}$"):
+            count_lines(name)
+
+
+def test_identity_is_of_content_and_columns_alone(tmp_path: Path) -> None:
+    write("a", "x\n"), write("b", "y\n"), write("t.tsv", "x\ty\n")
+    (tmp_path / "moved").mkdir()
+    shutil.copy("a", "moved/z")
+    plain = identity(corpus(source="a", target="b"))
+    assert identity([corpus(source="moved/z", target=["b"], weight=2)]) == plain
+    others = [
+        corpus(source="b", target="a"),
+        corpus(source="a", target="a"),
+        corpus(table="t.tsv"),
+        corpus(table="t.tsv", source_column=1, target_column=0),
+    ]
+    assert len({plain, *map(identity, others)}) == 5
+    with pytest.raises(UserError, match="no such file"):
+        identity(corpus(source="a", target="none"))
+
+
+ROWS = [{"id": i, "translation": {"en": f"line {i}", "ko": f"{i}번\n줄"}} for i in range(5)]
+PAIRS = [(f"line {i}", f"{i}번 줄") for i in range(5)]
+
+
+def of_dataset(path: str, **settings: Any) -> Corpus:
+    columns = {"source_column": "translation.en", "target_column": "translation.ko"}
+    return corpus(**{"dataset": path, **columns, **settings})
+
+
+@pytest.fixture(scope="module")
+def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same rows as a .jsonl, a .parquet, a folder of .jsonl, and saved by `datasets`."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    folder = tmp_path_factory.mktemp("datasets")
+    rows = datasets.Dataset.from_list(ROWS)
+    rows.to_parquet(str(folder / "a.parquet"))
+    rows.save_to_disk(str(folder / "saved"))
+    datasets.DatasetDict(train=rows).save_to_disk(str(folder / "splits"))
+    (folder / "plain").mkdir()
+    for path in (folder / "a.jsonl", folder / "plain" / "train.jsonl"):
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(folder / "cache"))
+        yield folder
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "plain", "saved", "splits"])
+def test_local_datasets_give_their_rows(
+    dataset_folder: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pairs = list(read_pairs(of_dataset(str(dataset_folder / name))))
+    assert [(pair.source, pair.target) for pair in pairs] == PAIRS
+    assert pairs[4].where == f"{name}:5"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_slices_of_a_split_are_taken(dataset_folder: Path) -> None:
+    assert texts(of_dataset(str(dataset_folder / "a.jsonl"), split="train[1:3]")) == PAIRS[1:3]
+
+
+def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset_folder / "plain", tmp_path / "moved")
+    first = identity(of_dataset(str(dataset_folder / "plain")))
+    assert identity(of_dataset(str(tmp_path / "moved"))) == first
+    assert identity(of_dataset(str(tmp_path / "moved"), split="train[:1]")) != first
+    with (tmp_path / "moved" / "train.jsonl").open("a") as file:
+        file.write("\n")
+    assert identity(of_dataset(str(tmp_path / "moved"))) != first
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("a.jsonl", {"source_column": "translation.fr"}, "there are: id, translation.en, transl"),
+        ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
+        ("a.jsonl", {"split": "test"}, "cannot load it: .*test"),
+        ("a.doc", {}, "cannot load it"),
+        ("splits", {"split": "test"}, "no split 'test'; there are: train"),
+        ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; there are: train"),
+    ],
+)
+def test_faults_of_datasets_are_one_line(
+    dataset_folder: Path, name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        texts(of_dataset(str(dataset_folder / name), **settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_hub_out_of_reach_is_one_line() -> None:
+    with pytest.raises(UserError, match="nobody/nothing: `datasets` cannot load it") as caught:
+        identity(of_dataset("nobody/nothing"))
+    assert "\n" not in str(caught.value)
