@@ -16,7 +16,6 @@ from mtkit.config.yaml import at_work, complete_settings, config_of
 from mtkit.corpus.read import contents_of, read_pairs
 from mtkit.corpus.validate import look_at
 from mtkit.decoding.api import Translator
-from mtkit.decoding.written import write_corpora
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
@@ -36,7 +35,6 @@ def run(config: Config) -> None:
     """
     look_at(config.data, "train", "valid", "test")
     check_origin(config)
-    write_corpora(config)
     train_tokenizer(config)
     build_batches(config)
     _score(config, train(config))

@@ -87,21 +87,8 @@ def check_remake(path: Path, kind: Kind, now: Told) -> None:
     say(f"{kind}: made anew: {reason}")
 
 
-def check_addition(run: Path, text: Path) -> None:
-    """UserError where the checkpoints of a run were made without a text that is not written yet."""
-    needed = None
-    with suppress(UserError):
-        batches = open_artifact(run / "batches", "batches")
-        if not any(str(text) in name for name in origin_of(batches)):
-            needed = _made_from(batches)
-    if needed is not None:
-        raise other_settings(needed, f"{text} was no part of it")
-
-
 def _made_from(artifact: Artifact) -> Path | None:
     """The last checkpoint of a run, if it was made from this part of it, and is worth an update."""
-    with suppress(UserError):
-        artifact = _part_of_run(artifact)
     folder = artifact.path.parent / CHECKPOINTS
     for step in reversed(checkpoint_steps(folder)):
         checkpoint = checkpoint_at(folder, step)
@@ -109,13 +96,6 @@ def _made_from(artifact: Artifact) -> Path | None:
             inputs = open_artifact(checkpoint, "checkpoint").manifest["inputs"]
             return checkpoint if step and artifact.identity in inputs.values() else None
     return None
-
-
-def _part_of_run(artifact: Artifact) -> Artifact:
-    """What checkpoints are made from: of text that a model wrote the batches, which hold it."""
-    if artifact.manifest["kind"] != "corpus":
-        return artifact
-    return open_artifact(artifact.path.parents[1] / "batches", "batches")
 
 
 def other_settings(checkpoint: Path, difference: str) -> UserError:

@@ -24,12 +24,11 @@ from typing import Any, Literal
 from mtkit.artifacts.storage import half_written, naming, read_json, sync, write_json
 from mtkit.errors import UserError
 
-Kind = Literal["corpus", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
+Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
 """The version of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
 COMMANDS: Mapping[Kind, str] = {
-    "corpus": "mtkit train-spm",
     "tokenizer": "mtkit train-spm",
     "batches": "mtkit batch",
     "checkpoint": "mtkit train",

@@ -14,21 +14,9 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 from mtkit.artifacts.manifest import Kind
 from mtkit.config.base import Settings
 from mtkit.config.batching import Filtering
-from mtkit.config.corpora import Writing, WrittenCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.config.settings import Config, Course, Ending, Extent, TokenizerSettings
-
-
-class WrittenRecipe(Writing):
-    """All that a written corpus depends on, but for the models and the text."""
-
-    target_language: str | None = None
-
-    @classmethod
-    def of(cls, config: Config, corpus: WrittenCorpus) -> WrittenRecipe:
-        counted = config.data.target_language if corpus.choose_by == "bleu" else None
-        return corpus.part(cls, target_language=counted)
 
 
 class TokenizerRecipe(TokenizerSettings):
@@ -103,7 +91,6 @@ class TestRecipe(Settings):
 
 
 RECIPES: Mapping[Kind, type[Settings]] = {
-    "corpus": WrittenRecipe,
     "tokenizer": TokenizerRecipe,
     "batches": BatchesRecipe,
     "checkpoint": CheckpointRecipe,

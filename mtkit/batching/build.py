@@ -31,7 +31,6 @@ from mtkit.corpus.read import Contents, contents_of, read_pairs
 from mtkit.corpus.rules import Judge, held_out
 from mtkit.corpus.statistics import usual_of
 from mtkit.corpus.validate import look_at
-from mtkit.corpus.written import texts_of, training_texts
 from mtkit.errors import UserError
 from mtkit.report import progress, say
 from mtkit.tokenizer.codec import Tokenizer
@@ -98,7 +97,7 @@ def build_batches(config: Config) -> Artifact:
 
 def _contents(config: Config) -> dict[str, Contents]:
     data = config.data
-    read: dict[str, Corpus | list[Corpus]] = {"train": training_texts(config), "valid": data.valid}
+    read: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
     if "overlap" in config.batching.drop and data.test:
         read["test"] = data.test
     return {name: contents_of(corpora, f"data.{name}") for name, corpora in read.items()}
@@ -133,7 +132,7 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
     batching = config.batching
-    encode = encode_pairs(read_pairs(texts_of(config)), tokenizer, batching, _judge(config))
+    encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _judge(config))
     parts = {"train": _store("train", encode, folder, tokenizer)}
     # BLEU wants every line, as it came. They may be in memory: training holds them as well.
     valid = list(read_pairs(config.data.valid))
@@ -156,7 +155,7 @@ def _judge(config: Config) -> Judge | None:
     kept_apart: set[str] = set()
     if "overlap" in rules:
         kept_apart = held_out([data.valid, *([data.test] if data.test else [])])
-    return Judge(rules, usual_of(read_pairs(texts_of(config))), kept_apart)
+    return Judge(rules, usual_of(read_pairs(config.data.train)), kept_apart)
 
 
 @contextmanager

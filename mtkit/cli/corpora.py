@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, Overrides, flag, located
+from mtkit.cli.options import Columns, Json, Languages, Overrides, flag
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
     from mtkit.config.corpora import Corpus
-    from mtkit.config.settings import Config
 
 Files = tuple[Path, Path] | None
 
@@ -47,7 +46,9 @@ def check(
         return
     if columns:
         raise UserError("--columns: only without -c, whose file names them")
-    settings = _looked_at(config, overrides or [])
+    from mtkit.config.yaml import read_config
+
+    settings, _ = read_config(config, overrides or [], None)
     named = languages or (None, settings.data.target_language)
     check(corpora_of(settings), named, settings.batching, as_json=json)
 
@@ -112,14 +113,3 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     if suffix == ".jsonl":
         return TableCorpus(table=source, source_column=columns[0], target_column=columns[1])
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])
-
-
-def _looked_at(path: Path, overrides: list[str]) -> Config:
-    """The config, with nothing in the way of the models that are to write for it."""
-    from mtkit.config.yaml import read_config
-    from mtkit.decoding.written import writers
-
-    config, origin = read_config(path, overrides, None)
-    with located(origin):
-        list(writers(config))
-    return config

@@ -41,9 +41,8 @@ STAGES = {
         "Stages whose results are up to date are skipped.",
     ),
     "train-spm": (
-        ("mtkit.decoding.written:write_corpora", "mtkit.tokenizer.train:train_tokenizer"),
-        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/; "
-        "what a model is to write of that text, into RUN/written/, comes first.",
+        ("mtkit.tokenizer.train:train_tokenizer",),
+        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/.",
     ),
     "batch": (
         ("mtkit.batching.build:build_batches",),

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from mtkit.config.base import FromHome, Key, Probability, Settings
 from mtkit.config.batching import BatchingSettings
-from mtkit.config.corpora import Corpus, TrainingCorpus
+from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.languages import LanguageCode
 from mtkit.config.model import ModelSettings, TransformerSettings
@@ -20,14 +20,20 @@ from mtkit.config.objective import CrossEntropy, Objective
 
 
 class DataSettings(Settings):
-    train: TrainingCorpus | list[TrainingCorpus]
+    train: Corpus | list[Corpus]
     valid: Corpus
     test: Corpus | None = None
     target_language: LanguageCode | None = Field(
         None, description="code such as ko: chooses the tokenization that scores are counted on"
     )
 
-    def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, TrainingCorpus]:
+    @model_validator(mode="after")
+    def _tags_fit(self) -> DataSettings:
+        if self.valid.tag is not None or (self.test and self.test.tag is not None):
+            raise ValueError("tag: only for corpora in data.train, not in valid or test")
+        return self
+
+    def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, Corpus]:
         """Those of `name`, by the path of each in a config."""
         key: Key = ("data", name)
         match getattr(self, name):

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
-from mtkit.config.base import dotted
 from mtkit.config.batching import Filtering
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config
@@ -14,9 +13,8 @@ from mtkit.corpus.examination import Examination, SideReport
 from mtkit.corpus.examine import examine
 from mtkit.corpus.findings import Finding, Languages, Status
 from mtkit.corpus.rules import held_out
-from mtkit.corpus.written import commissions, texts_of
 from mtkit.errors import UserError
-from mtkit.report import fitted, printable, say, show, table
+from mtkit.report import fitted, printable, show, table
 
 WIDTH = 80
 """Cells of a line in a terminal."""
@@ -37,19 +35,10 @@ Corpora = Mapping[str, Corpus | list[Corpus]]
 
 
 def corpora_of(config: Config) -> Corpora:
-    """All corpora of a config that are there, by their names in `data`.
-
-    Raises SettingError where one cannot be written, for want of its text or of a model.
-    """
+    """Return all corpora of a config by their names in `data`."""
     data = config.data
-    train = dict(zip(data.corpora("train"), texts_of(config), strict=True))
-    for commission in commissions(config):
-        if commission.current() is None:
-            say(f"{dotted(commission.key)}: left out, as no model has written it yet")
-            del train[commission.key]
-    found: dict[str, Corpus | list[Corpus]] = {"train": list(train.values())} if train else {}
-    found["valid"] = data.valid
-    return found if data.test is None else found | {"test": data.test}
+    corpora: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
+    return corpora if data.test is None else corpora | {"test": data.test}
 
 
 def check(

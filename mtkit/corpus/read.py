@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from mtkit.artifacts.manifest import sha256_of
-from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, WrittenText, listed
+from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import existing, listed_paths, measured, read_lines
 from mtkit.corpus.tables import pair_reader, text_at
 from mtkit.errors import MtkitError, UserError
@@ -147,16 +147,15 @@ def _sides(corpus: Corpus) -> list[list[str]]:
 
 def _content(corpus: Corpus, hashed: Callable[[Path, str], str]) -> list[Any]:
     """What identifies the text: hashes of files, the fingerprint of a dataset of the hub."""
+    tag = [[corpus.tag]] if corpus.tag is not None else []
     if not isinstance(corpus, DatasetCorpus):
         found: list[Any] = [
             [hashed(existing(path), path) for path in side] for side in _sides(corpus)
         ]
         if isinstance(corpus, TableCorpus):
             found.append([corpus.source_column, corpus.target_column])
-        if isinstance(corpus, WrittenText) and corpus.tag is not None:
-            found.append([corpus.tag])
-        return found
-    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column]
+        return found + tag
+    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column, *tag]
     path = Path(corpus.dataset)
     with _explained(corpus):
         if path.is_file():
@@ -173,7 +172,6 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
     sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
         raise UserError(f"data: {len(sources)} source files for {len(targets)} target files")
-    tag = corpus.tag if isinstance(corpus, WrittenText) else None
     for paths in zip(sources, targets, strict=True):
         sides = [read_lines(path) for path in paths]
         for number, (source, target) in enumerate(zip_longest(*sides), 1):
@@ -181,7 +179,7 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
                 more = [sum(1 for _ in side) for side in sides]
                 counts = number - (source is None) + more[0], number - (target is None) + more[1]
                 raise UnequalSidesError(paths, counts)
-            yield Pair(source, target, index, paths[0], number, tag)
+            yield Pair(source, target, index, paths[0], number, corpus.tag)
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
@@ -192,7 +190,7 @@ def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
         pair_in = pair_reader(path, columns, lines)
         for number, line in lines:
             source, target = pair_in(line, f"{path}:{number}") if line.strip() else ("", "")
-            yield Pair(source, target, index, path, number)
+            yield Pair(source, target, index, path, number, corpus.tag)
 
 
 def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
@@ -201,7 +199,7 @@ def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
             where = f"{corpus.dataset}:{row}"
             source = text_at(record, corpus.source_column, where)
             target = text_at(record, corpus.target_column, where)
-            yield Pair(source, target, index, corpus.dataset, row)
+            yield Pair(source, target, index, corpus.dataset, row, corpus.tag)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mtkit.config.base import Key
-from mtkit.config.corpora import TextCorpus, TrainingCorpus, WrittenCorpus
+from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.settings import DataSettings
 from mtkit.corpus.files import count_lines, existing, listed_paths
 from mtkit.corpus.read import UnequalSidesError, read_pairs
@@ -25,14 +25,12 @@ def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> No
             look(corpus, key)
 
 
-def look(corpus: TrainingCorpus, key: Key) -> None:
+def look(corpus: Corpus, key: Key) -> None:
     """A look at one corpus, which stands at `key` of a config; SettingError as `look_at`."""
     for side in ("source", "target", "table"):
         with led_to((*key, side)):
             for path in listed_paths(getattr(corpus, side, None) or []):
                 existing(path)
-    if isinstance(corpus, WrittenCorpus):  # whose missing side is as long as the other
-        corpus = corpus.as_given()
     with led_to(key):
         next(read_pairs(corpus))
         if isinstance(corpus, TextCorpus):

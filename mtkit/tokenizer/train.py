@@ -24,7 +24,6 @@ from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.yaml import at_work, complete_settings
 from mtkit.corpus.read import Pair, contents_of, read_pairs
 from mtkit.corpus.validate import look_at
-from mtkit.corpus.written import texts_of, training_texts
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
@@ -68,7 +67,7 @@ def train_tokenizer(config: Config) -> Artifact:
         inputs = {"model": model.identity}
         made_from: dict[str, Any] = {"training.init_from": config.training.init_from}
     else:
-        train = contents_of(training_texts(config), "data.train")
+        train = contents_of(config.data.train, "data.train")
         inputs, made_from = {"train": train.identity}, {**told(recipe, "tokenizer"), **train.told}
     if current := find_current(path, "tokenizer", recipe, inputs):
         complete_settings(config)
@@ -90,7 +89,7 @@ def train_tokenizer(config: Config) -> Artifact:
 def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
     """Trains one model or two into `folder`; says what came of it."""
     settings = config.tokenizer
-    sample = sample_pairs(read_pairs(texts_of(config)), settings.sample_lines, config.seed)
+    sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
     lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
     if not settings.joint:

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from mtkit.artifacts.explain import altered, origin_of
-from mtkit.artifacts.manifest import COMMANDS, Artifact, clear_leftovers, open_artifact, remove
+from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
 from mtkit.artifacts.recipe import CheckpointRecipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -30,7 +30,6 @@ from mtkit.config.objective import MinimumRisk
 from mtkit.config.settings import Config
 from mtkit.config.yaml import save_config
 from mtkit.corpus.read import files_of
-from mtkit.corpus.written import altered_texts, texts_of
 from mtkit.decoding.model import write_card
 from mtkit.errors import UserError, led_to
 from mtkit.models.device import pick_device, pick_precision
@@ -95,12 +94,10 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     check_settings(data.artifact, config)
-    files = files_of(texts_of(config), "data.train") | files_of(config.data.valid, "data.valid")
-    differences = {data.artifact.path: altered(data.artifact, files)} | altered_texts(config)
-    for path, difference in differences.items():
-        if difference:
-            again = "`mtkit batch`" if path == data.artifact.path else f"`{COMMANDS['corpus']}`"
-            warn(f"{path}: {difference}, which only {again} takes in")
+    texts = config.data
+    files = files_of(texts.train, "data.train") | files_of(texts.valid, "data.valid")
+    if difference := altered(data.artifact, files):
+        warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     ours = Tokenizer.load(tokenizer.path)
     if origin := check_origin(config):

@@ -312,3 +312,15 @@ def test_settings_that_a_kill_left_half_written_are_completed(tmp_path: Path) ->
     build_batches(made)
     assert settings.read_bytes() == whole
     assert not half.exists()
+
+
+def test_the_model_reads_the_tag_before_each_source_and_rules_do_not(tmp_path: Path) -> None:
+    synthetic = [(f"text {source}", target) for source, target in MANY]
+    corpora = [corpus(tmp_path, "a", MANY), corpus(tmp_path, "b", synthetic, tag="<bt>")]
+    asked = config(tmp_path, corpora, drop=["markup"])
+    train_tokenizer(asked)
+    artifact = build_batches(asked)
+    report = json.loads((artifact.path / "report.json").read_text())["train"]
+    assert (report["kept"], report["dropped"]) == (600, {})
+    sources = [source for source, _ in pairs_in(Store.open(artifact.path, "train"), artifact)]
+    assert sources == [source for source, _ in MANY] + [f"<bt> {source}" for source, _ in synthetic]

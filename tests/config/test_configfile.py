@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from mtkit.config.base import first_complaint
-from mtkit.config.corpora import WrittenCorpus
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.model import (
     EncoderDecoderSettings,
     LstmDecoderSettings,
@@ -179,76 +179,13 @@ def test_complaints_name_line_setting_and_remedy(text: str, line: str) -> None:
     assert line in complaint(text)
 
 
-@pytest.mark.parametrize(
-    ("entry", "line"),
-    [
-        (
-            "model: m",
-            "data.train.1: a model writes, but for which text? set source, target or both",
-        ),
-        ("source: s, target: t, model: m", "data.train.1: source and target are both there: leave"),
-        ("source: s, model: []", "data.train.1: model: none is named that could write"),
-        ("source: s, tag: x", "data.train.1.model: missing, and there is no default for it"),
-        (
-            "source: s, model: m, tag: x",
-            "data.train.1: tag marks sources that the model writes: set",
-        ),
-        (
-            "target: t, model: m, tag: a b",
-            "data.train.1: tag: expected one word, such as <bt>, found",
-        ),
-        (
-            "source: s, model: m, choose_by: bleu, n_best: 3",
-            "data.train.1: choose_by compares with the target: set source and target",
-        ),
-        (
-            "source: s, model: m, n_best: 3",
-            "data.train.1: choose_by and n_best go together: by what",
-        ),
-        (
-            "source: s, target: t, model: m, choose_by: bleu, n_best: 6, beam: 5",
-            "data.train.1: n_best: 6 of a beam of 5: raise the beam",
-        ),
-        (
-            "source: s, model: m, beam: 3, sampling: {}",
-            "data.train.1: beam is of a search, and sam",
-        ),
-        (
-            "source: s, model: m, sampling: {topk: 2}",
-            "data.train.1.sampling.topk: unknown setting; d",
-        ),
-        (
-            "dataset: d, model: m",
-            "data.train.1.dataset: unknown setting; it does not go with model",
-        ),
-    ],
-)
-def test_written_corpora_that_make_no_sense_are_refused_with_their_line(
-    entry: str, line: str
-) -> None:
-    both = "[{source: a.en, target: a.ko},\n    {" + entry + "}]"
-    text = GOOD.replace("{source: a.en, target: a.ko}", both)
-    assert complaint(text).startswith(f"x.yaml:4: {line}")
-    alone = complaint(GOOD.replace("{source: a.en, target: a.ko}", "{" + entry + "}"))
-    assert alone.startswith(f"x.yaml:3: {line.replace('train.1', 'train')}")
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        "source: s.gz, model: m",
-        "target: [t, u], model: m, tag: <bt>, weight: 2",
-        "source: s, model: [m, n], sampling: {top_p: 0.9, seed: 2}",
-        "source: s, target: t, model: m, choose_by: chrf, n_best: 8",
-        "source: s, target: t, model: m, choose_by: bleu, n_best: 8, sampling: {}",
-    ],
-)
-def test_a_written_corpus_is_read_back_as_it_was_and_is_one_to_train_on_alone(entry: str) -> None:
-    config = load(GOOD.replace("{source: a.en, target: a.ko}", "{" + entry + "}"))
-    assert isinstance(config.data.train, WrittenCorpus)
-    assert load(dump_config(config)) == config
-    held_out = complaint(GOOD.replace("{source: b.en, target: b.ko}", "{" + entry + "}"))
-    assert held_out.startswith("x.yaml:4: data.valid.")
+@pytest.mark.parametrize("part", ["train", "valid"])
+def test_a_tag_is_one_word_and_only_marks_training_corpora(part: str) -> None:
+    corpus = load(GOOD, "data.train.tag=<bt>").data.train
+    assert isinstance(corpus, TextCorpus)
+    assert corpus.tag == "<bt>"
+    assert f"data.{part}.tag: expected one word" in complaint(GOOD, f"data.{part}.tag=a b")
+    assert "tag" in complaint(GOOD, "data.valid.tag=<bt>")
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from mtkit.corpus.misalignment import Passage, Traces, passages
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALL_RULES, Judge, held_out
 from mtkit.corpus.statistics import Side, Usual
-from mtkit.corpus.written import texts_of
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
 from nasties import INVALID, VALID
@@ -130,7 +129,7 @@ def test_what_check_counts_is_what_batch_drops(
 ) -> None:
     batching = BatchingSettings.model_validate(setting)
     report = build_batches(tokenized.model_copy(update={"batching": batching})).report["train"]
-    found = examine(texts_of(tokenized), held_out([tokenized.data.valid]))
+    found = examine(tokenized.data.train, held_out([tokenized.data.valid]))
     rule = batching.drop[0] if batching.drop else "duplicate"
     counted = found["repeated pairs" if batching.deduplicate else rule].count
     assert report["dropped"].get(rule, 0) == counted

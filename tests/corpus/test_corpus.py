@@ -257,10 +257,11 @@ def test_identity_is_of_content_and_columns_alone(tmp_path: Path) -> None:
     others = [
         corpus(source="b", target="a"),
         corpus(source="a", target="a"),
+        corpus(source="a", target="b", tag="<bt>"),
         corpus(table="t.tsv"),
         corpus(table="t.tsv", source_column=1, target_column=0),
     ]
-    assert len({plain, *map(identity, others)}) == 5
+    assert len({plain, *map(identity, others)}) == 6
     with pytest.raises(UserError, match="no such file"):
         identity(corpus(source="a", target="none"))
 

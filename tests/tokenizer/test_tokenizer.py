@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
 from mtkit.corpus.read import read_pairs
-from mtkit.corpus.written import texts_of
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import Tokenizer
@@ -150,7 +149,7 @@ def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> Non
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
     lines = [str(i) for i in range(5)]
-    corpus = texts_of(config(tmp_path, lines, lines))
+    corpus = config(tmp_path, lines, lines).data.train
     seen = [0] * 5
     for seed in range(400):
         sample = sample_pairs(read_pairs(corpus), size, seed)
@@ -163,7 +162,7 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
 
 def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{i:05}" for i in range(100)]
-    corpus = texts_of(config(tmp_path, lines, lines))
+    corpus = config(tmp_path, lines, lines).data.train
     monkeypatch.setattr("mtkit.tokenizer.train.SAMPLE_CHARACTERS", 200)
     for size in (10, 50, 1000):
         sample = sample_pairs(read_pairs(corpus), size, seed=1)

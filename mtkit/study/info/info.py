@@ -19,7 +19,6 @@ from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, d
 from mtkit.config.base import flattened
 from mtkit.config.settings import Config
 from mtkit.config.yaml import SETTINGS, config_of, dump_config, load_config
-from mtkit.corpus.written import WRITTEN
 from mtkit.errors import UserError
 from mtkit.report import data, data_lines, printable, table
 from mtkit.study.info.progress import checkpoint_table, progress_of
@@ -107,8 +106,7 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
     if artifact is not None:
         yield from _facts(artifact, _settings_in(artifact), verified=verify)
         return
-    written: dict[Path, Kind] = dict.fromkeys(sorted((folder / WRITTEN).glob("[!.]*")), "corpus")
-    places = written | {folder / kind: kind for kind in get_args(Kind)}
+    places: dict[Path, Kind] = {folder / kind: kind for kind in get_args(Kind)}
     parts = [
         open_artifact(place, kind, verify=verify)
         for place, kind in places.items()
