@@ -27,7 +27,7 @@ class SettingError(UserError):
 
 
 @contextmanager
-def led_to(key: tuple[str | int, ...]) -> Iterator[None]:
+def blame_setting(key: tuple[str | int, ...]) -> Iterator[None]:
     """Around what a setting leads to."""
     try:
         yield

@@ -118,7 +118,7 @@ def change_in(artifact: Artifact, now: Told) -> str | None:
     return change({key: before[key] for key in now if key in before}, now)
 
 
-def altered(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
+def changed_files(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
     """The first of the files that is not as it was when the artifact was made of it, in words.
 
     Of equal sizes hashes are compared where that is soon done, or the file is the younger. A file

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit.artifacts.storage import half_written, naming, read_json, sync, write_json
+from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
 from mtkit.errors import UserError
 
 Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
@@ -93,12 +93,12 @@ def create(
     `report` may be filled until the block ends. An older artifact at `path` is replaced only when
     the new one is complete and on the disk. Raises OSError naming what could not be written.
     """
-    partial, old = half_written(path), path.with_name(f".{path.name}.old")
+    partial, old = temporary_path(path), path.with_name(f".{path.name}.old")
     _put_back(old, path)
     _delete(partial)
     try:
         partial.mkdir(parents=True)
-        with naming(path):
+        with path_in_oserror(path):
             yield partial
             manifest = {
                 "kind": kind,
@@ -131,7 +131,7 @@ def refuse_existing(output: Path) -> None:
 
 def remove(path: Path) -> None:
     """Deletes an artifact, if there is one: at once for whoever looks, then from the disk."""
-    partial = half_written(path)
+    partial = temporary_path(path)
     _delete(partial)
     if os.path.lexists(path):
         path.rename(partial)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.base import Settings
-from mtkit.errors import MtkitError, UserError, led_to
+from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.report import say, warn
 
 if TYPE_CHECKING:  # to translate, no settings of training are read
@@ -64,7 +64,7 @@ def find_origin(config: Config) -> Artifact | None:
     """
     if (place := config.training.init_from) is None:
         return None
-    with led_to(INIT_FROM):
+    with blame_setting(INIT_FROM):
         refuse_own(place, config.run)
         return find_model(place)
 

@@ -1,30 +1,34 @@
-"""JSON and text on the disk: read from anybody's folder, written whole or not at all."""
+"""JSON and text on disk, written atomically, and read even from an untrusted folder."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, TextIO
 
 from mtkit.errors import UserError
 
-LARGEST_JSON = 1 << 24
-"""Number of bytes in a JSON file, at most; a manifest has some thousands."""
-DEEPEST_JSON = 32
-"""Number of levels in a JSON file, at most; settings have five."""
+MAX_JSON_BYTES = 1 << 24
+"""Largest JSON file that is read; a manifest takes a few kilobytes."""
+MAX_JSON_DEPTH = 32
+"""Deepest nesting that is read; settings have five levels."""
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote; UserError for anything else, OSError where there is nothing.
+    """Return the content of a JSON file.
 
-    Nothing but a plain file is opened, which alone is sure to end, and little memory is taken.
+    Only a regular file of bounded size is opened: a pipe would block, a huge file exhaust memory.
+
+    Raises:
+        UserError: it is no such file, or not JSON, or nested too deeply.
+        OSError: it does not exist or cannot be read.
     """
     status = path.lstat()
-    if not S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
+    if not S_ISREG(status.st_mode) or status.st_size > MAX_JSON_BYTES:
         raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -35,9 +39,9 @@ def read_json(path: Path) -> Any:
 
 
 def _check_json(value: Any, depth: int) -> None:
-    """Raises ValueError for what would exhaust a stack later on, and for halves of characters."""
-    if depth > DEEPEST_JSON:
-        raise ValueError(f"nested more than {DEEPEST_JSON} levels deep")
+    """Raise ValueError for nesting that could exhaust the stack, and for lone surrogates."""
+    if depth > MAX_JSON_DEPTH:
+        raise ValueError(f"nested more than {MAX_JSON_DEPTH} levels deep")
     match value:
         case str():
             value.encode()
@@ -49,27 +53,46 @@ def _check_json(value: Any, depth: int) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes what `read_json` reads, atomically."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes atomically: readers see the old file or the new one, never half of one."""
-    temporary = half_written(path)
-    with naming(path):
-        temporary.write_text(text, encoding="utf-8")
-        sync(temporary)
-    temporary.replace(path)
-    sync(path.parent)
+    """Write a text file atomically: readers see the old content or the new, never a part."""
+    with open_atomically(path) as file:
+        file.write(text)
 
 
-def half_written(path: Path) -> Path:
-    """Where `write_text` writes what is to be at `path`; a killed process leaves it there."""
+@contextmanager
+def open_atomically(path: Path) -> Iterator[TextIO]:
+    """Open a text file that appears at `path`, complete and on disk, when the block ends.
+
+    Lines end in "\\n". If the block raises, whatever was at `path` before remains.
+
+    Raises:
+        OSError: naming `path`, if it cannot be written.
+    """
+    partial = temporary_path(path)
+    try:
+        with path_in_oserror(path):
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                yield file
+            sync(partial)
+        partial.replace(path)
+        sync(path.parent)
+    except BaseException:
+        with suppress(OSError):  # the first failure says more
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def temporary_path(path: Path) -> Path:
+    """Return where the partial output lies that becomes `path`; a killed process leaves it."""
     return path.with_name(f".{path.name}.partial")
 
 
 def sync(path: Path) -> None:
-    """Puts a file on the disk, or the names in a folder: a power loss does not undo a rename."""
+    """Flush a file, or the names in a folder, to disk: a rename then survives a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -78,8 +101,8 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """A disk that fills up in the middle of a write does not say of which file."""
+def path_in_oserror(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError that names no file, as when a disk fills up during a write."""
     try:
         yield
     except OSError as error:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from mtkit import report
 from mtkit.artifacts.runs import locked
-from mtkit.artifacts.storage import half_written, write_text
+from mtkit.artifacts.storage import temporary_path, write_text
 from mtkit.config.base import Key, Settings, dotted
 from mtkit.config.errors import Origin, explain, kinds_of, names, sections
 from mtkit.config.settings import Config
@@ -105,7 +105,7 @@ def complete_settings(config: Config) -> None:
     What is complete stays of use where nothing can be written, or while another process is at work.
     """
     settings = Path(config.run) / SETTINGS
-    if not settings.exists() or half_written(settings).exists():
+    if not settings.exists() or temporary_path(settings).exists():
         with suppress(MtkitError), at_work(config):
             pass
 

@@ -9,7 +9,7 @@ from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.settings import DataSettings
 from mtkit.corpus.files import count_lines, existing, listed_paths
 from mtkit.corpus.read import UnequalSidesError, read_pairs
-from mtkit.errors import led_to
+from mtkit.errors import blame_setting
 
 MOST_BYTES = 1 << 28
 """Size of a file, at most, whose lines are counted ahead: a second's work, a few for a .gz."""
@@ -28,10 +28,10 @@ def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> No
 def look(corpus: Corpus, key: Key) -> None:
     """A look at one corpus, which stands at `key` of a config; SettingError as `look_at`."""
     for side in ("source", "target", "table"):
-        with led_to((*key, side)):
+        with blame_setting((*key, side)):
             for path in listed_paths(getattr(corpus, side, None) or []):
                 existing(path)
-    with led_to(key):
+    with blame_setting(key):
         next(read_pairs(corpus))
         if isinstance(corpus, TextCorpus):
             for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):

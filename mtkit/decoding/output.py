@@ -17,7 +17,7 @@ from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtkit.artifacts.storage import half_written, naming, read_json, sync, write_json
+from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
 from mtkit.errors import UserError
 from mtkit.report import say
 
@@ -43,7 +43,7 @@ def open_output(
             yield file, 0
             return
     target = path.resolve()
-    partial, record = half_written(target), target.with_name(f".{target.name}.json")
+    partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
         done = _rows_done(path, asked, partial, record, rows) // rows if asked and resume else 0
@@ -51,7 +51,7 @@ def open_output(
             if not done:
                 _begin(file, record, asked)
             yield file, done
-            with naming(path):
+            with path_in_oserror(path):
                 file.flush()
                 sync(partial)
                 partial.replace(target)
@@ -77,7 +77,7 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         yield file
-        with naming(path):
+        with path_in_oserror(path):
             file.flush()
     finally:
         with suppress(OSError):  # of what is not flushed yet, which is told already

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.manifest import hash_file
-from mtkit.artifacts.storage import naming
+from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
@@ -142,7 +142,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         number, began = done, time.monotonic()
         for window in _answers(translator, files, source, done):
             rows = [form.write(*numbered).encode() for numbered in enumerate(window, number + 1)]
-            with naming(files.output or Path("stdout")):
+            with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
             number += len(window)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.explain import altered, origin_of
+from mtkit.artifacts.explain import changed_files, origin_of
 from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
 from mtkit.artifacts.recipe import CheckpointRecipe
 from mtkit.artifacts.runs import (
@@ -31,7 +31,7 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import save_config
 from mtkit.corpus.read import files_of
 from mtkit.decoding.model import write_card
-from mtkit.errors import UserError, led_to
+from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import check_weights, load_weights, without_memory
@@ -96,13 +96,13 @@ def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
     check_settings(data.artifact, config)
     texts = config.data
     files = files_of(texts.train, "data.train") | files_of(texts.valid, "data.valid")
-    if difference := altered(data.artifact, files):
+    if difference := changed_files(data.artifact, files):
         warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
     inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
     ours = Tokenizer.load(tokenizer.path)
     if origin := check_origin(config):
         inputs["init_from"] = origin.identity
-        with led_to(INIT_FROM):
+        with blame_setting(INIT_FROM):
             if Tokenizer.load(origin.path).models != ours.models:
                 raise UserError(
                     f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
@@ -118,7 +118,7 @@ def check_origin(config: Config) -> Artifact | None:
     Raises SettingError where it is not there, or of another shape than this run's will be.
     """
     if found := find_origin(config):
-        with led_to(INIT_FROM):
+        with blame_setting(INIT_FROM):
             its = Tokenizer.load(found.path)
             model = without_memory(config.model, its.source_vocab, its.target_vocab)
             check_weights(model, found.path / WEIGHTS)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of, open_artifact
-from mtkit.artifacts.storage import half_written
+from mtkit.artifacts.storage import temporary_path
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.encode import RULES, length_rules
@@ -307,7 +307,7 @@ def test_settings_that_a_kill_left_half_written_are_completed(tmp_path: Path) ->
     train_tokenizer(made)
     build_batches(made)
     settings = tmp_path / "run" / "config.yaml"
-    whole, half = settings.read_bytes(), half_written(settings)
+    whole, half = settings.read_bytes(), temporary_path(settings)
     half.write_bytes(whole[:10])
     build_batches(made)
     assert settings.read_bytes() == whole

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TextIO
 
-from mtkit.artifacts.storage import half_written, naming, sync
+from mtkit.artifacts.storage import path_in_oserror, sync, temporary_path
 from mtkit.errors import UserError
 
 
@@ -46,20 +46,20 @@ def written_together(paths: Iterable[Path]) -> Iterator[dict[Path, TextIO]]:
     try:
         for folder in dict.fromkeys(path.parent for path in paths):
             made += _make(folder)
-        with naming(paths[-1].parent), ExitStack() as stack:
+        with path_in_oserror(paths[-1].parent), ExitStack() as stack:
             yield {
                 path: stack.enter_context(
-                    half_written(path).open("w", encoding="utf-8", newline="\n")
+                    temporary_path(path).open("w", encoding="utf-8", newline="\n")
                 )
                 for path in paths
             }
         for path in paths:
-            sync(half_written(path))
+            sync(temporary_path(path))
         for path in paths:
-            half_written(path).replace(path)
+            temporary_path(path).replace(path)
     except BaseException:
         for path in paths:
-            half_written(path).unlink(missing_ok=True)
+            temporary_path(path).unlink(missing_ok=True)
         for folder in reversed(made):
             with suppress(OSError):
                 folder.rmdir()
