@@ -150,8 +150,8 @@ def translate(options: TranslateOptions) -> None:
     from mtkit.config.decoding import DecodingSettings
     from mtkit.decoding.api import Translator
     from mtkit.decoding.engine import EngineOptions, Request
-    from mtkit.decoding.model import open_models
     from mtkit.decoding.translate import Files, Format, translate
+    from mtkit.models.folder import open_models
 
     files = Files(options.text, options.output, options.prefix, options.resume)
     shape = Format(options.n_best, options.jsonl, options.alignments)

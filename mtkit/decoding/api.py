@@ -17,9 +17,9 @@ from mtkit.decoding.distinct import submit
 from mtkit.decoding.engine import Engine, EngineOptions, Pending, Request
 from mtkit.decoding.lines import in_windows
 from mtkit.decoding.load import load_engine
-from mtkit.decoding.model import OpenedModel, Place, open_models
 from mtkit.decoding.segment import Translation, Window
 from mtkit.errors import UserError
+from mtkit.models.folder import OpenedModel, Place, open_models
 from mtkit.prefetch import Ahead
 from mtkit.report import progress
 from mtkit.tokenizer.codec import Tokenizer

@@ -19,7 +19,7 @@ from mtkit.artifacts.manifest import Artifact, create, open_artifact
 from mtkit.artifacts.runs import find_current
 from mtkit.config.base import Settings
 from mtkit.decoding.ctranslate2 import positions
-from mtkit.decoding.model import OpenedModel
+from mtkit.models.folder import OpenedModel
 from mtkit.report import say
 
 

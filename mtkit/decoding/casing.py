@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import chain, groupby, pairwise
 
-from mtkit.decoding.splitting import split_sentences
+from mtkit.decoding.sentences import split_sentences
 from mtkit.tokenizer.codec import Tokenizer
 
 Run = tuple[str, bool]

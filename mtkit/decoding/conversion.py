@@ -15,8 +15,8 @@ from ctranslate2.specs import TransformerSpec
 from ctranslate2.specs.common_spec import Activation
 from torch import Tensor, nn
 
-from mtkit.decoding.model import OpenedModel
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import OpenedModel
 from mtkit.models.weights import load_model
 from mtkit.symbols import BOS, EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer

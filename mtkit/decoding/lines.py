@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
-from mtkit.decoding.splitting import LONGEST
+from mtkit.decoding.sentences import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
 

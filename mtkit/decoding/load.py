@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mtkit.decoding.engine import Engine, EngineOptions, Request
-from mtkit.decoding.model import OpenedModel
 from mtkit.errors import UserError
+from mtkit.models.folder import OpenedModel
 from mtkit.report import warn
 
 

@@ -29,12 +29,12 @@ from mtkit.decoding.engine import (
     in_batches,
 )
 from mtkit.decoding.forced import attention_to_source, check_attention
-from mtkit.decoding.model import OpenedModel
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
+from mtkit.models.folder import OpenedModel
 from mtkit.models.interfaces import TranslationModel
 from mtkit.models.weights import load_model
 from mtkit.symbols import PAD

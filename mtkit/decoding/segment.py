@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mtkit.decoding.casing import Run, runs_of, truecase
 from mtkit.decoding.distinct import unlike
 from mtkit.decoding.engine import Found, Hypothesis, Key, Request, Sentence
-from mtkit.decoding.splitting import LONGEST, Words, join_parts, places, split_line, split_sentences
+from mtkit.decoding.sentences import LONGEST, Words, join_parts, places, split_line, split_sentences
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -22,7 +22,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Translation
-from mtkit.decoding.splitting import LONGEST
+from mtkit.decoding.sentences import LONGEST
 from mtkit.errors import UserError
 from mtkit.report import Progress, progress, say, warn
 

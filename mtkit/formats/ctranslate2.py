@@ -19,8 +19,8 @@ from mtkit.decoding.cache import cached, convert_to, type_of
 from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
-from mtkit.decoding.model import OpenedModel
 from mtkit.errors import MtkitError, UserError
+from mtkit.models.folder import OpenedModel
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import corpus_bleu, signatures

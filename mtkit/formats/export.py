@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtkit.artifacts.manifest import refuse_existing
-from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
+from mtkit.models.folder import open_model
 from mtkit.report import say
 
 

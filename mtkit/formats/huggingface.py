@@ -27,11 +27,11 @@ from mtkit.artifacts.storage import write_json
 from mtkit.config.base import Settings, first_complaint
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
-from mtkit.decoding.model import OpenedModel, write_card
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
+from mtkit.models.folder import OpenedModel, save_model_config
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 
@@ -196,7 +196,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
     report = {"parameters": sum(weight.size for weight in weights.values())}
     with create(output, "model", {"of": "huggingface", **card.model_dump()}, inputs, report) as new:
         save_file(weights, new / WEIGHTS)
-        write_card(new, card, tokenizer)
+        save_model_config(new, card, tokenizer)
     say(f"{output}: the model of {folder}, {report['parameters']:,} parameters")
 
 

@@ -49,7 +49,7 @@ class Checkpoints:
     inputs: Mapping[str, str]
     made_from: Told = field(default_factory=dict)
     """What the inputs were made from: see `provenance`."""
-    write_card: Callable[[Path], None] = lambda folder: None
+    save_model_config: Callable[[Path], None] = lambda folder: None
     """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
     ranks: int = 1
     """How many make them."""
@@ -66,7 +66,7 @@ class Checkpoints:
         report = {"seconds": state.seconds, "ranks": self.ranks, FROM: self.made_from}
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
-            self.write_card(folder)
+            self.save_model_config(folder)
             save_weights(weights_of(state.model), folder / WEIGHTS)
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}

@@ -30,10 +30,10 @@ from mtkit.config.objective import MinimumRisk
 from mtkit.config.settings import Config
 from mtkit.config.yaml import save_config
 from mtkit.corpus.read import files_of
-from mtkit.decoding.model import write_card
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import save_model_config
 from mtkit.models.weights import check_weights, load_weights, without_memory
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
@@ -158,7 +158,7 @@ def opened_job(
     """
     run, training = Path(config.run), config.training
     recipe = CheckpointRecipe.of(config)
-    card = partial(write_card, config=card_of(config, tokenizer), tokenizer=tokenizer)
+    card = partial(save_model_config, config=card_of(config, tokenizer), tokenizer=tokenizer)
     made_from = origin_of(data.artifact)
     checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
     with locked(run) if ranks.is_first else nullcontext():

@@ -18,9 +18,9 @@ from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
-from mtkit.decoding.model import write_card
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
+from mtkit.models.folder import save_model_config
 from mtkit.models.weights import assign_weights, save_weights, weights_of
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
@@ -108,7 +108,7 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     }
     path, settings = Path(job.config.run) / "model", recipe.without_defaults()
     with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
-        write_card(folder, card_of(job.config, job.tokenizer), job.tokenizer)
+        save_model_config(folder, card_of(job.config, job.tokenizer), job.tokenizer)
         save_weights(kept.weights, folder / WEIGHTS)
 
 

@@ -21,8 +21,8 @@ import torch
 from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment import Block, Links, best_links, symmetrise
 from mtkit.decoding.forced import force
-from mtkit.decoding.model import open_model
-from mtkit.decoding.splitting import Words
+from mtkit.decoding.sentences import Words
+from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import EOS
 

@@ -33,8 +33,8 @@ from processes import mtkit, run
 
 from mtkit.decoding.api import Translator
 from mtkit.decoding.cache import cached
-from mtkit.decoding.model import OpenedModel, open_model
 from mtkit.formats.huggingface import to_huggingface
+from mtkit.models.folder import OpenedModel, open_model
 from mtkit.study.bench.translate import open_task
 from mtkit.study.bench.translation_rate import measure_apart
 

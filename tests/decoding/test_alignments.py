@@ -29,7 +29,7 @@ from mtkit.decoding.engine import Request
 from mtkit.decoding.forced import attention_to_source
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.decoding.segment import source_words
-from mtkit.decoding.splitting import Words
+from mtkit.decoding.sentences import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder

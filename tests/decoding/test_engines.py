@@ -28,10 +28,10 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.cache import cached
 from mtkit.decoding.engine import EngineOptions, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.load import load_engine
-from mtkit.decoding.model import open_model
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
+from mtkit.models.folder import open_model
 from mtkit.prefetch import Ahead
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer

@@ -19,10 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.corpus.files import BLOCK, count_lines
-from mtkit.decoding import splitting
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
-from mtkit.decoding.splitting import LONGEST, join_parts, places, split_line, split_sentences
+from mtkit.decoding.sentences import LONGEST, join_parts, places, split_line, split_sentences
 from mtkit.errors import UserError
 
 
@@ -309,8 +308,8 @@ def test_the_sentences_of_a_long_line_are_looked_for_piece_by_piece(
         asked.append(text)
         return list(sentencex.segment(language, text))
 
-    monkeypatch.setattr(splitting, "segment", segment)
-    monkeypatch.setattr(splitting, "BLOCK", 60)
-    sentences = [*["He came and left.", "Why?"] * 20, "“" * 100 + ".", *["He did."] * 20]
-    assert split_sentences(" ".join(sentences), "en") == sentences
+    monkeypatch.setattr(sentences, "segment", segment)
+    monkeypatch.setattr(sentences, "BLOCK", 60)
+    spoken = [*["He came and left.", "Why?"] * 20, "“" * 100 + ".", *["He did."] * 20]
+    assert split_sentences(" ".join(spoken), "en") == spoken
     assert len(asked) > 10 and max(map(len, asked)) <= 60

@@ -33,7 +33,7 @@ from mtkit.artifacts.runs import find_model
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
-from mtkit.decoding import lines, splitting
+from mtkit.decoding import lines
 from mtkit.decoding import segment as parts
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Found, Pending, Request
@@ -206,7 +206,7 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (lines, splitting, parts):
+    for module in (lines, sentences, parts):
         monkeypatch.setattr(module, "LONGEST", 12, raising=False)
     content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
     out = run(tmp_path, content, copier, jsonl=True, n_best=2)

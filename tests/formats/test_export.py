@@ -13,11 +13,11 @@ from architectures import seq2seq, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.decoding.api import Translator
-from mtkit.decoding.model import open_model
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.ctranslate2 import Text, compare, text_of_test, text_of_validation
 from mtkit.formats.export import export_model
 from mtkit.formats.huggingface import from_huggingface
+from mtkit.models.folder import open_model
 from mtkit.pipeline import run
 from tasks import tiny_config
 

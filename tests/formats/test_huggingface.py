@@ -31,12 +31,12 @@ from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator
-from mtkit.decoding.model import open_model
 from mtkit.decoding.segment import Window
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.formats.huggingface import from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model, save_weights, weights_of
 from mtkit.study.info.info import info
 from mtkit.symbols import BOS, PAD

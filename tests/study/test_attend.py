@@ -25,12 +25,12 @@ from mtkit.cli.main import main
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import EngineOptions, Request
-from mtkit.decoding.model import open_model
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
 from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import open_model
 from mtkit.study.attend.show import Reader, attend
 from mtkit.study.attend.views import TEMPLATE, draw, page
 from mtkit.study.attend.weights import (

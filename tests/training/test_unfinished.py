@@ -19,8 +19,8 @@ from commands import call
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.settings import Config
 from mtkit.decoding.api import load
-from mtkit.decoding.model import open_model
 from mtkit.errors import Interrupted, UserError
+from mtkit.models.folder import open_model
 from mtkit.training.journal import Journal
 from mtkit.training.train import finish, train
 

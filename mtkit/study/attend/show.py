@@ -17,12 +17,12 @@ from mtkit.decoding.alignment import merge
 from mtkit.decoding.casing import runs_of, truecase
 from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.lines import input_lines
-from mtkit.decoding.model import open_model
 from mtkit.decoding.output import open_output
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.report import data, say, styled
 from mtkit.study.attend.views import draw, draw_picture, page

@@ -2,7 +2,7 @@
 
 Words are what people see. A subword that begins with SentencePiece's mark of a space begins a word.
 Text without spaces has no marks: there every subword is a word, or a sentence would be one.
-(Alignments are of the words that white space separates: `mtkit.decoding.splitting.Words`.)
+(Alignments are of the words that white space separates: `mtkit.decoding.sentences.Words`.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mtkit.decoding.forced import force
-from mtkit.decoding.splitting import UNSPACED
+from mtkit.decoding.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import printable

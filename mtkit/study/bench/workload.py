@@ -27,9 +27,9 @@ from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.yaml import load_config
-from mtkit.decoding.model import write_card
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import save_model_config
 from mtkit.models.weights import save_weights, weights_of
 from mtkit.prefetch import prefetch
 from mtkit.symbols import EOS
@@ -202,7 +202,7 @@ def draw_model(folder: Path, size: Size) -> None:
         model.output_weight[EOS] = 0.0  # its logit is the mean of all
     tokenizer = draw_tokenizer(vocab)
     with create(folder, "model", {"size": size}, {}) as partial:
-        write_card(partial, card_of(config, tokenizer), tokenizer)
+        save_model_config(partial, card_of(config, tokenizer), tokenizer)
         save_weights(weights_of(model), partial / WEIGHTS)
 
 

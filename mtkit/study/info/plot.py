@@ -17,8 +17,8 @@ from mtkit.batching.build import open_batches
 from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.settings import Config
-from mtkit.decoding.model import open_model
 from mtkit.errors import UserError
+from mtkit.models.folder import open_model
 from mtkit.models.layers import sinusoids
 from mtkit.models.weights import load_model
 from mtkit.study.plots.picture import figure, save

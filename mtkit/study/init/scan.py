@@ -13,7 +13,7 @@ from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import Judge
 from mtkit.corpus.statistics import hash_of
 from mtkit.decoding.casing import has_no_case
-from mtkit.decoding.splitting import split_sentences
+from mtkit.decoding.sentences import split_sentences
 from mtkit.study.init.split import Part, Split
 from mtkit.tokenizer.train import sample_pairs
 

@@ -95,7 +95,7 @@ def open_models(
     return models
 
 
-def write_card(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
     """All that decoding needs besides weights, into the folder of a model."""
     write_json(folder / CONFIG, config.model_dump())
     tokenizer.copy_to(folder)
