@@ -19,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.corpus.files import BLOCK, count_lines
+from mtkit.decoding import sentences
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import LONGEST, join_parts, places, split_line, split_sentences

@@ -33,7 +33,7 @@ from mtkit.artifacts.runs import find_model
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.config.model import Seq2SeqSettings
-from mtkit.decoding import lines
+from mtkit.decoding import lines, sentences
 from mtkit.decoding import segment as parts
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Found, Pending, Request
