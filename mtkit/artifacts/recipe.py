@@ -50,15 +50,11 @@ class ModelRecipe(Settings):
     decoding: DecodingSettings = DecodingSettings()
     ended: PositiveInt | None = None
     """The update after which the run was ended, where it was not by its settings."""
-    target_language: str | None = None
-    """Where it learns from BLEU, which is counted by the words of a language."""
 
     @classmethod
     def of(cls, config: Config) -> ModelRecipe:
-        others: dict[str, Any] = {"max_tokens": config.batching.max_tokens}
-        if getattr(config.training.objective, "metric", None) == "bleu":
-            others["target_language"] = config.data.target_language
-        return config.part(cls, training=config.training.part(Course), **others)
+        max_tokens = config.batching.max_tokens
+        return config.part(cls, training=config.training.part(Course), max_tokens=max_tokens)
 
 
 class CheckpointRecipe(ModelRecipe):

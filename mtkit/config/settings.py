@@ -16,7 +16,6 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.languages import LanguageCode
 from mtkit.config.model import ModelSettings, TransformerSettings
-from mtkit.config.objective import CrossEntropy, Objective
 
 
 class DataSettings(Settings):
@@ -163,7 +162,6 @@ class Learning(Settings):
     accumulate: PositiveInt = Field(1, description="batches per update")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     subword_sampling: SubwordSampling | None = None
-    objective: Objective = CrossEntropy()
     max_skipped: PositiveInt = Field(
         5, description="updates in a row that may be skipped for a loss or gradient not finite"
     )
@@ -250,14 +248,6 @@ class TrainingSettings(Course):
                 raise ValueError(f"schedule.floor: {floor:g} is above the peak, {peak:g}")
             case StepDecay(start=start) if start < self.warmup:
                 raise ValueError(f"schedule.start: {start:,} lies within warmup, {self.warmup:,}")
-        if self.objective.kind == "minimum_risk":
-            if self.init_from is None:
-                raise ValueError(
-                    "objective: minimum_risk needs init_from, a trained model: what an untrained "
-                    "one writes is all as bad"
-                )
-            if self.label_smoothing:
-                raise ValueError("objective: minimum_risk smooths nothing: set label_smoothing: 0")
         return self
 
 
@@ -275,11 +265,6 @@ class Config(Settings):
     def _parts_fit(self) -> Config:
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
-        if (self.training.objective.kind, self.batching.max_tokens) == ("minimum_risk", "auto"):
-            raise ValueError(
-                "batching.max_tokens: auto does not know how long sampled translations will be: "
-                "set a number for objective: minimum_risk"
-            )
         is_of_characters = self.tokenizer.type == "char" and self.training.init_from is None
         if is_of_characters and self.training.subword_sampling is not None:
             raise ValueError(

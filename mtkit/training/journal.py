@@ -68,7 +68,7 @@ class Journal:
         record = {
             "loss": nll,
             "perplexity": math.exp(min(nll, 700.0)),
-            **state.objective.told(window.smoothed / window.tokens),
+            "smoothed_loss": window.smoothed / window.tokens,
             "learning_rate": window.learning_rate,
             "gradient_norm": window.gradient_norm,
             "tokens": window.tokens,

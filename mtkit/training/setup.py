@@ -26,7 +26,6 @@ from mtkit.artifacts.runs import (
 )
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.objective import MinimumRisk
 from mtkit.config.settings import Config
 from mtkit.config.yaml import save_config
 from mtkit.corpus.read import files_of
@@ -46,7 +45,6 @@ from mtkit.training.memory import MEMORY_SHARE, MOST_TOKENS, largest_batch, limi
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.processes import Ranks
 from mtkit.training.processors import bytes_of_rank, processors, ranks_that_pay
-from mtkit.training.risk import ExpectedRisk, Judge
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import settle
 
@@ -204,19 +202,11 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
     if origin := find_origin(config):
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
-    objective = _objective(config, model.to(device), tokenizer)
+    objective = Objective(model.to(device), training.label_smoothing)
     state = new_state(objective, training.optimizer, precision, ranks)
     if config.batching.max_tokens != "auto":
         state.max_tokens = config.batching.max_tokens
     return state
-
-
-def _objective(config: Config, model: EncoderDecoder, tokenizer: Tokenizer) -> Objective:
-    training = config.training
-    if isinstance(training.objective, MinimumRisk):
-        judge = Judge(tokenizer, config.data.target_language)
-        return ExpectedRisk(model, training.objective, judge)
-    return Objective(model, training.label_smoothing)
 
 
 def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:

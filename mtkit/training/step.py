@@ -1,6 +1,6 @@
 """One update.
 
-The loss of an update is the mean over its target tokens (or over what else the objective counts),
+The loss of an update is the mean over its target tokens,
 however these are spread over the micro-batches of all ranks: all are counted before the first
 gradient is taken,
 
@@ -40,12 +40,9 @@ def train_step(
     Skipped where loss or gradient are not finite. Raises BatchRefused where memory does not suffice
     for the gradients; then, as after any other error, `state` is as it was.
     """
-    tokens, size = ranks.sum(
-        sum(batch.target_tokens for batch in batches),
-        sum(state.objective.size(batch) for batch in batches),
-    )
+    (tokens,) = ranks.sum(sum(batch.target_tokens for batch in batches))
     with refusals_named(state):
-        smoothed, nll = gradients(state, batches, size, seed, ranks)
+        smoothed, nll = gradients(state, batches, tokens, seed, ranks)
     # Clipping (Pascanu et al. 2013) bounds the length of all gradients together, as one vector.
     state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(
@@ -64,14 +61,13 @@ def train_step(
     state.step += 1
     state.skipped += not healthy
     state.skipped_in_a_row = 0 if healthy else state.skipped_in_a_row + 1
-    smoothed *= tokens / size
     return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 
 def gradients(
-    state: TrainState, batches: Sequence[Batch], size: int | float, seed: int, ranks: Ranks
+    state: TrainState, batches: Sequence[Batch], tokens: int | float, seed: int, ranks: Ranks
 ) -> tuple[float, float]:
-    """Adds up the gradients of all micro-batches, of their losses divided by `size`.
+    """Adds up the gradients of all micro-batches, of their losses divided by `tokens`.
 
     Returns the sums of smoothed loss and nll over all ranks, in nats.
     """
@@ -85,7 +81,7 @@ def gradients(
             with state.autocast():
                 loss = state.parallel(batch.source, batch.target_input, batch.target_output)
             # Ranks exchange means of their gradients, and the sum is wanted.
-            state.scaler.scale(loss.smoothed * (ranks.count / size)).backward()
+            state.scaler.scale(loss.smoothed * (ranks.count / tokens)).backward()
         total += torch.stack([loss.smoothed.detach(), loss.nll]).to(total)
     smoothed, nll = ranks.sum(*total.tolist())
     return smoothed, nll

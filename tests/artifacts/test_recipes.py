@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import mtkit
-from mtkit.artifacts.recipe import ModelRecipe
 from mtkit.config.base import Settings
 from mtkit.config.model import Seq2SeqSettings, TransformerSettings
 from mtkit.config.settings import Adam, Config, Cosine, InverseSqrt, Learning
@@ -48,21 +47,6 @@ def test_settings_are_read_back_from_what_is_left_without_defaults(
     assert left["training"]["optimizer"] == {"kind": "muon"}
     assert left["training"]["subword_sampling"] == {}
     assert "seed" not in left
-
-
-@pytest.mark.parametrize(("metric", "depends"), [("bleu", True), ("chrf", False)])
-def test_what_is_learnt_from_bleu_depends_on_the_language_whose_words_are_counted(
-    metric: str, depends: bool, fresh: Callable[..., Config]
-) -> None:
-    risk = {"kind": "minimum_risk", "metric": metric}
-    training = {"objective": risk, "init_from": "base", "label_smoothing": 0.0}
-    korean, none = (
-        ModelRecipe.of(config.model_copy(update={"data": data}))
-        for config in [fresh("transformer", training=training)]
-        for code in ("ko", None)
-        for data in [config.data.model_copy(update={"target_language": code})]
-    )
-    assert (korean != none) == depends
 
 
 @pytest.mark.slow

@@ -27,15 +27,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CORES = (
-    "batching/*.py",
-    "decoding/*.py",
-    "models/*.py",
-    "tokenizer/*.py",
-    "training/*.py",
-    "training/objective/*.py",
-    "training/optimizer/*.py",
-)
+CORES = ("batching/*.py", "decoding/*.py", "models/*.py", "tokenizer/*.py", "training/*.py")
 """Patterns of files in the package from which lines are drawn."""
 TREE = ("mtkit", "tests", "data", "configs", "pyproject.toml")
 """What the tests need of the repository, but for those of set-up and README."""

@@ -38,11 +38,11 @@ def plain_objective(
     logits = self.model.project(hidden).float().mT  # (B, V, T)
     smoothed, nll = (
         F.cross_entropy(
-            logits, target_output, ignore_index=PAD, reduction="none", label_smoothing=some
-        ).sum(dim=1)
+            logits, target_output, ignore_index=PAD, reduction="sum", label_smoothing=some
+        )
         for some in (self.smoothing, 0.0)
     )
-    return Loss(smoothed.sum(), nll.sum().detach(), smoothed, nll.detach())
+    return Loss(smoothed, nll.detach())
 
 
 def main() -> None:

@@ -189,26 +189,6 @@ def test_a_tag_is_one_word_and_only_marks_training_corpora(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({}, "training: objective: minimum_risk needs init_from, a trained model"),
-        ({"training.init_from": "m"}, "minimum_risk smooths nothing: set label_smoothing: 0"),
-        (
-            {
-                "training.init_from": "m",
-                "training.label_smoothing": "0",
-                "batching.max_tokens": "auto",
-            },
-            "batching.max_tokens: auto does not know how long sampled translations will be",
-        ),
-    ],
-)
-def test_minimum_risk_says_what_it_needs(settings: dict[str, str], line: str) -> None:
-    overrides = [f"{name}={value}" for name, value in settings.items()]
-    assert line in complaint(GOOD, "training.objective.kind=minimum_risk", *overrides)
-
-
-@pytest.mark.parametrize(
     "override",
     [
         "training.steps=99999999999999999999",

@@ -53,21 +53,6 @@ def test_gradients_agree_with_finite_differences() -> None:
     )
 
 
-@pytest.mark.parametrize("rows", [5, CHUNK_TOKENS])
-def test_the_loss_of_each_sentence_has_a_gradient_of_its_own(rows: int) -> None:
-    hidden, weight, target = example(rows)
-    loss = projected_loss(hidden, weight, target, 0.1)
-    each = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.1) for i in range(2)]
-    torch.testing.assert_close(loss.smoothed_of, torch.stack(each))
-    plain = [naive(hidden[i : i + 1], weight, target[i : i + 1], 0.0) for i in range(2)]
-    torch.testing.assert_close(loss.nll_of, torch.stack(plain))
-    assert not loss.nll.requires_grad
-    assert not loss.nll_of.requires_grad
-    ours = torch.autograd.grad(loss.smoothed_of.prod() + 2 * loss.smoothed, (hidden, weight))
-    theirs = torch.autograd.grad(each[0] * each[1] + 2 * (each[0] + each[1]), (hidden, weight))
-    torch.testing.assert_close(ours, theirs)
-
-
 def test_bfloat16_products_stay_near_float32() -> None:
     hidden, weight, target = example(200, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

@@ -334,14 +334,6 @@ RICH = {
 }
 
 
-RISK = RICH | {
-    "objective": {"kind": "minimum_risk", "samples": 3},
-    "init_from": "start",
-    "label_smoothing": 0.0,
-    "validate_every": 6,
-}
-
-
 @pytest.mark.parametrize(
     ("kind", "number", "settings"),
     [
@@ -349,9 +341,7 @@ RISK = RICH | {
         ("seq2seq", signal.SIGTERM, RICH),
         ("transformer-lstm", signal.SIGINT, RICH),
         ("lstm-transformer", signal.SIGTERM, RICH),
-        ("transformer", signal.SIGTERM, RISK),
         ("seq2seq", signal.SIGHUP, RICH),
-        ("seq2seq", signal.SIGINT, RISK),
     ],
 )
 def test_interrupted_equals_uninterrupted_bit_for_bit(
@@ -362,8 +352,6 @@ def test_interrupted_equals_uninterrupted_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
-    if "init_from" in settings:
-        train(fresh(kind, settings["init_from"], training={"steps": 3}))
     train(fresh(kind, "whole", training=settings))
     config = fresh(kind, "broken", training=settings)
     add, at = Journal.add, [5, 7]

@@ -28,7 +28,6 @@ from mtkit.training.schedules import learning_rate
 
 LOGGED = {
     "training loss": ("train", "loss"),
-    "reward": ("train", "reward"),
     "validation loss": ("valid", "loss"),
     "validation BLEU": ("valid", "bleu"),
     "validation chrF2": ("valid", "chrf"),
