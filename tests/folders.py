@@ -21,7 +21,7 @@ from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import SUBLAYER_GAIN, FeedForward
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -66,7 +66,7 @@ def write_model(
     _grow_sublayers(model)
     change(model)
     with create(path, "model", {}, {}) as folder:
-        save_weights(weights_of(model), folder / "model.safetensors")
+        save_weights(get_weights(model), folder / "model.safetensors")
         write_json(folder / "config.json", card.model_dump())
         tokenizer.copy_to(folder)
     return path
@@ -91,8 +91,8 @@ def as_if_trained(model: EncoderDecoder) -> None:
     residual = cast(DecoderLayer, model.decoder.layers[-1]).feed_forward_residual
     norm = residual.norm if isinstance(model.decoder_norm, Identity) else model.decoder_norm
     with torch.no_grad():
-        cast(torch.nn.LayerNorm, norm).weight[0] = 0.0
-        cast(torch.nn.LayerNorm, norm).bias[0] = 1.0
+        norm.weight[0] = 0.0
+        norm.bias[0] = 1.0
         model.output_weight.mul_(10.0)[:, 0] = 0.0
         model.output_weight[[PAD, BOS], 0] = -60.0
         model.output_weight[EOS, 0] = 8.0

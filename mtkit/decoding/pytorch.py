@@ -32,7 +32,7 @@ from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
-from mtkit.models.device import DTYPES, keep_freed_memory, pick_device
+from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.folder import OpenedModel
 from mtkit.models.interfaces import TranslationModel
@@ -71,9 +71,9 @@ class PyTorchEngine(Engine):
         for weights that are not this model's, or not finite.
         """
         compute_type = "float32" if options.compute_type == "auto" else options.compute_type
-        if compute_type not in DTYPES:
+        if compute_type not in TORCH_DTYPES:
             because = f" ({why})" if why else ""
-            types = ", ".join(DTYPES)
+            types = ", ".join(TORCH_DTYPES)
             raise UserError(f"compute type: {compute_type}: the engine torch has {types}{because}")
         workers = options.workers
         if options.threads is not None:
@@ -82,7 +82,9 @@ class PyTorchEngine(Engine):
         keep_freed_memory()
         loaded = [load_model(it.config, it.weights) for it in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
-        return cls(model.to(pick_device(options.device), DTYPES[compute_type]).eval(), workers)
+        return cls(
+            model.to(pick_device(options.device), TORCH_DTYPES[compute_type]).eval(), workers
+        )
 
     def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
         """Raises ValueError for a model in training mode: its dropout would be on."""

@@ -17,9 +17,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
+import torch
 from pydantic import ValidationError
-from safetensors.numpy import save_file
+from safetensors.torch import save_file
+from torch import Tensor
 
 from mtkit.artifacts.manifest import Artifact, create, hash_file, open_artifact, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
@@ -29,7 +30,6 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
 from mtkit.formats import marian
-from mtkit.formats.marian import Array
 from mtkit.formats.symbols import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, save_model_config
 from mtkit.report import say, warn
@@ -91,7 +91,7 @@ def _suitable(settings: ModelSettings) -> TransformerSettings:
     return transformer
 
 
-def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Array]:
+def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
     vocabularies = opened.config.source_vocab, opened.config.target_vocab
     parameters = [
         *marian.vocabulary_parameters(settings, *vocabularies),
@@ -101,9 +101,9 @@ def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[s
     if settings.output_bias:
         shapes["output_bias"] = vocabularies[1:]
     arrays = marian.read_arrays(opened.weights, shapes)
-    bias = arrays.get("output_bias", np.zeros(vocabularies[1], np.float32))
+    bias = arrays.get("output_bias", torch.zeros(vocabularies[1]))
     weights = {parameter.theirs: arrays[parameter.ours] for parameter in parameters}
-    return weights | {marian.OUTPUT_BIAS: bias[np.newaxis]}
+    return weights | {marian.OUTPUT_BIAS: bias[None]}
 
 
 def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
     card = _validated(ModelConfig, folder, settings)
     there = [folder / name for name in marian.FILES if (folder / name).is_file()]
     inputs = {file.name: hash_file(file) for file in there}
-    report = {"parameters": sum(weight.size for weight in weights.values())}
+    report = {"parameters": sum(weight.numel() for weight in weights.values())}
     with create(output, "model", {"of": "huggingface", **card.model_dump()}, inputs, report) as new:
         save_file(weights, new / WEIGHTS)
         save_model_config(new, card, tokenizer)
@@ -246,7 +246,7 @@ def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kin
 
 def _our_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
-) -> dict[str, Array]:
+) -> dict[str, Tensor]:
     """With an output bias where there is anything in it."""
     of_symbols = marian.vocabulary_parameters(settings, source.before, target.before)
     parameters = [*marian.layer_parameters(settings), *of_symbols]
@@ -257,5 +257,5 @@ def _our_weights(
     for name, *_ in of_symbols:
         weights[name] = weights[name][(source if name.startswith("source") else target).rows]
     bias = arrays[marian.OUTPUT_BIAS][0][target.rows]
-    bias[target.silent] = SILENCE
+    bias[torch.tensor(target.silent, dtype=torch.long)] = SILENCE
     return weights | {"output_bias": bias} if bias.any() else weights

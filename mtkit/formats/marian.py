@@ -1,7 +1,7 @@
 """How Hugging Face stores a MarianMT model, in the terms of ours: what both directions share.
 
 It is the layout of the OPUS-MT models (Tiedemann and Thottingal 2020): a post-norm Transformer with
-sinusoids in split halves, as Marian (Junczys-Dowmunt et al. 2018) has it.
+compute_sinusoids in split halves, as Marian (Junczys-Dowmunt et al. 2018) has it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from mtkit.artifacts.storage import read_json
 from mtkit.config.model import TransformerSettings
 from mtkit.errors import UserError
-from mtkit.models.weights_file import finite, open_weights
+from mtkit.models.weights import read_weights
 from mtkit.symbols import SPACE
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
@@ -74,8 +74,6 @@ LAYER = {
     "feed_forward_residual.norm": "final_layer_norm",
 }
 """What has a weight and a bias in a layer; none of an encoder is called cross."""
-
-Array = NDArray[np.float32]
 
 
 class Parameter(NamedTuple):
@@ -139,13 +137,13 @@ def json_in(folder: Path, name: str) -> dict[str, Any]:
     return value
 
 
-def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """The named weights of a file, in float32; others in it are passed over.
 
     Raises UserError as `open_weights`, or naming the first that is not finite.
     """
-    with open_weights(path, "numpy", shapes, others=True) as read:
-        return {name: finite(read(name).astype(np.float32), name, path) for name in shapes}
+    like = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    return read_weights(path, like, may_hold_others=True)
 
 
 def code_in(piece: str) -> str | None:

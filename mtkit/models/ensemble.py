@@ -1,7 +1,7 @@
-"""Several models that write one translation: what may follow has the mean of their probabilities.
+"""An ensemble: several models write one translation by the mean of their probabilities.
 
-Models that were trained apart err apart (Sutskever et al. 2014, table 1, decode with up to five).
-They may be of any architectures, but read and write the same subwords.
+Models from separate training runs make different errors (Sutskever et al. 2014, table 1, ensembles
+of up to five). Architectures may differ, but all members share one tokenizer.
 """
 
 from __future__ import annotations
@@ -21,75 +21,84 @@ from mtkit.terms import Logits, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memories(Memory):
-    """What each member looks at."""
+class EnsembleMemory(Memory):
+    """The memory of each member."""
 
     members: tuple[Memory, ...]
 
 
 @dataclass(frozen=True)
-class States(State):
-    """What a hypothesis carries, of each member."""
+class EnsembleState(State):
+    """The state of each member."""
 
     members: tuple[State, ...]
 
 
-class Ensemble(TranslationModel[Memories, States]):
-    """Models side by side: its hidden states are theirs, joined along D."""
+class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
+    """Models side by side: the hidden state is theirs, joined along D."""
 
     def __init__(self, members: Sequence[EncoderDecoder]) -> None:
-        """Of one tokenizer, on one device, in numbers of one type."""
+        """Join models of one tokenizer, on one device, in one precision."""
         super().__init__()
         self.members = cast(Sequence[EncoderDecoder], nn.ModuleList(members))
 
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
-    ) -> Memories:
+    ) -> EnsembleMemory:
         encoded = (it.encode(source, source_mask, attention=attention) for it in self.members)
-        return Memories(members=tuple(encoded))
+        return EnsembleMemory(members=tuple(encoded))
 
-    def start(self, memory: Memories, beam: int = 1) -> States:
+    def start(self, memory: EnsembleMemory, beam: int = 1) -> EnsembleState:
         pairs = zip(self.members, memory.members, strict=True)
-        return States(tuple(it.start(own, beam) for it, own in pairs))
+        return EnsembleState(tuple(it.start(own, beam) for it, own in pairs))
 
     def decode(
-        self, memory: Memories, state: States, target: TargetIds, *, attention: bool = False
+        self,
+        memory: EnsembleMemory,
+        state: EnsembleState,
+        target: TargetIds,
+        *,
+        attention: bool = False,
     ) -> Decoded:
-        """The attention is that of one layer, with a head for each member; None if one has none."""
+        """Read the next symbols with every member.
+
+        The attention has one layer with one head per member; it is None if a member has none.
+        """
         each = zip(self.members, memory.members, state.members, strict=True)
         decoded = [it.decode(own, before, target, attention=attention) for it, own, before in each]
         hidden = torch.cat([it.hidden for it in decoded], dim=-1)  # (N, T, D1 + D2 + …)
-        return Decoded(hidden, States(tuple(it.state for it in decoded)), _attention_of(decoded))
+        states = EnsembleState(tuple(it.state for it in decoded))
+        return Decoded(hidden, states, _last_attention(decoded))
 
     @torch.no_grad()
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
-        """log of the mean of the members' probabilities, in float32, raised to their mean height.
+        """Return the log of the members' mean probabilities, shifted to the mean level of logits.
 
-        A softmax does not see that height, but a penalty that goes by the sign of a logit does: so
-        members that are alike have the logits of any of them. Nothing can be learnt through it.
+        A softmax ignores that level, but a penalty by the sign of logits does not: an ensemble of
+        equal models has the logits of one. In float32; no gradient flows through it.
         """
         parts = hidden.split([it.settings.d_model for it in self.members], dim=-1)
-        of_members = map(_log_probs, self.members, parts)  # one after the other: they are large
-        total, height = next(of_members)
-        for log_probs, own_height in of_members:
+        of_members = map(_log_probs, self.members, parts)  # one at a time: they are large
+        total, level = next(of_members)
+        for log_probs, own_level in of_members:
             torch.logaddexp(total, log_probs, out=total)
-            height += own_height
+            level += own_level
         count = len(self.members)
-        return total.add_(height / count - math.log(count))
+        return total.add_(level / count - math.log(count))
 
 
 def _log_probs(
     member: EncoderDecoder, hidden: Float[Tensor, "... D"]
 ) -> tuple[Float[Tensor, "... V"], Float[Tensor, "... 1"]]:
-    """log-probabilities, and how much higher its logits are."""
+    """Return log-probabilities, and how far the logits lie above them."""
     logits = member.project(hidden).float()
     first = logits[..., :1].clone()
-    # In place, as in the search: a fresh block of N·V numbers costs more than what is put there.
+    # In place: allocating N·V new numbers costs more than computing them.
     log_probs = torch.log_softmax(logits, dim=-1, out=logits)
     return log_probs, first - log_probs[..., :1]
 
 
-def _attention_of(members: Sequence[Decoded]) -> Float[Tensor, "N 1 M T S"] | None:
-    """Of each member that of its last layer, where alignments are read: the mean of its heads."""
+def _last_attention(members: Sequence[Decoded]) -> Float[Tensor, "N 1 M T S"] | None:
+    """Return the weights of each member's last layer, the mean of its heads, for alignments."""
     last = [it.attention[:, -1].mean(dim=1) for it in members if it.attention is not None]
     return torch.stack(last, dim=1).unsqueeze(1) if len(last) == len(members) else None

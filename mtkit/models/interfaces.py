@@ -1,10 +1,10 @@
-"""The contracts of a model and of its two halves, and what passes between them and who calls it.
+"""The contracts: what an encoder, a decoder and a whole model promise, and what they exchange.
 
-Any encoder goes with any decoder. A half reads embedded words, (B, S, D) or (N, T, D), and says by
-itself what it makes of their order. State is data that is passed in and handed back, never kept on
-modules, so that any number of searches can share a model. Dimension 0 of every Memory tensor is B,
-of every State tensor N = B·K with the K hypotheses of a sentence side by side; memory is never
-copied per hypothesis.
+Any encoder works with any decoder. Both read embedded words, (B, S, D) or (N, T, D), and add
+positional information themselves. State is passed in and returned, never stored on modules, so that
+several searches can share a model. Dimension 0 of every Memory tensor is B. Dimension 0 of every
+State tensor is N = B·K, the K hypotheses of a sentence side by side. Memory is never copied per
+hypothesis.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from mtkit.terms import Hidden, Logits, SourceHidden, SourceIds, SourceMask, Tar
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """What an encoder hands over; every tensor leads with B."""
+class EncoderOutput:
+    """The output of an encoder; every tensor leads with B."""
 
     states: SourceHidden
     mask: SourceMask
     finals: tuple[Float[Tensor, "B D"], ...] = ()
-    """What each layer ended with, of an encoder that reads one word after the other."""
+    """The final state of each layer; empty for an encoder that reads all words at once."""
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
-    """The encoder's self-attention weights, layer by layer, where asked for and it has any."""
+    """Self-attention weights of each layer, if requested and the encoder has any."""
 
     def summary(self, layer: int) -> Float[Tensor, "B D"]:
-        """The sentence as one vector, for layer `layer` of a decoder to start from.
+        """Return the sentence as one vector, from which layer `layer` of a decoder starts.
 
-        That with which the encoder's layer of this number, or its last, ended. An encoder that
-        reads all words at once has no end: there it is the mean of the states (Sennrich et al.
-        2017, "Nematus", section 3).
+        It is the final state of the encoder layer of that number, or of the last layer. Without
+        final states it is the mean of all states (Sennrich et al. 2017, "Nematus", section 3).
         """
         if self.finals:
             return self.finals[min(layer, len(self.finals) - 1)]
@@ -46,29 +45,29 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What a decoder looks at; every tensor leads with B."""
+    """The encoder memory that a decoder attends to; every tensor leads with B."""
 
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
-    """As `Encoded.attention`."""
+    """Self-attention weights of the encoder, if requested."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What a hypothesis carries from one step to the next; every tensor leads with N."""
+    """The state of hypotheses between two steps; every tensor leads with N."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What `decode` returns."""
+    """The result of `decode`."""
 
     hidden: Hidden
-    """Last decoder layer, ready for `project`."""
+    """Output of the last decoder layer, the input of `project`."""
     state: State
-    """The state after the target that was read."""
+    """The state after the last target symbol."""
     attention: Float[Tensor, "N L H T S"] | None
-    """Encoder-decoder weights, where asked for and the model has any."""
+    """Encoder-decoder attention weights, if requested and the model has any."""
     self_attention: Float[Tensor, "N L H T P"] | None = None
-    """Masked self-attention weights over the P target symbols read so far, on the same terms."""
+    """Self-attention weights over all P target symbols so far, under the same conditions."""
 
 
 Tree = TypeVar("Tree")
@@ -77,7 +76,11 @@ OwnState = TypeVar("OwnState", bound=State)
 
 
 def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
-    """Rows `index` of every tensor in a Memory or State: the only reordering there is."""
+    """Return the rows `index` of every tensor in a Memory or State: the only way to reorder them.
+
+    Raises:
+        TypeError: the tree holds anything but tensors, tuples and dataclasses.
+    """
     if isinstance(tree, Tensor):
         return cast(Tree, tree.index_select(0, index))
     if isinstance(tree, tuple):
@@ -88,67 +91,75 @@ def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
 
 
 class Encoder(nn.Module, ABC):
-    """From embedded source words to a state for each of them."""
+    """An encoder: embedded source words to one state per word."""
+
+    needs_norm = False
+    """Whether the states are sums that nothing has normalised yet, as in a pre-norm Transformer."""
 
     @abstractmethod
-    def forward(self, x: SourceHidden, mask: SourceMask, *, attention: bool = False) -> Encoded:
-        """`attention`: with the weights by which it read."""
+    def forward(
+        self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
+    ) -> EncoderOutput:
+        """Encode the sentences; `attention` adds the self-attention weights."""
 
 
 class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """From embedded target words to hidden states from which the next words are predicted."""
+    """A decoder: embedded target words to hidden states that predict the next words."""
+
+    needs_norm = False
+    """As for an encoder."""
 
     @abstractmethod
-    def remember(self, encoded: Encoded) -> OwnMemory:
-        """What of the encoded sentences is the same at every step; made once per sentence."""
+    def prepare_memory(self, encoded: EncoderOutput) -> OwnMemory:
+        """Compute, once per sentence, everything that is the same at every step."""
 
     @abstractmethod
     def start(self, memory: OwnMemory, beam: int) -> OwnState:
-        """State of `beam` empty hypotheses per sentence."""
+        """Return the state of `beam` empty hypotheses per sentence."""
 
     @abstractmethod
     def decode(
         self, memory: OwnMemory, state: OwnState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        """Reads T ≥ 1 further words; `attention`: with the weights by which it did."""
+        """Read the next T ≥ 1 words; `attention` adds the attention weights."""
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """What training, search and everything else use, whatever the architecture.
+    """The interface that training and search use for every architecture.
 
-    `encode` runs once per sentence, `start` makes the state of fresh hypotheses, and `decode`
-    serves teacher forcing (all of the target), prefixes and single steps alike.
+    `encode` runs once per sentence, and `start` returns the state of empty hypotheses. One `decode`
+    serves teacher forcing (the whole target), prefixes and single steps.
     """
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device that holds the weights."""
         return next(self.parameters()).device
 
     @abstractmethod
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> OwnMemory:
-        """Reads the sentences; `attention`: with the weights by which it did."""
+        """Encode the sentences; `attention` adds the self-attention weights of the encoder."""
 
     @abstractmethod
     def start(self, memory: OwnMemory, beam: int = 1) -> OwnState:
-        """State of `beam` empty hypotheses per sentence; every tensor in it leads with N."""
+        """Return the state of `beam` empty hypotheses per sentence; every tensor leads with N."""
 
     @abstractmethod
     def decode(
         self, memory: OwnMemory, state: OwnState, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
-        """Reads T ≥ 1 further target symbols (the first of all is BOS).
+        """Read the next T ≥ 1 target symbols (the very first is BOS).
 
-        `attention`: with the weights by which it did.
+        `attention` adds the attention weights.
         """
 
     @abstractmethod
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
-        """Logits over the target vocabulary; training fuses this with the loss instead."""
+        """Return logits over the target vocabulary; training fuses this step with the loss."""
 
     def forward(self, source: SourceIds, source_mask: SourceMask, target: TargetIds) -> Hidden:
-        """Teacher forcing."""
+        """Return the hidden states of the whole target (teacher forcing)."""
         memory = self.encode(source, source_mask)
         return self.decode(memory, self.start(memory), target).hidden

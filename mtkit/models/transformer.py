@@ -1,8 +1,8 @@
-"""The halves of the Transformer, Vaswani et al. 2017: post-norm as published, or pre-norm.
+"""The Transformer encoder and decoder (Vaswani et al. 2017), post-norm as published or pre-norm.
 
-Every layer is a chain of sublayers, each inside a residual sum: x ← LayerNorm(x + Sublayer(x)), or
-x ← x + Sublayer(LayerNorm(x)) as pre-norm (see `layers`). No sublayer but attention lets one
-position know of another; hence the positional encodings that are added to the embedded words.
+Every layer is a chain of sublayers, each inside a residual sum with a norm (see `layers`).
+Positions see each other in attention only. Attention knows no order, so positional encodings are
+added to the embedded words.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from mtkit.config.model import (
     TransformerLayers,
 )
 from mtkit.models.attention import (
+    AttentionWeights,
     Bias,
     KeyValue,
     MultiHeadAttention,
     NeighbourhoodAttention,
-    Shares,
-    bias_of,
-    causal_bias,
+    build_causal_bias,
+    mask_to_bias,
 )
-from mtkit.models.interfaces import Decoded, Decoder, Encoded, Encoder, Memory, State
-from mtkit.models.layers import FeedForward, PostNorm, PreNorm, embedding_dropout, for_products
+from mtkit.models.dropout import build_embedding_dropout
+from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
+from mtkit.models.layers import FeedForward, PostNorm, PreNorm, Residual, to_autocast_dtype
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 
 @dataclass(frozen=True)
 class TransformerMemory(Memory):
-    """The sentences as each decoder layer sees them; leads with B."""
+    """Keys and values of the source for each decoder layer, and the padding mask as a bias."""
 
     layers: tuple[KeyValue, ...]
     bias: Float[Tensor, "B 1 1 S"]
@@ -43,16 +44,13 @@ class TransformerMemory(Memory):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """Keys and values of the target read so far, per decoder layer; leads with N.
-
-    So a step computes its own position alone, and attends to those before it as they were.
-    """
+    """The cache: keys and values of the target so far for each decoder layer; leads with N."""
 
     layers: tuple[KeyValue, ...]
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each inside a residual sum with a norm."""
+    """Self-attention, then feed-forward."""
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
@@ -61,15 +59,17 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings, d_model)
         self.feed_forward_residual = _residual(settings, d_model)
 
-    def forward(self, x: Hidden, bias: Bias, *, weights: bool) -> tuple[Hidden, Shares | None]:
-        """The new hidden states and, if asked, the weights."""
-        # Query, key and value all read the same words: converted once for their three products.
-        inner = for_products(self.self_residual.enter(x))  # (B, S, D)
-        seen = self.self_attention.look_at(inner)
-        attended, shares = self.self_attention(inner, seen, bias, weights=weights)
-        x = self.self_residual.leave(x, attended)  # norm(x + attended), or x + attended
-        inner = self.feed_forward_residual.enter(x)
-        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), shares
+    def forward(
+        self, x: Hidden, bias: Bias, *, weights: bool
+    ) -> tuple[Hidden, AttentionWeights | None]:
+        """Return the new hidden states and, if requested, the attention weights."""
+        # Query, key and value read the same input, so convert it once for all three products.
+        inner = to_autocast_dtype(self.self_residual.before(x))  # (B, S, D)
+        memory = self.self_attention.keys_values(inner)
+        attended, attention = self.self_attention(inner, memory, bias, weights=weights)
+        x = self.self_residual.after(x, attended)
+        inner = self.feed_forward_residual.before(x)
+        return self.feed_forward_residual.after(x, self.feed_forward(inner)), attention
 
 
 class DecoderLayer(nn.Module):
@@ -87,69 +87,79 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Hidden,
-        past: KeyValue,
+        cache: KeyValue,
         causal: Float[Tensor, "T P"] | None,
         memory: KeyValue,
         bias: Float[Tensor, "B 1 1 S"],
         *,
         weights: bool,
-    ) -> tuple[Hidden, KeyValue, Shares | None, Float[Tensor, "N H T P"] | None]:
-        """The new hidden states, the grown cache; if asked, encoder-decoder and own weights."""
-        inner = for_products(self.self_residual.enter(x))
-        cache = past.followed_by(self.self_attention.look_at(inner))  # P = past + T positions
-        attended, own = self.self_attention(inner, cache, causal, weights=weights)
-        x = self.self_residual.leave(x, attended)
-        # Queries are of the target, keys and values of the source: softmax(Q_dec K_enc^T) V_enc.
-        inner = self.cross_residual.enter(x)
-        attended, shares = self.cross_attention(inner, memory, bias, weights=weights)
-        x = self.cross_residual.leave(x, attended)
-        inner = self.feed_forward_residual.enter(x)
-        return self.feed_forward_residual.leave(x, self.feed_forward(inner)), cache, shares, own
+    ) -> tuple[Hidden, KeyValue, AttentionWeights | None, Float[Tensor, "N H T P"] | None]:
+        """Return the new hidden states and the grown cache, and two kinds of attention weights.
+
+        They are those of encoder-decoder attention and of self-attention, if requested.
+        """
+        inner = to_autocast_dtype(self.self_residual.before(x))
+        cache = cache.append(self.self_attention.keys_values(inner))  # P = past + T positions
+        attended, self_weights = self.self_attention(inner, cache, causal, weights=weights)
+        x = self.self_residual.after(x, attended)
+        # Queries from the target, keys and values from the source: softmax(Q_dec K_enc^T) V_enc.
+        inner = self.cross_residual.before(x)
+        attended, cross_weights = self.cross_attention(inner, memory, bias, weights=weights)
+        x = self.cross_residual.after(x, attended)
+        inner = self.feed_forward_residual.before(x)
+        x = self.feed_forward_residual.after(x, self.feed_forward(inner))
+        return x, cache, cross_weights, self_weights
 
 
 class TransformerEncoder(Encoder):
-    """Every position sees every other, at once."""
+    """The encoder: every position sees every other, or those of its neighbourhood."""
 
     def __init__(
         self, settings: TransformerEncoderSettings, d_model: int, positions: nn.Module
     ) -> None:
         super().__init__()
+        self.needs_norm = settings.norm == "pre"
         self.positions = positions
-        self.embedding_dropout = embedding_dropout(settings)
+        self.embedding_dropout = build_embedding_dropout(
+            settings.embedding_dropout, settings.dropout
+        )
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
-    def forward(self, x: SourceHidden, mask: SourceMask, *, attention: bool = False) -> Encoded:
-        bias = bias_of(mask)[:, None, None, :]  # (B, 1, 1, S): for all heads and queries alike
+    def forward(
+        self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
+    ) -> EncoderOutput:
+        bias = mask_to_bias(mask)[:, None, None, :]  # (B, 1, 1, S), for all heads and queries
         x = self.embedding_dropout(x + self.positions(0, x.shape[1]))
         weights = []
         for layer in self.layers:
-            x, shares = layer(x, bias, weights=attention)
-            weights.append(shares)
-        return Encoded(x, mask, attention=tuple(weights) if attention else ())
+            x, of_layer = layer(x, bias, weights=attention)
+            weights.append(of_layer)
+        return EncoderOutput(x, mask, attention=tuple(weights) if attention else ())
 
 
 class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
-    """Position t sees the target up to t, and all of the source.
+    """The decoder: position t sees the target up to t and the whole source.
 
-    In training the whole target is known, and all its positions are computed at once: the causal
-    bias hides from each what follows it. In search the keys and values of the past are kept.
+    Training computes all positions of the known target at once; the causal mask hides later
+    positions. Search keeps the keys and values of earlier positions and computes new ones only.
     """
 
     def __init__(
         self, settings: TransformerDecoderSettings, d_model: int, positions: nn.Module
     ) -> None:
         super().__init__()
+        self.needs_norm = settings.norm == "pre"
         self.positions = positions
-        self.embedding_dropout = embedding_dropout(settings)
+        self.embedding_dropout = build_embedding_dropout(
+            settings.embedding_dropout, settings.dropout
+        )
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 
-    def remember(self, encoded: Encoded) -> TransformerMemory:
-        # Keys and values of the source are the same at every step: they are made here, once.
-        states = for_products(encoded.states)
-        layers = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
-        seen = tuple(layer.look_at(states) for layer in layers)
-        bias = bias_of(encoded.mask)[:, None, None, :]  # (B, 1, 1, S)
-        return TransformerMemory(seen, bias)
+    def prepare_memory(self, encoded: EncoderOutput) -> TransformerMemory:
+        states = to_autocast_dtype(encoded.states)
+        attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
+        bias = mask_to_bias(encoded.mask)[:, None, None, :]  # (B, 1, 1, S)
+        return TransformerMemory(tuple(it.keys_values(states) for it in attentions), bias)
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
         keys = memory.layers[0].key  # (B, H, S, D/H)
@@ -165,23 +175,23 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         attention: bool = False,
     ) -> Decoded:
         past, length = state.layers[0].key.shape[2], x.shape[1]
-        causal = causal_bias(length, past, x.device)  # (T, P)
+        causal = build_causal_bias(length, past, x.device)  # (T, P)
         x = self.embedding_dropout(x + self.positions(past, length))
-        caches, weights, own_weights = [], [], []
-        for layer, cache, seen in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, grown, shares, own = layer(x, cache, causal, seen, memory.bias, weights=attention)
+        caches, cross_weights, self_weights = [], [], []
+        for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):
+            x, grown, cross, own = layer(x, cache, causal, source, memory.bias, weights=attention)
             caches.append(grown)
-            weights.append(shares)
-            own_weights.append(own)
-        now = TransformerState(tuple(caches))
+            cross_weights.append(cross)
+            self_weights.append(own)
+        state = TransformerState(tuple(caches))
         if not attention:
-            return Decoded(x, now, None)
-        # K hypotheses are K·T queries on one memory: (B, H, K·T, S) becomes (N, H, T, S).
-        split = [w.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1) for w in weights]
-        return Decoded(x, now, torch.stack(split, dim=1), torch.stack(own_weights, dim=1))
+            return Decoded(x, state, None)
+        # From K·T queries per sentence, (B, H, K·T, S), to hypotheses: (N, H, T, S).
+        split = [w.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1) for w in cross_weights]
+        return Decoded(x, state, torch.stack(split, dim=1), torch.stack(self_weights, dim=1))
 
 
-def _residual(settings: TransformerLayers, d_model: int) -> PostNorm:
+def _residual(settings: TransformerLayers, d_model: int) -> Residual:
     kind = PostNorm if settings.norm == "post" else PreNorm
     return kind(d_model, settings.dropout)
 

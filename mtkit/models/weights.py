@@ -1,37 +1,52 @@
-"""Weights of a model, and the files that they are kept in."""
+"""Weights of a model in safetensors files: data, never code, checked before they are read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.model import ModelSettings
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights_file import finite, open_weights
+
+FLOATS = ("BF16", "F16", "F32", "F64")
+"""Accepted number types, by their safetensors names."""
+
+_OLDER_NAMES = (
+    (re.compile(r"^(encoder|decoder)\.(\d)"), r"\1.layers.\2"),
+    (re.compile(r"^(bridge|attention)\."), r"decoder.\1."),
+)
+# Patterns of parameter names in older model folders, and their present form.
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once (tied ones under one name), on the CPU."""
+def get_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return every parameter once (tied ones under one name), on the CPU."""
     return {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
 
 
 @torch.no_grad()
-def assign_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Fills `model`, whatever device it is on, with weights of its own names and shapes."""
+def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights of the same names and shapes into `model`, on whatever device it is."""
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Raises MtkitError where the file cannot be written."""
+    """Write weights to a file.
+
+    Raises:
+        MtkitError: the file cannot be written.
+    """
     try:
         safetensors.torch.save_file(weights, path)
     except SafetensorError as error:
@@ -39,53 +54,90 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Fills `model` with the weights of a file; UserError as `read_weights`."""
-    assign_weights(model, read_weights(model, path))
+    """Fill `model` with the weights of a file.
 
-
-def read_weights(model: nn.Module, path: Path) -> dict[str, Tensor]:
-    """Weights for `model` from a file that holds exactly its parameters, in their shapes.
-
-    Raises UserError as `open_weights`, or naming the first parameter that is not finite.
+    Raises:
+        UserError: as for `read_weights`.
     """
-    parameters = dict(model.named_parameters())
-    with open_weights(path, "pt", _shapes(model)) as read:
-        return {name: finite(read(name).to(p.dtype), name, path) for name, p in parameters.items()}
+    assign_weights(model, read_weights(path, dict(model.named_parameters())))
 
 
-def check_weights(model: nn.Module, path: Path) -> None:
-    """UserError as `open_weights` where the file's are not of the names and shapes of `model`."""
-    with open_weights(path, "pt", _shapes(model)):
-        pass
+def read_weights(
+    path: Path, like: Mapping[str, Tensor], *, may_hold_others: bool = False
+) -> dict[str, Tensor]:
+    """Read the weights that `like` names, in its shapes and number types; it may be on "meta".
+
+    Every name, shape and type is checked before any values are read.
+
+    Raises:
+        UserError: there is no such file, or it names the first weight that is missing, unknown
+            (unless it `may_hold_others`), not finite, or of another shape or type.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = {_present_name(name): name for name in file.keys()}  # noqa: SIM118
+            unknown = set() if may_hold_others else names.keys() - like.keys()
+            for fault, odd in (("missing", like.keys() - names.keys()), ("unknown", unknown)):
+                if odd:
+                    raise UserError(f"{path}: {min(odd)} is {fault}: weights of another model")
+            for name, parameter in like.items():
+                weight = file.get_slice(names[name])
+                shape, dtype = weight.get_shape(), weight.get_dtype()
+                if shape != list(parameter.shape):
+                    raise UserError(f"{path}: {name} has shape {shape}, not {[*parameter.shape]}")
+                if dtype not in FLOATS:
+                    types = ", ".join(FLOATS)
+                    raise UserError(f"{path}: {name} has values of type {dtype}, not {types}")
+            return {
+                name: _finite(file.get_tensor(names[name]).to(it.dtype), name, path)
+                for name, it in like.items()
+            }
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except SafetensorError as error:
+        raise UserError(f"{path}: not a safetensors file ({error})") from None
 
 
-def _shapes(model: nn.Module) -> dict[str, torch.Size]:
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
+def _finite(weight: Tensor, name: str, path: Path) -> Tensor:
+    if not isfinite(weight.min()) or not isfinite(weight.max()):
+        raise UserError(f"{path}: {name} has values that are not finite: a broken model")
+    return weight
+
+
+def _present_name(name: str) -> str:
+    for older, present in _OLDER_NAMES:
+        name = older.sub(present, name)
+    return name
 
 
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
-    """The model of `config` with the weights of a file, on the CPU.
+    """Load the model of `config` with the weights of a file, on the CPU.
 
-    Raises UserError as `read_weights` does, before memory is taken for it: a model that claims to
-    be huge is one only if its file is.
+    The file is checked before memory is allocated, so a config alone cannot claim a huge model.
+
+    Raises:
+        UserError: as for `read_weights`.
     """
-    model = without_memory(config.model, config.source_vocab, config.target_vocab)
-    # In a file they lie at any address, by which a product may round otherwise than elsewhere.
-    weights = {name: weight.clone() for name, weight in read_weights(model, path).items()}
+    model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
+    weights = read_weights(path, dict(model.named_parameters()))
+    # Copied to aligned memory: a product may round differently at another address.
+    weights = {name: weight.clone() for name, weight in weights.items()}
     model.load_state_dict(weights, strict=False, assign=True)  # a tied one has two names there
     return model
 
 
-def without_memory(settings: ModelSettings, source_vocab: int, target_vocab: int) -> EncoderDecoder:
-    """A model without weights: its parameters have names and shapes alone."""
+def build_without_weights(
+    settings: ModelSettings, source_vocab: int, target_vocab: int
+) -> EncoderDecoder:
+    """Build a model whose parameters have names and shapes but no memory."""
     with _WithoutMemory():
         return EncoderDecoder(settings, source_vocab, target_vocab)
 
 
 class _WithoutMemory(TorchFunctionMode):
-    """Parameters, which begin as empty or zeros, are made on "meta", and no numbers drawn.
+    """A mode that creates parameters on "meta" and draws no random numbers.
 
-    Under torch.device("meta") the first `normal_` or `arange` would take a second of imports.
+    Under torch.device("meta") the first `normal_` or `arange` would import modules for a second.
     """
 
     def __torch_function__(

@@ -22,7 +22,7 @@ from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.base import Settings, flattened
 from mtkit.config.settings import Metric
 from mtkit.errors import UserError, is_out_of_memory
-from mtkit.models.weights import load_weights, save_weights, weights_of
+from mtkit.models.weights import get_weights, load_weights, save_weights
 from mtkit.report import warn
 from mtkit.training.state import Progress, TrainState, rank
 
@@ -67,7 +67,7 @@ class Checkpoints:
         path, settings = self.path(state.step), self.recipe.without_defaults()
         with create(path, "checkpoint", settings, self.inputs, report) as folder:
             self.save_model_config(folder)
-            save_weights(weights_of(state.model), folder / WEIGHTS)
+            save_weights(get_weights(state.model), folder / WEIGHTS)
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
             write_json(folder / "state.json", numbers)

@@ -33,7 +33,7 @@ from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
-from mtkit.models.weights import check_weights, load_weights, without_memory
+from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
@@ -118,8 +118,8 @@ def check_origin(config: Config) -> Artifact | None:
     if found := find_origin(config):
         with blame_setting(INIT_FROM):
             its = Tokenizer.load(found.path)
-            model = without_memory(config.model, its.source_vocab, its.target_vocab)
-            check_weights(model, found.path / WEIGHTS)
+            model = build_without_weights(config.model, its.source_vocab, its.target_vocab)
+            read_weights(found.path / WEIGHTS, dict(model.named_parameters()))
     return found
 
 
@@ -229,7 +229,7 @@ def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
         return 1
     if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
         return min(recorded, there)
-    model = without_memory(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     on_cpu, batch = device.type == "cpu", config.batching.max_tokens
     most = MEMORY_SHARE * limit_bytes() / bytes_of_rank(parameters) if on_cpu else math.inf

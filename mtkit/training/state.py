@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from mtkit.config.settings import Metric, Optimizer
-from mtkit.models.device import DTYPES, Precision
+from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
 from mtkit.training.loss import Objective
@@ -112,7 +112,7 @@ class TrainState(Progress):
     def autocast(self) -> torch.autocast:
         """The context in which forward passes of the objective run."""
         device = self.model.device.type
-        return torch.autocast(device, DTYPES[self.precision], self.precision != "float32")
+        return torch.autocast(device, TORCH_DTYPES[self.precision], self.precision != "float32")
 
 
 def new_state(

@@ -21,7 +21,7 @@ from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
 from mtkit.models.folder import save_model_config
-from mtkit.models.weights import assign_weights, save_weights, weights_of
+from mtkit.models.weights import assign_weights, get_weights, save_weights
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
 from mtkit.training.checkpoints import DamagedCheckpoint
@@ -132,7 +132,7 @@ def _best_weights(job: Job, state: TrainState) -> Candidate:
     best = list(islice(_validated(job, state), job.config.training.average))
     if not best:  # all are damaged, or of an end that was further away
         validation = validate(job, state)
-        return Candidate("last weights", weights_of(state.model), validation, [state.step])
+        return Candidate("last weights", get_weights(state.model), validation, [state.step])
     kept, few = best[0], [candidate.validation.step for candidate in best]
     if len(few) == 1:
         return kept

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mtkit.batching.build import build_batches
 from mtkit.config.yaml import load_config
-from mtkit.models.layers import Dropout
+from mtkit.models.dropout import Dropout
 from mtkit.symbols import PAD
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.loss import Loss, Objective

@@ -14,7 +14,7 @@ from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.engine import Found, Hypothesis, Key, Request, Sentence
 from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.models.device import DTYPES
+from mtkit.models.device import TORCH_DTYPES
 from mtkit.symbols import EOS
 
 every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
@@ -139,7 +139,7 @@ def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
 @pytest.mark.parametrize("compute_type", ["bfloat16", "float16"])
 def test_other_types_find_translations_of_nearly_the_same_score(compute_type: str) -> None:
     wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
-    engine = PyTorchEngine(assemble("transformer").to(DTYPES[compute_type]))
+    engine = PyTorchEngine(assemble("transformer").to(TORCH_DTYPES[compute_type]))
     assert engine.name == f"torch {compute_type}"
     for (found,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), wanted, strict=True):
         assert found.score == pytest.approx(best.score, abs=0.05)

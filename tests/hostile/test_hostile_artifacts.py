@@ -34,7 +34,7 @@ from mtkit.config.settings import Config
 from mtkit.decoding.api import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import without_memory
+from mtkit.models.weights import build_without_weights
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
@@ -465,7 +465,7 @@ def test_a_claim_that_the_weights_do_not_bear_out_takes_no_memory(
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_its_shapes_before_it_has_memory(name: str) -> None:
     real = dict(EncoderDecoder(ARCHITECTURES[name], 30, 30).named_parameters())
-    hollow = dict(without_memory(ARCHITECTURES[name], 30, 30).named_parameters())
+    hollow = dict(build_without_weights(ARCHITECTURES[name], 30, 30).named_parameters())
     assert all(parameter.is_meta for parameter in hollow.values())
     assert {k: v.shape for k, v in hollow.items()} == {k: v.shape for k, v in real.items()}
 

@@ -45,7 +45,7 @@ from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
 from nasties import ALL, FILES, INVALID, LARGE, LINES, TABLES, VALID, ZIPPED
@@ -103,7 +103,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     torch.manual_seed(0)
     with create(folder / "model", "model", {}, {}) as model:
-        weights = weights_of(EncoderDecoder(card.model, 310, 310))
+        weights = get_weights(EncoderDecoder(card.model, 310, 310))
         save_weights(weights, model / "model.safetensors")
         write_json(model / "config.json", card.model_dump())
         Tokenizer.load(folder / "run/tokenizer").copy_to(model)

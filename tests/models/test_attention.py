@@ -17,8 +17,8 @@ from mtkit.models.attention import (
     GeneralAttention,
     MultiHeadAttention,
     NeighbourhoodAttention,
-    bias_of,
-    causal_bias,
+    build_causal_bias,
+    mask_to_bias,
 )
 
 D = 16
@@ -59,8 +59,8 @@ def test_multi_head_attention_equals_torch(heads: int) -> None:
     query, memory = torch.randn(3, 5, D).double(), torch.randn(3, 7, D).double()
     mask = torch.ones(3, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    bias = bias_of(mask)[:, None, None]
-    output, weights = ours(query, ours.look_at(memory), bias, weights=True)
+    bias = mask_to_bias(mask)[:, None, None]
+    output, weights = ours(query, ours.keys_values(memory), bias, weights=True)
     expected, expected_weights = reference_multi_head(ours)(
         query, memory, memory, key_padding_mask=~mask, average_attn_weights=False
     )
@@ -78,21 +78,21 @@ def test_multi_head_attention_is_its_equation() -> None:
         scores = query[0, :, part] @ key[0, :, part].T / math.sqrt(D / 2)
         heads.append(torch.softmax(scores, dim=-1) @ value[0, :, part])
     expected = attention.output(torch.cat(heads, dim=-1))
-    torch.testing.assert_close(attention(x, attention.look_at(memory), None)[0][0], expected)
+    torch.testing.assert_close(attention(x, attention.keys_values(memory), None)[0][0], expected)
 
 
 def test_masked_self_attention_gives_the_future_no_weight_and_the_rest_sums_to_one() -> None:
     attention = MultiHeadAttention(D, 4, 0.0).double()
     x = torch.randn(2, 6, D).double()
-    causal = causal_bias(6, 0, x.device)
-    _, weights = attention(x, attention.look_at(x), causal, weights=True)
+    causal = build_causal_bias(6, 0, x.device)
+    _, weights = attention(x, attention.keys_values(x), causal, weights=True)
     assert weights is not None
     assert weights.triu(1).abs().max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 6).double())
     theirs, _ = reference_multi_head(attention)(
         x, x, x, attn_mask=torch.ones(6, 6, dtype=torch.bool).triu(1)
     )
-    torch.testing.assert_close(attention(x, attention.look_at(x), causal)[0], theirs)
+    torch.testing.assert_close(attention(x, attention.keys_values(x), causal)[0], theirs)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 20])
@@ -109,10 +109,10 @@ def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
     position = torch.arange(length)
     band = (position - position[:, None]).abs() <= radius
     expected, expected_weights = whole(
-        x, whole.look_at(x), bias_of(band & real[:, None, None]), weights=True
+        x, whole.keys_values(x), mask_to_bias(band & real[:, None, None]), weights=True
     )
     assert expected_weights is not None
-    output, weights = near(x, near.look_at(x), bias_of(real)[:, None, None], weights=True)
+    output, weights = near(x, near.keys_values(x), mask_to_bias(real)[:, None, None], weights=True)
     assert weights is not None
     torch.testing.assert_close(output[real], expected[real])
     by_query = (weights.transpose(1, 2), expected_weights.transpose(1, 2))  # (B, S, H, S)
@@ -123,9 +123,9 @@ def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
 def test_neighbourhood_attention_costs_no_quadratic_memory() -> None:
     attention = NeighbourhoodAttention(D, 2, 0.0, 4)
     x = torch.randn(1, 4096, D)
-    bias = bias_of(torch.ones(1, 1, 1, 4096) > 0)
+    bias = mask_to_bias(torch.ones(1, 1, 1, 4096) > 0)
     with LargestTensor() as largest:  # type: ignore[no-untyped-call]
-        _, weights = attention(x, attention.look_at(x), bias)
+        _, weights = attention(x, attention.keys_values(x), bias)
     assert weights is None
     assert 0 < largest.elements < 4096 * 4096 / 10
 
@@ -193,7 +193,7 @@ def test_the_fused_kernel_that_gpus_use_gives_the_same(
 ) -> None:
     attention = MultiHeadAttention(D, 4, 0.0)
     x = torch.randn(2, 5, D)
-    seen, bias = attention.look_at(x), causal_bias(5, 0, x.device) if masked else None
+    seen, bias = attention.keys_values(x), build_causal_bias(5, 0, x.device) if masked else None
     expected, _ = attention(x, seen, bias)
     monkeypatch.setattr(attention_module, "has_fused_kernel", lambda device: True)
     fused, weights = attention(x, seen, bias)

@@ -8,8 +8,7 @@ import torch
 from architectures import ARCHITECTURES, LAYERS, LSTM, VOCAB, pair, seq2seq, transformer
 from mtkit.config.model import ModelSettings
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.interfaces import Encoded
-from mtkit.models.weights_file import name_today
+from mtkit.models.interfaces import EncoderOutput
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if "transformer" in kind])
@@ -42,11 +41,11 @@ def test_a_decoder_starts_from_where_the_encoders_layers_ended_or_from_the_mean_
     states = torch.randn(2, 3, 4)
     mask = torch.tensor([[True, True, True], [True, False, False]])
     finals = (torch.randn(2, 4), torch.randn(2, 4))
-    read_in_order = Encoded(states, mask, finals)
+    read_in_order = EncoderOutput(states, mask, finals)
     assert [read_in_order.summary(layer) is finals[min(layer, 1)] for layer in range(3)] == [
         True
     ] * 3
-    mean = Encoded(states, mask).summary(0)
+    mean = EncoderOutput(states, mask).summary(0)
     torch.testing.assert_close(mean, torch.stack([states[0].mean(dim=0), states[1, 0]]))
 
 
@@ -54,24 +53,3 @@ def test_positions_are_one_table_for_both_halves() -> None:
     learned = transformer(positions="learned", max_positions=8)
     names = [name for name, _ in EncoderDecoder(learned, VOCAB, VOCAB).named_parameters()]
     assert [name for name in names if "positions" in name] == ["positions.table"]
-
-
-@pytest.mark.parametrize(
-    ("older", "today"),
-    [
-        ("encoder.0.self_attention.query.weight", "encoder.layers.0.self_attention.query.weight"),
-        ("decoder.11.cross_residual.norm.bias", "decoder.layers.11.cross_residual.norm.bias"),
-        ("bridge.0.weight", "decoder.bridge.0.weight"),
-        ("attention.combine.weight", "decoder.attention.combine.weight"),
-    ],
-)
-def test_weights_that_were_named_before_there_were_halves_keep_their_place(
-    older: str, today: str
-) -> None:
-    assert name_today(older) == name_today(today) == today
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_todays_names_stay(name: str) -> None:
-    model = EncoderDecoder(ARCHITECTURES[name], VOCAB, VOCAB)
-    assert all(name_today(name) == name for name, _ in model.named_parameters())

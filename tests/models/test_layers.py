@@ -10,19 +10,19 @@ import torch.nn.functional as F
 
 from mtkit.config.model import TransformerLayers
 from mtkit.models.attention import MultiHeadAttention
+from mtkit.models.dropout import Dropout
 from mtkit.models.layers import (
-    Dropout,
     FeedForward,
     PostNorm,
     PreNorm,
     SinusoidalPositions,
-    sinusoids,
+    compute_sinusoids,
 )
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 128])
 def test_sinusoids_are_the_published_formula_in_split_halves(d_model: int) -> None:
-    table = sinusoids(50, d_model)
+    table = compute_sinusoids(50, d_model)
     for position in (0, 1, 7, 49):
         for i in range(d_model // 2):
             angle = position / 10000 ** (2 * i / d_model)
@@ -36,20 +36,20 @@ def test_positions_depend_on_the_place_alone_at_any_length() -> None:
     short, long = SinusoidalPositions(32), SinusoidalPositions(32)
     before = short(0, 10).clone()
     late = long(5000, 3)
-    torch.testing.assert_close(late, sinusoids(5003, 32)[5000:])
+    torch.testing.assert_close(late, compute_sinusoids(5003, 32)[5000:])
     torch.testing.assert_close(long(0, 10), before)
 
 
 def test_post_norm_is_the_norm_of_the_sum() -> None:
     residual, x, y = PostNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
-    assert residual.enter(x) is x
-    torch.testing.assert_close(residual.leave(x, y), F.layer_norm(x + y, [8]))
+    assert residual.before(x) is x
+    torch.testing.assert_close(residual.after(x, y), F.layer_norm(x + y, [8]))
 
 
 def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
     residual, x, y = PreNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
-    torch.testing.assert_close(residual.enter(x), F.layer_norm(x, [8]))
-    torch.testing.assert_close(residual.leave(x, y), x + y)
+    torch.testing.assert_close(residual.before(x), F.layer_norm(x, [8]))
+    torch.testing.assert_close(residual.after(x, y), x + y)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish", "gated"])
@@ -72,7 +72,7 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
 def test_a_fresh_sublayer_adds_little_to_what_it_reads() -> None:
     torch.manual_seed(0)
     x, attention = torch.randn(2, 5, 64), MultiHeadAttention(64, 4, 0.0)
-    attended, _ = attention(x, attention.look_at(x), None)
+    attended, _ = attention(x, attention.keys_values(x), None)
     expanded = FeedForward(TransformerLayers(ffn=128), 64)(x)
     for added in attended, expanded:
         assert 0 < added.norm() < 0.15 * x.norm()

@@ -26,10 +26,10 @@ from architectures import (
 )
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
+from mtkit.models.dropout import Dropout
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import select
-from mtkit.models.layers import Dropout
-from mtkit.models.weights import load_model, load_weights, save_weights, weights_of
+from mtkit.models.weights import get_weights, load_model, load_weights, save_weights
 from mtkit.symbols import PAD
 from mtkit.training.loss import projected_loss
 
@@ -217,7 +217,7 @@ def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
 @every_architecture
 def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
     model, other = make(name), make(name, seed=5)
-    save_weights(weights_of(model), tmp_path / "w.safetensors")
+    save_weights(get_weights(model), tmp_path / "w.safetensors")
     load_weights(other, tmp_path / "w.safetensors")
     source, target = sources([5, 4]), targets(2, 3)
     assert torch.equal(model(source, source != PAD, target), other(source, source != PAD, target))
@@ -227,7 +227,7 @@ def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
 def test_a_model_from_a_file_is_in_all_the_one_that_was_saved(name: str, tmp_path: Path) -> None:
     settings = ARCHITECTURES[name]
     model = EncoderDecoder(settings, VOCAB, VOCAB).eval()
-    save_weights(weights_of(model), tmp_path / "w.safetensors")
+    save_weights(get_weights(model), tmp_path / "w.safetensors")
     vocabularies = {"source_vocab": VOCAB, "target_vocab": VOCAB}
     card = ModelConfig(model=settings, decoding=DecodingSettings(), **vocabularies)
     loaded = load_model(card, tmp_path / "w.safetensors").eval()
@@ -249,7 +249,7 @@ def test_an_encoder_layer_that_no_decoder_would_hear_is_refused() -> None:
 
 def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    save_weights(weights_of(make("transformer")), path)
+    save_weights(get_weights(make("transformer")), path)
     with pytest.raises(UserError, match="weights of another model"):
         load_weights(make("transformer-prenorm"), path)
     with pytest.raises(UserError, match="has shape"):

@@ -28,7 +28,7 @@ from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models import attention as attention_module
-from mtkit.models.attention import MultiHeadAttention, RecurrentAttention
+from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.study.attend.show import Reader, attend
@@ -61,7 +61,7 @@ class Recorder:
     def __init__(self, model: EncoderDecoder) -> None:
         self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
         for module in model.modules():
-            if isinstance(module, MultiHeadAttention | RecurrentAttention):
+            if isinstance(module, MultiHeadAttention | GlobalAttention):
                 module.register_forward_hook(self._record)
 
     def _record(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:

@@ -19,7 +19,7 @@ from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.settings import Config, Cosine, InverseSqrt, Learning, Plateau
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
-from mtkit.models.layers import sinusoids
+from mtkit.models.layers import compute_sinusoids
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, schedule_of
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
@@ -179,7 +179,7 @@ def test_every_view_of_a_run_is_text_and_picture(what: str, run: Path, capsys: C
 
 def test_positions_are_those_of_the_model(run: Path) -> None:
     table = positions_of(run, config_of(run)).table
-    np.testing.assert_array_equal(table, sinusoids(len(table), 32))
+    np.testing.assert_array_equal(table, compute_sinusoids(len(table), 32))
     with pytest.raises(UserError, match="the model has none"):
         positions_of(run, tiny_config(run, "seq2seq"))
     with pytest.raises(UserError, match="no model there"):

@@ -12,7 +12,7 @@ from itertools import product
 import torch
 
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
-from mtkit.models.device import DTYPES
+from mtkit.models.device import TORCH_DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.loss import Objective
 
@@ -30,7 +30,7 @@ def first_update(kind: str, precision: str, threads: int) -> str:
     torch.manual_seed(1)
     model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
     source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
-    with torch.autocast("cpu", DTYPES[precision], precision != "float32"):
+    with torch.autocast("cpu", TORCH_DTYPES[precision], precision != "float32"):
         loss = Objective(model, 0.1)(source, target_input, target_output)
     loss.smoothed.sum().backward()
     found = hashlib.sha256(loss.nll.detach().numpy().tobytes())
@@ -41,7 +41,7 @@ def first_update(kind: str, precision: str, threads: int) -> str:
 
 
 def main() -> None:
-    for kind, precision, threads in product(MODELS, DTYPES, (1, 2)):
+    for kind, precision, threads in product(MODELS, TORCH_DTYPES, (1, 2)):
         if os.fork() == 0:
             print(kind, precision, threads, first_update(kind, precision, threads), flush=True)
             os._exit(0)

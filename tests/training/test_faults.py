@@ -30,7 +30,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import weights_of
+from mtkit.models.weights import get_weights
 from mtkit.report import set_quiet
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
@@ -93,7 +93,7 @@ def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
     config = fresh("transformer")
     state = state_of(config)
     update(state, [batch_of(4)], config, 0.1)
-    before = deepcopy(weights_of(state.model))
+    before = deepcopy(get_weights(state.model))
     moments = state.optimizer.state_dict()["state"][0]["exp_avg"].clone()
     with monkeypatch.context() as patch:
         if where == "loss":
@@ -115,7 +115,7 @@ def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., C
     config = fresh("transformer")
     state = state_of(config, "float16")
     state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
-    before = deepcopy(weights_of(state.model))
+    before = deepcopy(get_weights(state.model))
     report = update(state, [batch_of(4)], config, 0.1)
     assert not math.isfinite(report.gradient_norm)
     assert not report.skipped

@@ -26,9 +26,9 @@ from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config, Muon
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted, MtkitError, SettingError, UserError
-from mtkit.models.device import DTYPES, Precision
+from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.weights import weights_of
+from mtkit.models.weights import get_weights
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
@@ -106,7 +106,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
         training={"optimizer": {"kind": "sgd"}, "clip_norm": None, "label_smoothing": 0.0},
     )
     state, batch = state_of(config), batch_of(pairs(5))
-    before = deepcopy(weights_of(state.model))
+    before = deepcopy(get_weights(state.model))
     hidden = state.model(batch.source, batch.source != PAD, batch.target_input)
     log_probs = state.model.project(hidden).log_softmax(-1)
     gold = log_probs.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
@@ -120,7 +120,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
 def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
     state = state_of(config)
-    before = deepcopy(weights_of(state.model))
+    before = deepcopy(get_weights(state.model))
     report = update(state, [batch_of(pairs(5))], config, 1.0)
     moved = [p - before[n] for n, p in state.model.named_parameters()]
     assert report.gradient_norm > 1e-3
@@ -262,7 +262,7 @@ def test_an_update_multiplies_in_the_precision_of_its_run_alone(
     state.model.float()
     with ProductFormats() as products:
         update(state, [batch_of(pairs(8))], config, 0.01)
-    assert products.seen == {DTYPES[precision]}
+    assert products.seen == {TORCH_DTYPES[precision]}
 
 
 @both
@@ -273,7 +273,7 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
     model = {"positions": "learned"} if kind == "transformer" else {}
     for optimizer in ("muon", "adamw"):
         state = state_of(fresh(kind, model=model, training={"optimizer": {"kind": optimizer}}))
-        before = deepcopy(weights_of(state.model))
+        before = deepcopy(get_weights(state.model))
         update(state, [batch_of(pairs(8))], fresh(kind), rate)
         moved[optimizer] = {n: p.detach() - before[n] for n, p in state.model.named_parameters()}
     for name, ours in moved["muon"].items():
@@ -301,7 +301,7 @@ def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
         for a, b in zip(ours, theirs, strict=True):
             a.grad = torch.randn_like(a)
             b.grad = a.grad.clone()
-        with torch.autocast("cpu", DTYPES[precision], precision != "float32"):
+        with torch.autocast("cpu", TORCH_DTYPES[precision], precision != "float32"):
             optimizer.step()
         reference.step()  # always in bfloat16
         for a, b in zip(ours, theirs, strict=True):

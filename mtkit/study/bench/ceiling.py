@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 
-from mtkit.models.device import DTYPES
+from mtkit.models.device import TORCH_DTYPES
 from mtkit.report import progress, show
 from mtkit.study.bench.record import MACHINE, Record, describe_training, listed
 from mtkit.study.bench.watching import REST, part_names, plain_kernels, telling
@@ -161,7 +161,10 @@ def _seconds(product: Product, device: torch.device) -> float:
 
     def factor(rows: int, columns: int, stored: str) -> torch.Tensor:
         shape = (rows, columns) if stored == "n" else (columns, rows)
-        batch, dtype = (product.batch,) if product.batch > 1 else (), DTYPES[product.precision]
+        batch, dtype = (
+            (product.batch,) if product.batch > 1 else (),
+            TORCH_DTYPES[product.precision],
+        )
         made = torch.randn(*batch, *shape, dtype=dtype, device=device)
         return made if stored == "n" else made.mT
 

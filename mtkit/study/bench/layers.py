@@ -110,7 +110,7 @@ def apply(layer: nn.Module, x: Tensor) -> Tensor:
     output: Tensor
     match layer:
         case MultiHeadAttention():
-            output = layer(x, layer.look_at(x), None)[0]
+            output = layer(x, layer.keys_values(x), None)[0]
         case nn.LSTM():
             output = layer(x)[0]
         case _:

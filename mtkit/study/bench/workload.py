@@ -30,7 +30,7 @@ from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
-from mtkit.models.weights import save_weights, weights_of
+from mtkit.models.weights import get_weights, save_weights
 from mtkit.prefetch import prefetch
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT, Tokenizer
@@ -203,7 +203,7 @@ def draw_model(folder: Path, size: Size) -> None:
     tokenizer = draw_tokenizer(vocab)
     with create(folder, "model", {"size": size}, {}) as partial:
         save_model_config(partial, card_of(config, tokenizer), tokenizer)
-        save_weights(weights_of(model), partial / WEIGHTS)
+        save_weights(get_weights(model), partial / WEIGHTS)
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:

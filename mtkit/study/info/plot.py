@@ -19,7 +19,7 @@ from mtkit.config.batching import BatchingSettings
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
-from mtkit.models.layers import sinusoids
+from mtkit.models.layers import compute_sinusoids
 from mtkit.models.weights import load_model
 from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import Points, bars, curve, room, shades
@@ -210,7 +210,7 @@ def positions_of(run: Path, config: Config) -> Positions:
     if not pair.has_positions:
         raise UserError("--plot positions: the model has none: it reads one word after the other")
     if pair.longest is None:
-        return Positions(sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
+        return Positions(compute_sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
     opened = open_model(run)
     model = load_model(opened.config, opened.weights)
     return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
