@@ -60,13 +60,13 @@ class ModelRecipe(Settings):
 class CheckpointRecipe(ModelRecipe):
     """The recipe of a run until it ends: it may go on for longer, and end and decode otherwise.
 
-    Along a cosine the learning rate depends on the number of updates from the start.
+    A run whose schedule depends on its length cannot change its length.
     """
 
     @field_validator("training")
     @classmethod
     def _open_end(cls, training: Course) -> Course:
-        free = dict(Ending()) | (dict(Extent()) if training.schedule.kind != "cosine" else {})
+        free = dict(Ending()) | ({} if training.schedule.depends_on_length else dict(Extent()))
         return training.model_copy(update=free)
 
     @field_validator("decoding")

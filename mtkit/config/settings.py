@@ -16,6 +16,7 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.languages import LanguageCode
 from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.schedules import AnySchedule, Noam
 
 
 class DataSettings(Settings):
@@ -52,49 +53,6 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
     character_coverage: float = Field(0.9995, ge=0.98, le=1)
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side it is trained on")
-
-
-class Noam(Settings):
-    """lr = d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), Vaswani et al. 2017, equation 3."""
-
-    kind: Literal["noam"] = "noam"
-
-
-class InverseSqrt(Settings):
-    """Linear warmup to `peak`, then peak · (warmup / step)^0.5."""
-
-    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    peak: PositiveFloat
-
-
-class Cosine(Settings):
-    """Linear warmup to `peak`, then half a cosine down to `floor` at the last step."""
-
-    kind: Literal["cosine"] = "cosine"
-    peak: PositiveFloat
-    floor: float = Field(0.0, ge=0)
-
-
-class Plateau(Settings):
-    """Linear warmup to `peak`; times `factor` after `patience` validations with no new best."""
-
-    kind: Literal["plateau"] = "plateau"
-    peak: PositiveFloat
-    factor: float = Field(0.5, gt=0, lt=1)
-    patience: PositiveInt = 2
-
-
-class StepDecay(Settings):
-    """Linear warmup to `peak`; from step `start` on, times `factor` every `every` steps."""
-
-    kind: Literal["step"] = "step"
-    peak: PositiveFloat
-    factor: float = Field(0.5, gt=0, lt=1)
-    start: PositiveInt
-    every: PositiveInt
-
-
-Schedule = Annotated[Noam | InverseSqrt | Cosine | Plateau | StepDecay, Field(discriminator="kind")]
 
 
 class Adam(Settings):
@@ -155,7 +113,7 @@ class Learning(Settings):
     """What is learnt, update by update: what checkpoints are known by."""
 
     warmup: PositiveInt = 4000
-    schedule: Schedule = Noam()
+    schedule: AnySchedule = Noam()
     optimizer: Optimizer = Adam()
     label_smoothing: Probability = 0.1
     clip_norm: PositiveFloat | None = 1.0
@@ -188,7 +146,7 @@ class Learning(Settings):
 
 
 class Extent(Settings):
-    """How far to go: may change whenever a run goes on, but for one along a cosine."""
+    """How far to go: may change whenever a run is resumed, unless the schedule depends on it."""
 
     steps: PositiveInt | None = Field(None, le=1_000_000_000)
     epochs: PositiveInt | None = Field(None, le=1_000_000)
@@ -243,11 +201,7 @@ class TrainingSettings(Course):
             raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
         if self.best_by == "step" and (self.average > 1 or self.patience is not None):
             raise ValueError("best_by: step takes the last weights: needs average: 1, no patience")
-        match self.schedule:
-            case Cosine(peak=peak, floor=floor) if floor > peak:
-                raise ValueError(f"schedule.floor: {floor:g} is above the peak, {peak:g}")
-            case StepDecay(start=start) if start < self.warmup:
-                raise ValueError(f"schedule.start: {start:,} lies within warmup, {self.warmup:,}")
+        self.schedule.check(self.warmup)
         return self
 
 

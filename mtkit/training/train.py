@@ -16,6 +16,7 @@ from mtkit.artifacts.explain import check_remake, origin_of, told
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import ModelRecipe
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, find_current, link_latest
+from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.config.yaml import dump_config
 from mtkit.errors import Interrupted, MtkitError, UserError
@@ -26,7 +27,6 @@ from mtkit.training.journal import Journal
 from mtkit.training.launcher import MOMENT, SIGNALS, launch
 from mtkit.training.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
 from mtkit.training.processes import ALONE, connected_ranks
-from mtkit.training.schedules import learning_rate
 from mtkit.training.setup import Job, opened_job, ranks_to_start, sources_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
@@ -196,9 +196,8 @@ def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
     for update in prefetch(job.stream.updates(state.position)):
         batches = [batch.to(device) for batch in update.batches]
         losses = [(validation.step, validation.loss) for validation in state.validations]
-        rate = state.rate_scale * learning_rate(
-            state.step + 1, training, config.model.d_model, job.total_steps, losses
-        )
+        inputs = ScheduleInputs(training.warmup, job.total_steps, config.model.d_model, losses)
+        rate = state.rate_scale * training.schedule.rate(state.step + 1, inputs)
         # Ranks wait for each other's gradients: none may make more of its batches than the others.
         report = split_if_refused(step, batches, rate) if ranks.count == 1 else step(batches, rate)
         state.position = update.position

@@ -16,7 +16,8 @@ import pytest
 import mtkit
 from mtkit.config.base import Settings
 from mtkit.config.model import Seq2SeqSettings, TransformerSettings
-from mtkit.config.settings import Adam, Config, Cosine, InverseSqrt, Learning
+from mtkit.config.schedules import Cosine, InverseSqrt
+from mtkit.config.settings import Adam, Config, Learning
 from mtkit.config.yaml import dump_config
 from mtkit.pipeline import run
 

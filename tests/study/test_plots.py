@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.config.settings import Config, Cosine, InverseSqrt, Learning, Plateau
+from mtkit.config.schedules import Cosine, InverseSqrt, Plateau, ScheduleInputs
+from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import compute_sinusoids
@@ -25,7 +26,6 @@ from mtkit.study.info.plot import CorpusLengths, lengths_of, positions_of, sched
 from mtkit.study.plots.picture import check_picture, figure, font_for, save
 from mtkit.study.plots.terminal import BLOCKS, HEIGHT, SHADES, WIDTH, bars, curve, shades, sparkline
 from mtkit.training.metrics import MetricsLog
-from mtkit.training.schedules import learning_rate
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
@@ -209,8 +209,7 @@ def test_the_schedule_drawn_is_the_one_trained_with(
     (drawn,) = view.points.values()
     assert [step for step, _ in drawn[:3]] == [1, 3, 4] and drawn[-1][0] == 3000
     for step, rate in drawn:
-        learning = Learning(schedule=schedule, warmup=3)
-        assert rate == learning_rate(int(step), learning, 32, 3000, [(4, 8.0), (8, 8.0)])
+        assert rate == schedule.rate(int(step), ScheduleInputs(3, 3000, 32, [(4, 8.0), (8, 8.0)]))
     if isinstance(schedule, Plateau):
         assert drawn[-1][1] == 0.5
 

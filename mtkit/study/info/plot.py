@@ -16,6 +16,7 @@ from torch import Tensor
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
 from mtkit.config.batching import BatchingSettings
+from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
@@ -24,7 +25,6 @@ from mtkit.models.weights import load_model
 from mtkit.study.plots.picture import figure, save
 from mtkit.study.plots.terminal import Points, bars, curve, room, shades
 from mtkit.training.metrics import MetricsLog, points_of
-from mtkit.training.schedules import learning_rate
 
 LOGGED = {
     "training loss": ("train", "loss"),
@@ -84,7 +84,7 @@ def schedule_of(run: Path, config: Config) -> Curves:
 
     Raises UserError where epochs are to be counted, and there are no batches.
     """
-    training, width = config.training, config.model.d_model
+    training = config.training
     records = MetricsLog(run).read()
     losses = [(int(step), loss) for step, loss in points_of(records, "valid", "loss")]
     total = training.steps
@@ -92,7 +92,8 @@ def schedule_of(run: Path, config: Config) -> Curves:
         batches = len(lengths_of(run, config).plan)
         total = (training.epochs or 0) * -(-batches // training.accumulate)
     steps = {*range(1, total, -(-total // MOST_POINTS)), min(training.warmup, total), total}
-    points = [(at, learning_rate(at, training, width, total, losses)) for at in sorted(steps)]
+    inputs = ScheduleInputs(training.warmup, total, config.model.d_model, losses)
+    points = [(step, training.schedule.rate(step, inputs)) for step in sorted(steps)]
     return Curves({f"learning rate ({training.schedule.kind})": points})
 
 
