@@ -18,7 +18,7 @@ student: $(INSTALLED)
 	done
 	mkdir -p $(SYNTHETIC)
 	test -f $(SYNTHETIC)/n-best.jsonl || $(BIN)/mtkit translate data/multi30k/train.en --resume \
-		-m runs/fast-1 -m runs/fast-2 -m runs/fast-3 --n-best 5 --jsonl -o $(SYNTHETIC)/n-best.jsonl
+		-m runs/fast-1 -m runs/fast-2 -m runs/fast-3 --beam 5 --n-best 5 --jsonl -o $(SYNTHETIC)/n-best.jsonl
 	$(BIN)/python -c "$$WRITE_SYNTHETIC" $(SYNTHETIC) data/multi30k/train.de
 	$(BIN)/mtkit run -c configs/multi30k-en-de-student.yaml
 
