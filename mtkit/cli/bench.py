@@ -1,44 +1,38 @@
-"""The commands of `mtkit bench`."""
+"""Commands of `mtkit bench`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Option
 
-from mtkit.cli.options import Device, Engine, Json, LongCommand, Overrides, Plot, flag
-
-bench = typer.Typer(rich_markup_mode=None, help="Measure how fast this machine is.")
+from mtkit.cli.options import Device, Engine, Json, Overrides, Plot, flag
 
 BatchesOf = Annotated[
-    Path | None, Option("-c", "--config", help="YAML file: measure the batches of its run.")
+    Path | None, Option("-c", "--config", help="YAML config: measure with the batches of its run.")
 ]
 Size = Annotated[
     Literal["tiny", "base"] | None,
-    Option(help="Drawn sentences instead of one's own; default: tiny."),
+    Option(help="Size of a model with random sentences (default: tiny)."),
 ]
-Seconds = Annotated[float, Option(min=0.1, help="How long to measure.")]
+Seconds = Annotated[float, Option(min=0.1, help="Duration of a measurement, in seconds.")]
 
 
-@bench.command(cls=LongCommand)
 def train(
     config: BatchesOf = None,
     size: Size = None,
     overrides: Overrides = None,
     precision: Literal["auto", "float32", "bfloat16", "float16"] | None = Option(
-        None, help="As --set training.precision."
+        None, help="Short for --set training.precision=..."
     ),
     seconds: Seconds = 30.0,
-    breakdown: bool = flag(
-        "--breakdown", help="Divide the time of one process' update among its parts, too."
-    ),
+    breakdown: bool = flag("--breakdown", help="Divide the time of a step among its parts."),
     json: Json = False,
 ) -> None:
-    """Train for a while and report the speed.
+    """Measure the speed of training.
 
-    Target tokens per second, how far they are from the limit, memory, padding, waiting.
+    Target tokens per second, share of the arithmetic limit, memory, padding, waiting time.
     """
     from mtkit.study.bench.train import bench_train
     from mtkit.study.bench.workload import open_workload
@@ -52,14 +46,10 @@ def train(
         bench_train(workload, command, seconds=seconds, breakdown=breakdown, as_json=json)
 
 
-@bench.command(cls=LongCommand)
 def ceiling(
     config: BatchesOf = None, size: Size = None, overrides: Overrides = None, json: Json = False
 ) -> None:
-    """Report the arithmetic limit of training.
-
-    What a model's matrix products alone would allow, by their shapes and precisions.
-    """
+    """Measure the arithmetic limit of training: the speed of the matrix products alone."""
     from mtkit.study.bench.ceiling import bench_ceiling
     from mtkit.study.bench.workload import open_workload
 
@@ -67,29 +57,28 @@ def ceiling(
         bench_ceiling(workload, as_json=json)
 
 
-@bench.command(cls=LongCommand)
 def translate(
     models: list[str] | None = Option(
         None,
         "-m",
         "--model",
         metavar="PATH",
-        help="Run or model, several for an ensemble; default: one of --size.",
+        help="Run or model directory; repeat for an ensemble (default: a random one, see --size).",
     ),
     input: Path | None = Option(
-        None, metavar="FILE", help="Text; default: what the run was tested on."
+        None, metavar="FILE", help="Text to translate (default: the run's test set)."
     ),
     size: Size = None,
     engine: Engine = "auto",
-    beam: int = Option(5, min=1, help="Hypotheses; also measured with one."),
+    beam: int = Option(5, min=1, help="Beam size; greedy search is measured too."),
     device: Device = "auto",
     seconds: Seconds = 10.0,
     json: Json = False,
 ) -> None:
-    """Translate for a while and report the speed.
+    """Measure the speed of translation.
 
-    Sentences and target tokens per second, latency of single lines, memory: with every engine that
-    can run the model, with a beam and greedily.
+    Sentences and target tokens per second, latency of single lines, and memory, for each engine
+    that supports the model.
     """
     from mtkit.study.bench.translate import bench_translate, open_task
 
@@ -99,11 +88,10 @@ def translate(
         )
 
 
-@bench.command(cls=LongCommand)
 def layers(plot: Plot = None, device: Device = "auto", json: Json = False) -> None:
-    """Measure what a layer costs by the length of its sequence.
+    """Measure what a layer costs as sequences get longer.
 
-    Self-attention, restricted self-attention, recurrent and convolutional layers, beside theory.
+    Self-attention, restricted self-attention, recurrent and convolutional layers, and theory.
     """
     from mtkit.study.bench.layers import bench_layers
 

@@ -1,51 +1,54 @@
-"""The commands that look at a corpus before anything is made of it: `check` and `init`."""
+"""Commands for a corpus that is not yet trained on: `check` and `init`."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, Overrides, flag
+from mtkit.cli.options import Columns, Json, Languages, Overrides, flag, refuse
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
     from mtkit.config.corpora import Corpus
 
-Files = tuple[Path, Path] | None
+SOURCE_HELP = "Source text; or a table, or a dataset, that holds both sides."
+Target = Annotated[
+    str | None, Argument(metavar="TARGET", help="Target text: line n translates line n of SOURCE.")
+]
+TextPair = tuple[Path, Path] | None
 
 
 def check(
-    source: str | None = Argument(None, metavar="SOURCE", help="Text, a table or a dataset."),
-    target: str | None = Argument(None, metavar="TARGET", help="Its translation, line by line."),
+    source: str | None = Argument(None, metavar="SOURCE", help=SOURCE_HELP),
+    target: Target = None,
     columns: Columns = None,
     config: Path | None = Option(
-        None, "-c", "--config", help="Instead: all corpora of this YAML file."
+        None, "-c", "--config", help="YAML config: check all its corpora instead."
     ),
     languages: Languages = None,
     overrides: Overrides = None,
     json: Json = False,
 ) -> None:
-    """Examine a corpus: what is wrong in it, with examples.
+    """Check a corpus, with examples of what is wrong.
 
-    Faults of text, repeated and foreign lines, and files whose lines do not belong together. Ends
-    with 2 where something failed. With -c also overlap of training, validation and test.
+    Finds encoding errors, repeated pairs, other languages and misaligned files; with -c also
+    overlap between training, validation and test data. The exit code is 2 if a check fails.
     """
+    if (source is None) == (config is None):
+        raise UserError("check: name either SOURCE and TARGET, or a config with -c")
     from mtkit.corpus.check import check, corpora_of
 
-    if (source is None) == (config is None):
-        raise UserError("check: give either SOURCE and TARGET, or -c CONFIG")
     if config is None:
         if overrides:
             raise UserError("--set: only with -c")
         corpus = named_corpus(str(source), target, columns)
         check({"train": corpus}, languages or (None, None), as_json=json)
         return
-    if columns:
-        raise UserError("--columns: only without -c, whose file names them")
+    refuse("not with -c, whose file names them", columns=columns)
     from mtkit.config.yaml import read_config
 
     settings, _ = read_config(config, overrides or [], None)
@@ -54,26 +57,26 @@ def check(
 
 
 def init(
-    source: str = Argument(..., metavar="SOURCE", help="Text, a table or a dataset."),
-    target: str | None = Argument(None, metavar="TARGET", help="Its translation, line by line."),
-    minutes: float = Option(20.0, min=0.5, max=100_000, help="How long `mtkit run` may take."),
+    source: str = Argument(..., metavar="SOURCE", help=SOURCE_HELP),
+    target: Target = None,
+    minutes: float = Option(20.0, min=0.5, max=100_000, help="Time for `mtkit run`, in minutes."),
     output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config to write."),
-    run: str | None = Option(None, help="Folder that the run is to write to."),
+    run: str | None = Option(None, help="Run directory of the config (default: runs/NAME)."),
     columns: Columns = None,
     languages: Languages = None,
-    valid: Files = Option(None, metavar="S T", help="Pairs for validation that exist already."),
-    test: Files = Option(None, metavar="S T", help="Pairs for the test that exist already."),
-    force: bool = flag("--force", help="Replace what is there."),
+    valid: TextPair = Option(None, metavar="S T", help="Validation set (default: held out)."),
+    test: TextPair = Option(None, metavar="S T", help="Test set (default: held out)."),
+    force: bool = flag("--force", help="Overwrite existing files."),
 ) -> None:
-    """Write a config from a corpus and the minutes there are.
+    """Write a config for a corpus and a training time.
 
-    Looks at the text, holds out pairs for validation and test, measures for some seconds how fast
-    this machine trains, and says what to expect. Then: mtkit run
+    Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
+    and forecasts the result. Next: mtkit run
     """
     from mtkit.config.corpora import TextCorpus
     from mtkit.study.init.init import Wish, init
 
-    def text(files: Files) -> TextCorpus | None:
+    def text(files: TextPair) -> TextCorpus | None:
         return files and TextCorpus(source=str(files[0]), target=str(files[1]))
 
     init(
@@ -92,12 +95,11 @@ def init(
 
 
 def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
-    """Two texts, a table, or a dataset; UserError where it is not clear which."""
+    """Return the corpus: two texts, a table or a dataset; UserError if it is not clear which."""
     from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
 
     if target is not None:
-        if columns is not None:
-            raise UserError("--columns: only of one table or dataset, not of two texts")
+        refuse("only for a table or dataset, not for two texts", columns=columns)
         return TextCorpus(source=source, target=target)
     suffix = PurePath(source.removesuffix(".gz")).suffix
     if suffix == ".tsv":
@@ -107,8 +109,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
-            f"{source}: name a second text, its translation; or --columns S T, where it is a "
-            "table or a dataset"
+            f"{source}: name its translation too; or, for a table or dataset, --columns S T"
         )
     if suffix == ".jsonl":
         return TableCorpus(table=source, source_column=columns[0], target_column=columns[1])

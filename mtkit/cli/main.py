@@ -1,7 +1,7 @@
 """The command line. `main` is the one place where exceptions become exit codes.
 
-0 done; 1 failed while running; 2 the user can mend it before any work; 130, 143 and 129 stopped by
-Ctrl-C, SIGTERM and SIGHUP.
+0: done; 1: failed while running; 2: the user can fix it before any work; 129, 130 and 143: stopped
+by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
@@ -19,110 +21,125 @@ import typer
 
 from mtkit import report
 from mtkit.artifacts.manifest import VERSION
-from mtkit.cli.bench import bench
-from mtkit.cli.corpora import check, init
-from mtkit.cli.options import Command, LongCommand
-from mtkit.cli.stages import STAGES, finish, stage_of, translate
-from mtkit.cli.studies import attend, compare, export, info, score
+from mtkit.cli.options import add_command
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.training.launcher import MOMENT, SIGNALS, follow, hand_over
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for name, (places, text) in STAGES.items():
-    app.command(name, cls=LongCommand, help=text)(stage_of(places))
-for command in (check, init, finish, translate, score, attend, export, info, compare):
-    app.command(cls=Command if command in (score, info, compare) else LongCommand)(command)
-app.add_typer(bench, name="bench")
+COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("run", "train-spm", "batch", "train"), "stages"),
+    **dict.fromkeys(("check", "init"), "corpora"),
+    **dict.fromkeys(("finish", "translate"), "stages"),
+    **dict.fromkeys(("score", "attend", "export", "info", "compare"), "studies"),
+}
+"""The module of each command, in the order of --help."""
+BENCH = ("train", "ceiling", "translate", "layers")
 
 
-def _show_version(asked: bool) -> bool:
-    if asked:
+def app(*names: str) -> typer.Typer:
+    """Return the command line with these commands, or with all."""
+    app = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(mtkit)
+    for name in names or COMMANDS:
+        module = import_module(f"mtkit.cli.{COMMANDS[name]}")
+        add_command(app, name, getattr(module, name.replace("-", "_")))
+    if not names:
+        bench = typer.Typer(rich_markup_mode=None, help="Measure how fast this machine is.")
+        for name in BENCH:
+            add_command(bench, name, getattr(import_module("mtkit.cli.bench"), name))
+        app.add_typer(bench, name="bench")
+    return app
+
+
+def _print_version(requested: bool) -> bool:
+    if requested:
         report.data(f"mtkit {VERSION}\n")
         raise typer.Exit
-    return asked
+    return requested
 
 
-@app.callback()
 def mtkit(
     version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Machine translation: train-spm, batch and train make a model, or run does all three at once.
+    """Train translation models and translate with them.
 
-    Without a config they work on the demo. Then: echo "It is raining." | mtkit translate
+    Start with your own corpus (mtkit init), or with the demo: mtkit run, then
+    echo "It is raining." | mtkit translate
     """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Runs one command; ends with its exit code, and with one line on stderr where it failed."""
-    # Closed ones are None; what is said then goes nowhere.
+    """Run one command and exit with its code, and with one line on stderr if it failed."""
+    # A closed stream is None; its output goes nowhere.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
-    told: list[int] = []
+    stopped: list[int] = []
     since = 0.0
 
-    def leave(number: int, frame: FrameType | None) -> None:
-        """What is half done is cleared away on the way out; who asks again has waited enough."""
+    def stop(number: int, frame: FrameType | None) -> None:
+        """Exit cleanly on the first signal, and at once on a later one."""
         nonlocal since
-        if not told:
-            told.append(128 + number)
+        if not stopped:
+            stopped.append(128 + number)
             since = time.monotonic()
-            sys.exit(told[0])
+            sys.exit(stopped[0])
         if time.monotonic() - since > MOMENT:
-            os._exit(told[0])
+            os._exit(stopped[0])
 
     for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell leaves Ctrl-C to `&`
-            signal.signal(number, leave)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell ignores Ctrl-C for `&`
+            signal.signal(number, stop)
     follow()
     code = 0
     try:
-        code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
+        names = arguments[:1] if arguments and arguments[0] in COMMANDS else []
+        run = app(*names)  # only the requested command, to start faster
+        code = run(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except SystemExit:
-        if not told:
+        if not stopped:
             raise
     except Exception as error:
-        if not told:  # else a library that was being imported made an error of the way out
-            line, code = _verdict(error)
+        if not stopped:  # else a library turned the exit into an error of its own
+            line, code = _describe_failure(error)
             report.error("" if hand_over(line, code) else line, error)
-    code = told[0] if told else code
+    code = stopped[0] if stopped else code
     report.drop_unwritable()
-    if told or "RANK" in os.environ:
-        # What still translates, or threads of gloo, which torch never frees once a
-        # DistributedDataParallel had them, can abort an interpreter that is shutting down.
+    if stopped or "RANK" in os.environ:
+        # Threads that still translate, and those of gloo, which torch never frees after
+        # DistributedDataParallel, can abort an interpreter that shuts down.
         os._exit(code)
     sys.exit(code)
 
 
-def _verdict(error: Exception) -> tuple[str, int]:
-    """What went wrong, in one line, and the exit code."""
+def _describe_failure(error: Exception) -> tuple[str, int]:
+    """Return what went wrong, in one line, and the exit code."""
     match error:
         case MtkitError():
             return str(error), error.exit_code
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "mtkit"
-            return f"{command}: {_in_words(error)} (see {command} --help)", error.exit_code
+            return f"{command}: {_describe_usage(error)} (see {command} --help)", error.exit_code
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() if is_out_of_memory(error):
             return "out of memory: lower batching.max_tokens, or decoding.batch_tokens and beam", 1
-    if number := re.search(r"\(os error (\d+)\)", str(error)):  # of a library written in Rust
+    if number := re.search(r"\(os error (\d+)\)", str(error)):  # from a library written in Rust
         return f"input or output: {os.strerror(int(number[1]))}", 1
     name = type(error).__name__
     return f"internal error: {name}: {error}: rerun with --debug for the traceback", 1
 
 
-def _in_words(error: typer.TyperException) -> str:
-    """What typer complains of, with what was found where pydantic judged it."""
+def _describe_usage(error: typer.TyperException) -> str:
+    """Return the message of a usage error, in mtkit's words where pydantic found it."""
     from pydantic import ValidationError
 
     from mtkit.config.base import first_complaint

@@ -1,115 +1,78 @@
-"""What several commands have in common: their options, and that none is lost in silence."""
+"""Options that several commands share, and the rules that hold for all options."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from typer import Option, Typer
 from typer.core import TyperCommand, TyperOption
-from typer.main import get_command
 
 from mtkit import report
-from mtkit.errors import SettingError, UserError
-
-if TYPE_CHECKING:
-    from mtkit.config.errors import Origin
+from mtkit.errors import UserError
 
 
-def flag(*names: str, help: str, tell: Callable[[bool], None] | None = None) -> Any:
-    """An option without a value; where `tell` is told of it, the command is not."""
-    return Option(False, *names, help=help, callback=tell, expose_value=tell is None)
+def flag(*names: str, help: str) -> Any:
+    """Return an option without a value."""
+    return Option(False, *names, help=help)
 
 
-def _common(
-    quiet: bool = flag("-q", "--quiet", help="Only warnings and errors.", tell=report.set_quiet),
-    debug: bool = flag("--debug", help="Show the traceback of an error.", tell=report.set_debug),
-) -> None: ...
-
-
-# typer makes options of the parameters of functions alone: so of one that is never called.
-_app = Typer(add_completion=False)
-_app.command()(_common)
-QUIET, DEBUG = get_command(_app).params
-
-
-class Command(TyperCommand):
-    """Has --debug; an option of one value is given once, and none lost in silence."""
-
-    common: tuple[Any, ...] = (DEBUG,)
-
-    def __init__(self, *, params: list[Any], **others: Any) -> None:
-        super().__init__(params=[*params, *self.common], **others)
+class _Command(TyperCommand):
+    """A command that refuses an option given twice, unless the option is repeatable."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises a usage error for an option whose first value would be lost."""
-        if ctx.resilient_parsing:  # what is being typed is completed, not judged
-            return super().parse_args(ctx, args)
-        given = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for option in given:
-            takes_one = isinstance(option, TyperOption) and not (option.multiple or option.is_flag)
-            if takes_one and given.count(option) > 1:
-                ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
+        if not ctx.resilient_parsing:  # shell completion
+            options = self.make_parser(ctx).parse_args(args=list(args))[2]
+            for option in options:
+                may_repeat = (
+                    not isinstance(option, TyperOption) or option.multiple or option.is_flag
+                )
+                if not may_repeat and options.count(option) > 1:
+                    ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
         return super().parse_args(ctx, args)
 
 
-@contextmanager
-def located(origin: Origin) -> Iterator[None]:
-    """Around what a config is used for: what is wrong with a setting is told with its line."""
-    try:
-        yield
-    except SettingError as error:
-        raise UserError(f"{origin.where(error.key)}: {error}") from error
+def _set_verbosity(
+    quiet: bool = flag("-q", "--quiet", help="Print only warnings and errors."),
+    debug: bool = flag("--debug", help="Show the traceback of an error."),
+) -> None:
+    report.set_quiet(quiet)
+    report.set_debug(debug)
 
 
-class LongCommand(Command):
-    """A command that has progress to tell of, which --quiet silences."""
+def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
+    """Add a command with the options of `function`, and --quiet and --debug.
 
-    common = (QUIET, DEBUG)
-
-
-def of_fields(function: Callable[[Any], None]) -> Callable[..., None]:
-    """Makes a command of a function of `options`: a dataclass, whose fields are the options."""
-    given = get_type_hints(function)["options"]
+    The options are the parameters of the function, or the fields of a dataclass if its only
+    parameter is called `options`.
+    """
+    group = get_type_hints(function).get("options")
 
     @wraps(function)
-    def command(**options: Any) -> None:
-        function(given(**options))
+    def command(*, quiet: bool, debug: bool, **values: Any) -> None:
+        _set_verbosity(quiet, debug)
+        function(**({"options": group(**values)} if group else values))
 
-    command.__annotations__ = get_type_hints(given, include_extras=True)
-    cast(Any, command).__signature__ = inspect.signature(given, eval_str=True)
-    return command
-
-
-def refuse(why: str, options: object, names: Iterable[str]) -> None:
-    """Raises UserError for the first of these fields of `options` that is not its default."""
-    defaults = {field.name: field.default for field in fields(cast(Any, options))}
-    for name in names:
-        if getattr(options, name) != getattr(defaults[name], "default", defaults[name]):
-            raise UserError(f"--{name.replace('_', '-')}: {why}")
+    signatures = [
+        inspect.signature(it, eval_str=True) for it in (group or function, _set_verbosity)
+    ]
+    parameters = [parameter for it in signatures for parameter in it.parameters.values()]
+    cast(Any, command).__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command(name, cls=_Command)(command)
 
 
-Overrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY.PATH=VALUE", help="Override a setting; repeatable."),
-]
-Model = Annotated[
-    str | None, Option("-m", "--model", help="Run or model; default: $MTKIT_MODEL or the last run.")
-]
-Models = Annotated[
-    list[str] | None,
-    Option(
-        "-m",
-        "--model",
-        metavar="PATH",
-        help="Run or model, several for an ensemble; default: $MTKIT_MODEL or the last run.",
-    ),
-]
+def refuse(why: str, **options: object) -> None:
+    """Raise a UserError that names the first of these options that is set.
+
+    The keywords are the names of the options; None and False mean that an option is not set.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise UserError(f"--{name.strip('_').replace('_', '-')}: {why}")
 
 
 Codes = TypeVar("Codes", str | None, tuple[str, str] | None)
@@ -126,30 +89,64 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
     return codes
 
 
+ConfigFile = Annotated[
+    Path | None,
+    Option("-c", "--config", help="YAML config (default: ./mtkit.yaml, else that of the demo)."),
+]
+RunFolder = Annotated[
+    str | None, Option("--run", help="Run directory to write to (default: as configured).")
+]
+Overrides = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY.PATH=VALUE", help="Override a setting; repeatable."),
+]
+Model = Annotated[
+    str | None,
+    Option(
+        "-m", "--model", help="Run or model directory (default: $MTKIT_MODEL, else the last run)."
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    Option(
+        "-m",
+        "--model",
+        metavar="PATH",
+        help="Run or model directory; repeat for an ensemble (default: $MTKIT_MODEL, else the "
+        "last run).",
+    ),
+]
 Columns = Annotated[
     tuple[str, str] | None,
-    Option("--columns", metavar="S T", help="Of a table or dataset; default, of a .tsv: 0 1."),
+    Option(
+        "--columns",
+        metavar="S T",
+        help="Source and target columns, by name or number (default for .tsv: 0 1).",
+    ),
 ]
 Languages = Annotated[
     tuple[str, str] | None,
     Option(
         "--languages",
         metavar="S T",
-        help="Codes of what the sides are to be in, such as en ko.",
+        help="Expected languages of source and target, such as en ko.",
         callback=_check_languages,
     ),
 ]
 Language = Annotated[
     str | None,
-    Option(help="Code such as de or ko: adds Moses-tokenised BLEU.", callback=_check_languages),
+    Option(
+        help="Target language, such as de or ko; adds Moses-tokenised BLEU.",
+        callback=_check_languages,
+    ),
 ]
-Device = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+Device = Annotated[str, Option(help="Device: auto, cpu, cuda or mps.")]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],
-    Option(help="What searches; auto: CTranslate2 where it can do what is asked."),
+    Option(help="Decoding engine; auto: CTranslate2 if it supports the request, else PyTorch."),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
-Json = Annotated[bool, Option("--json", help="JSON instead of a table.")]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 Plot = Annotated[
-    Path | None, Option("--plot", metavar="FILE", help="Picture to draw: .png or .svg.")
+    Path | None, Option("--plot", metavar="FILE", help="Draw a picture: .png or .svg.")
 ]

@@ -1,11 +1,10 @@
-"""The commands of the stages: three by what a config says, all in order, `finish`, `translate`.
+"""Commands of the stages: `run`, `train-spm`, `batch`, `train`, `finish` and `translate`.
 
-What takes time to import is imported inside the commands: help and errors come at once.
+Modules that are slow to import are imported inside the commands, so that help and errors are fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,77 +16,65 @@ from typer import Argument, Option
 from mtkit import report
 from mtkit.cli.options import (
     ComputeType,
+    ConfigFile,
     Device,
     Engine,
     Models,
     Overrides,
+    RunFolder,
     flag,
-    located,
-    of_fields,
     refuse,
 )
-from mtkit.errors import UserError
+from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
-    from mtkit.config.base import Settings
     from mtkit.config.decoding import SamplingSettings
 
-MOST_THREADS = 1024
-"""With many times more, CTranslate2 ends the process."""
-STAGES = {
-    "run": (
-        ("mtkit.pipeline:run",),
-        "Do all stages, then score the test set.\n\n"
-        "Stages whose results are up to date are skipped.",
-    ),
-    "train-spm": (
-        ("mtkit.tokenizer.train:train_tokenizer",),
-        "Stage 1: train the tokenizer.\n\nSentencePiece on the training text, into RUN/tokenizer/.",
-    ),
-    "batch": (
-        ("mtkit.batching.build:build_batches",),
-        "Stage 2: prepare the training data.\n\n"
-        "Reads, filters and encodes the corpora, into RUN/batches/.",
-    ),
-    "train": (
-        ("mtkit.training.train:train",),
-        "Stage 3: train, or resume training.\n\n"
-        "A run that was interrupted goes on by itself, or ends with the best so far by `mtkit "
-        "finish`; the model comes into RUN/model/.",
-    ),
-}
-"""The commands that do what a config says: the functions that each calls, and its help."""
+MAX_THREADS = 1024
+"""Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
 
 
-def stage_of(places: Sequence[str]) -> Callable[..., None]:
-    """The command that calls each function `module:function` with the config."""
+def run(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+    """Run all stages, then score the test set.
 
-    def stage(
-        config: Path | None = Option(
-            None, "-c", "--config", help="YAML file; default: ./mtkit.yaml, else the demo's."
-        ),
-        run: str | None = Option(None, help="Folder to write to, not the config's."),
-        overrides: Overrides = None,
-    ) -> None:
-        from mtkit.config.yaml import read_config
+    Stages whose results are up to date are skipped.
+    """
+    _call("mtkit.pipeline:run", config, run, overrides)
 
-        settings, origin = read_config(config, overrides or [], run)
-        if origin.is_demo:
-            report.say("no mtkit.yaml here: working on the demo, English to Korean (see --config)")
-        with located(origin):
-            for place in places:
-                resolve_name(place)(settings)
 
-    return stage
+def train_spm(
+    config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None
+) -> None:
+    """Stage 1: train the tokenizer.
+
+    Trains SentencePiece on the training text and writes RUN/tokenizer/.
+    """
+    _call("mtkit.tokenizer.train:train_tokenizer", config, run, overrides)
+
+
+def batch(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+    """Stage 2: prepare the training data.
+
+    Reads, filters and encodes the corpora and writes RUN/batches/.
+    """
+    _call("mtkit.batching.build:build_batches", config, run, overrides)
+
+
+def train(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+    """Stage 3: train, or resume training.
+
+    Writes RUN/model/. `mtkit finish` ends a run early with its best checkpoint.
+    """
+    _call("mtkit.training.train:train", config, run, overrides)
 
 
 def finish(
-    run: Path | None = Argument(None, metavar="RUN", help="Folder of the run; default: the last."),
+    run: Path | None = Argument(None, metavar="RUN", help="Run directory (default: the last run)."),
 ) -> None:
-    """End training early: the best so far becomes the model.
+    """End training early with the best checkpoint so far.
 
-    All is done that comes after training, up to the scores on the test set, but no more updates.
-    `mtkit run` trains on later as if nothing had happened, and replaces the model when it ends.
+    Writes RUN/model/ and scores the test set. A later `mtkit run` resumes training and replaces
+    the model when it ends.
     """
     from mtkit.pipeline import finish
 
@@ -96,55 +83,59 @@ def finish(
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    """What `mtkit translate` can be told."""
+    """The options of `mtkit translate`."""
 
-    text: Path | None = Argument(None, metavar="INPUT", help="Text; default: stdin.")
+    text: Path | None = Argument(None, metavar="INPUT", help="Text or .gz (default: stdin).")
     models: Models = None
-    output: Path | None = Option(None, "-o", "--output", help="File to write; default: stdout.")
-    beam: int | None = Option(None, help="Hypotheses kept at each step.")
-    n_best: int | None = Option(None, min=1, help="Lines for each: index, score, text.")
-    length_penalty: float | None = Option(None, help="alpha in log P / |y|^alpha.")
-    min_length: int | None = Option(None, help="Subwords, at least.")
-    max_length: int | None = Option(None, help="Subwords, at most; longer input is split.")
-    no_repeat_ngram: int | None = Option(None, help="No so many subwords in a row come twice.")
+    output: Path | None = Option(None, "-o", "--output", help="Output file (default: stdout).")
+    beam: int | None = Option(None, help="Beam size.")
+    n_best: int | None = Option(
+        None, min=1, help="Write this many translations per line: index, score, text."
+    )
+    length_penalty: float | None = Option(None, help="alpha in score = log P / |y|^alpha.")
+    min_length: int | None = Option(None, help="Minimum length in subwords.")
+    max_length: int | None = Option(None, help="Maximum length in subwords; longer input is split.")
+    no_repeat_ngram: int | None = Option(
+        None, help="Never repeat an n-gram of this many subwords (0: off)."
+    )
     repetition_penalty: float | None = Option(
-        None, help="Above 1: subwords that are there already become less probable."
+        None, help="Penalise subwords already generated (1: off)."
     )
     prefix: Path | None = Option(
-        None, metavar="FILE", help="How each line's translation begins, line by line."
+        None, metavar="FILE", help="Force translations to begin with these prefixes, line by line."
     )
-    alignments: bool = flag(
-        "--alignments", help="Add a tab and which words belong together: 0-0 1-2."
-    )
-    jsonl: bool = flag("--jsonl", help="A JSON object for each line.")
-    sample: bool = flag("--sample", help="Draw at random instead of searching.")
+    alignments: bool = flag("--alignments", help="Append word alignments (0-0 1-2) after a tab.")
+    jsonl: bool = flag("--jsonl", help="Write one JSON object per line.")
+    sample: bool = flag("--sample", help="Sample instead of searching.")
     temperature: float | None = Option(
-        None, help="With --sample: below 1 sharper, above 1 flatter."
+        None, help="With --sample: temperature; below 1 sharper, above 1 flatter (default: 1)."
     )
-    top_k: int | None = Option(None, help="With --sample: among the k most probable.")
-    top_p: float | None = Option(None, help="With --sample: among the fewest that sum to p.")
-    seed: int | None = Option(None, help="With --sample: of the random numbers.")
+    top_k: int | None = Option(None, help="With --sample: only the k most probable subwords.")
+    top_p: float | None = Option(
+        None, help="With --sample: only the most probable subwords that sum to p."
+    )
+    seed: int | None = Option(None, help="With --sample: random seed (default: 1).")
     device: Device = "auto"
     engine: Engine = "auto"
     compute_type: ComputeType = Option(
-        "auto", help="Type of numbers; auto: float32. What int8 costs, `mtkit export` measures."
+        "auto",
+        help="Compute type; auto: float32. `mtkit export --check` measures the loss from int8.",
     )
     workers: int | None = Option(
-        None, min=1, max=MOST_THREADS, help="Batches at a time; default: one per core."
+        None, min=1, max=MAX_THREADS, help="Batches translated in parallel (default: one per core)."
     )
-    threads: int | None = Option(None, min=1, max=MOST_THREADS, help="Threads of each worker.")
-    resume: bool = flag("--resume", help="With -o: go on where an interrupted command stopped.")
+    threads: int | None = Option(None, min=1, max=MAX_THREADS, help="Threads per worker.")
+    resume: bool = flag("--resume", help="With INPUT and -o: continue an interrupted translation.")
 
-    def among(self, settings: type[Settings]) -> dict[str, Any]:
-        """Those options that are settings of this section, by their names."""
-        return {name: vars(self)[name] for name in settings.model_fields if name in vars(self)}
+    def settings(self, *names: str) -> dict[str, Any]:
+        """Return the options of these names that are set."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-@of_fields
 def translate(options: TranslateOptions) -> None:
-    """Stage 4: translate, one line for each line.
+    """Stage 4: translate text, one line of output per line of input.
 
-    Raw text in, raw text out. What is not set here is as the model was trained for.
+    Search options default to the settings of the model.
     """
     sampling = _sampling(options)
     from mtkit.config.decoding import DecodingSettings
@@ -154,32 +145,46 @@ def translate(options: TranslateOptions) -> None:
     from mtkit.models.folder import open_models
 
     files = Files(options.text, options.output, options.prefix, options.resume)
-    shape = Format(options.n_best, options.jsonl, options.alignments)
+    form = Format(options.n_best, options.jsonl, options.alignments)
     machine = EngineOptions(
         options.engine, options.compute_type, options.device, options.workers, options.threads
     )
-    models = open_models(options.models or [None], options.among(DecodingSettings))
+    search = vars(options).keys() & DecodingSettings.model_fields.keys()
+    models = open_models(options.models or [None], options.settings(*search))
     settings, count = models[0].config.decoding, options.n_best or 1
     has_scores = options.jsonl or options.n_best is not None
     request = Request(settings, count, sampling, attention=options.alignments, scores=has_scores)
     with report.writing_stdout() if options.output is None else nullcontext():
-        translate(Translator.of(models, request, machine), files, shape)
+        translate(Translator.of(models, request, machine), files, form)
+
+
+def _call(function: str, config: Path | None, run: str | None, overrides: list[str] | None) -> None:
+    """Call `module:function` with the config; errors in settings name the line of the config."""
+    from mtkit.config.yaml import read_config
+
+    settings, origin = read_config(config, overrides or [], run)
+    if origin.is_demo:
+        report.say("no mtkit.yaml here: working on the demo, English to Korean (see --config)")
+    try:
+        resolve_name(function)(settings)
+    except SettingError as error:
+        raise UserError(f"{origin.where(error.key)}: {error}") from error
 
 
 def _sampling(options: TranslateOptions) -> SamplingSettings | None:
-    """Raises UserError for settings that cannot be, or that have nothing to set."""
+    """Return the settings of --sample; UserError for invalid or unused ones."""
+    names = ("temperature", "top_k", "top_p", "seed")
+    if not options.sample:
+        refuse("only with --sample", **options.settings(*names))
+        return None
+    refuse("not with --sample", **options.settings("beam", "length_penalty"))
     from pydantic import ValidationError
 
     from mtkit.config.base import first_complaint
     from mtkit.config.decoding import SamplingSettings
 
-    if not options.sample:
-        refuse("only with --sample", options, SamplingSettings.model_fields)
-        return None
-    refuse("not with --sample, which searches for nothing", options, ("beam", "length_penalty"))
-    given = options.among(SamplingSettings)
     try:
-        return SamplingSettings.model_validate({k: v for k, v in given.items() if v is not None})
+        return SamplingSettings.model_validate(options.settings(*names))
     except ValidationError as error:
         setting, complaint = first_complaint(error)
         raise UserError(f"--{setting.replace('_', '-')}: {complaint}") from None

@@ -1,4 +1,4 @@
-"""The commands that look at what was made: scores, attention, other formats, runs."""
+"""Commands that describe results: scores, attention, other formats, runs."""
 
 from __future__ import annotations
 
@@ -8,49 +8,45 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import (
-    ComputeType,
-    Device,
-    Json,
-    Language,
-    Model,
-    Plot,
-    flag,
-    of_fields,
-    refuse,
-)
+from mtkit.cli.options import ComputeType, Device, Json, Language, Model, Plot, flag, refuse
 from mtkit.errors import UserError
 
 Paired = Annotated[
     Literal["bootstrap", "approximate"] | None,
-    Option(help="Test every system against the first: resampling or randomisation."),
+    Option(help="Test each system against the first: paired bootstrap or randomisation."),
+]
+References = Annotated[
+    list[Path],
+    Option("-r", "--reference", metavar="FILE", help="Reference; repeat for multiple references."),
 ]
 
 
 def score(
-    reference: list[Path] = Option(
-        ...,
-        "-r",
-        "--reference",
-        metavar="FILE",
-        help="The right translations, line by line; several where there are several of each line.",
+    reference: References,
+    hypotheses: list[Path] | None = Argument(
+        None, metavar="HYP", help="Translations, one file per system (default: stdin)."
     ),
-    hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files; default: stdin."),
     language: Language = None,
-    source: Path | None = Option(None, metavar="FILE", help="The text that was translated."),
+    source: Path | None = Option(None, metavar="FILE", help="Source text."),
     paired: Paired = None,
-    worst: int = Option(0, min=0, metavar="N", help="Also show the N sentences of lowest chrF."),
-    by_length: bool = flag("--by-length", help="Also score by words of the --source."),
+    worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
+    by_length: bool = flag("--by-length", help="With --source: score by source length in words."),
     plot: Path | None = Option(
-        None, metavar="FILE", help="With --by-length: picture to draw, .png or .svg."
+        None, metavar="FILE", help="With --by-length: draw the scores, .png or .svg."
     ),
-    comet: bool = flag("--comet", help="Also COMET, of the --source; see how to install it."),
+    comet: bool = flag("--comet", help="With --source: add COMET (`pipx install unbabel-comet`)."),
     json: Json = False,
 ) -> None:
     """Score translations against references.
 
-    BLEU, chrF and TER by sacreBLEU, with 95 % intervals and signatures.
+    BLEU, chrF and TER by sacreBLEU, with signatures and 95 % confidence intervals.
     """
+    if not source:
+        refuse("needs the source text: name it with --source", by_length=by_length, comet=comet)
+    elif not (worst or by_length or comet):
+        refuse("only with --worst, --by-length or --comet", source=source)
+    if not by_length:
+        refuse("only with --by-length", plot=plot)
     from mtkit.scoring.score import Extras, score
 
     extras = Extras(paired, worst, by_length, plot, comet)
@@ -61,106 +57,113 @@ def score(
 
 @dataclass(frozen=True)
 class AttendOptions:
-    """What `mtkit attend` can be told."""
+    """The options of `mtkit attend`."""
 
-    text: str | None = Argument(
-        None, metavar="TEXT", help="A sentence; default: each line of stdin."
-    )
+    text: str | None = Argument(None, metavar="TEXT", help="Sentence (default: lines of stdin).")
     model: Model = None
     target: str | None = Option(
-        None, metavar="TEXT", help="Translation to look at, not the model's own."
+        None, metavar="TEXT", help="Translation to align (default: the model's own)."
     )
-    view: Literal["terminal", "png", "svg", "html"] = Option(
-        "terminal", help="A heat map here, a picture, or a page for the browser."
+    view: Literal["terminal", "png", "svg", "html"] | None = Option(
+        None, help="Heat map in the terminal, picture, or HTML page (default: terminal)."
     )
     kind: Literal["cross", "encoder", "decoder"] | None = Option(
-        None, help="Encoder-decoder or self-attention; default: cross; not with html."
+        None, help="Cross-attention or self-attention (default: cross; html: all)."
     )
-    layer: list[int] | None = Option(
-        None, metavar="N", help="This layer alone, from 1; repeatable; not with html."
+    layer: list[int] | None = Option(None, metavar="N", help="Only this layer, from 1; repeatable.")
+    head: list[int] | None = Option(None, metavar="N", help="Only this head, from 1; repeatable.")
+    average: bool = flag("--average", help="With png or svg: average over layers and heads.")
+    subwords: bool = flag("--subwords", help="Show subwords instead of words.")
+    explain: bool = flag(
+        "--explain", help="Measure how well attention explains the translations of many sentences."
     )
-    head: list[int] | None = Option(
-        None, metavar="N", help="This head alone, from 1; repeatable; not with html."
-    )
-    average: bool = flag("--average", help="With png, svg: one map, the mean of layers and heads.")
-    subwords: bool = flag("--subwords", help="Do not merge subwords into words.")
-    explain: bool = flag("--explain", help="Measure whether attention explains the translations.")
     reference: Path | None = Option(
-        None,
-        "-r",
-        "--reference",
-        metavar="FILE",
-        help="With --explain: translations, line by line.",
+        None, "-r", "--reference", metavar="FILE", help="With --explain: translations to explain."
     )
     json: Json = False
     output: Path | None = Option(
-        None, "-o", "--output", help="File to write; default: attention.VIEW."
+        None, "-o", "--output", help="Output file (default: attention.VIEW)."
     )
     device: Device = "auto"
 
 
-@of_fields
 def attend(options: AttendOptions) -> None:
-    """See where the model looks.
+    """Show the attention weights of a translation.
 
-    The attention of a translation: a heat map here, a picture, or a page for the browser. With
-    --explain, a table for all sentences: what an output word loses without the words most attended.
+    --explain tabulates, for all sentences, how much the probability of an output word falls
+    without the source words that it attends to most.
     """
     text, model, output, device = options.text, options.model, options.output, options.device
+    view, kind, layer, head = options.view, options.kind, options.layer, options.head
+    average, subwords = options.average, options.subwords
     if options.explain:
-        views = ("target", "view", "kind", "average", "layer", "head", "subwords")
-        refuse("not with --explain", options, views)
+        shape = {"kind": kind, "layer": layer, "head": head, "average": average}
+        refuse("not with --explain", target=options.target, view=view, subwords=subwords, **shape)
         from mtkit.study.attend.explain import explain
 
         explain(model, text, options.reference, output, as_json=options.json, device=device)
         return
-    refuse("only with --explain", options, ("reference", "json"))
+    refuse("only with --explain", reference=options.reference, json=options.json)
+    if view == "html":
+        refuse("not with --view html, which shows all", kind=kind, layer=layer, head=head)
+    if view not in ("png", "svg"):
+        refuse("only with --view png or svg", average=average)
+    if view in (None, "terminal"):
+        refuse("only with --view png, svg or html", output=output)
     from mtkit.study.attend.show import attend
     from mtkit.study.attend.weights import Aspect
 
+    aspect = Aspect(kind, layer or (), head or (), average)
+    target, view = options.target, view or "terminal"
     attend(
         model,
         text,
         output,
-        target=options.target,
-        view=options.view,
-        aspect=Aspect(options.kind, options.layer or (), options.head or (), options.average),
-        subwords=options.subwords,
+        target=target,
+        view=view,
+        aspect=aspect,
+        subwords=subwords,
         device=device,
     )
 
 
 def export(
-    folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model."),
+    folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model to import."),
     model: Model = None,
-    to: Literal["ctranslate2", "huggingface"] | None = Option(
-        None, help="Format: for `mtkit translate` and others, or MarianMTModel."
-    ),
-    source: Literal["huggingface"] | None = Option(
-        None, "--from", help="Instead: the format that DIR is in, such as an OPUS-MT model."
+    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Format to export to."),
+    from_: Literal["huggingface"] | None = Option(
+        None, "--from", help="Format to import from, such as an OPUS-MT model."
     ),
     output: Path | None = Option(
-        None, "-o", "--output", help="New folder; default: the cache of `mtkit translate`."
+        None, "-o", "--output", help="New folder (ctranslate2: the cache of `mtkit translate`)."
     ),
     quantization: ComputeType | None = Option(
-        None, help="Numbers of CTranslate2; auto: int8 if validation BLEU hardly drops."
+        None, help="With ctranslate2: compute type; auto: int8 if validation BLEU hardly drops."
     ),
-    check: bool = flag("--check", help="Translate before and after, and compare."),
-    text: Path | None = Option(None, metavar="FILE", help="With --check: not the run's text."),
+    check: bool = flag("--check", help="With ctranslate2: compare translations before and after."),
+    text: Path | None = Option(
+        None, metavar="FILE", help="With --check: text to translate (default: the test set)."
+    ),
 ) -> None:
-    """Write a model in another format, or read one.
+    """Export a model to another format, or import one.
 
-    For CTranslate2, which `mtkit translate` uses by itself, and for Hugging Face's transformers.
+    CTranslate2 (`mtkit translate` exports by itself) and transformers by Hugging Face.
     """
-    if source is not None:
-        if to or model or quantization or check or text:
-            raise UserError("--from: goes with DIR and -o alone")
+    if from_ is not None:
+        options = {"to": to, "model": model, "quantization": quantization}
+        refuse("not with --from", check=check, text=text, **options)
         from mtkit.formats.huggingface import from_huggingface
 
         from_huggingface(folder, output)
         return
     if folder is not None:
-        raise UserError(f"{folder}: a folder only goes with --from; name a model of mtkit with -m")
+        raise UserError(f"{folder}: only with --from: name a model of mtkit with -m")
+    if to is None:
+        raise UserError("export: name a format, --to ctranslate2 or --to huggingface")
+    if to == "huggingface":
+        refuse("only with --to ctranslate2", check=check, quantization=quantization)
+    if not check:
+        refuse("only with --check", text=text)
     from mtkit.formats.export import export_model
 
     export_model(model, output, to=to, quantization=quantization, check=check, text=text)
@@ -168,21 +171,27 @@ def export(
 
 def info(
     path: Path | None = Argument(
-        None, metavar="PATH", help="Run, model or config; default: $MTKIT_MODEL or the last run."
+        None, metavar="PATH", help="Run, model or config (default: $MTKIT_MODEL or the last run)."
     ),
-    verify: bool = flag("--verify", help="Hash every file again."),
-    config: bool = flag("--config", help="Print every resolved setting, as YAML."),
+    verify: bool = flag("--verify", help="Check the hash of every file."),
+    config: bool = flag("--config", help="Print all settings, resolved, as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
-        None, help="Draw positional encodings, learning rates, training, lengths."
+        None, help="Plot positional encodings, learning rate, training curves or lengths."
     ),
     output: Path | None = Option(
-        None, "-o", "--output", help="With --plot: a .png or .svg; default: the terminal."
+        None, "-o", "--output", help="With --plot: .png or .svg (default: the terminal)."
     ),
 ) -> None:
-    """Tell what a run, model or artifact is.
+    """Describe a run, model or artifact.
 
-    Sizes, settings, scores, and what it was made from.
+    Prints sizes, settings, scores, and the inputs that it was made from.
     """
+    if plot:
+        refuse("not with --plot", verify=verify, config=config)
+    else:
+        refuse("only with --plot", output=output)
+    if config:
+        refuse("not with --config", verify=verify)
     from mtkit.study.info.info import info
 
     info(path, verify=verify, config=config, plot=plot, output=output)
@@ -193,9 +202,10 @@ def compare(
     paired: Paired = "bootstrap",
     plot: Plot = None,
 ) -> None:
-    """Tell what differs between runs.
+    """Compare runs.
 
-    Settings, learning curves over updates and over time, test scores with significance.
+    Prints settings that differ, learning curves over steps and time, and test scores with
+    significance tests.
     """
     from mtkit.study.compare import compare
 

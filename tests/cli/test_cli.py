@@ -122,10 +122,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "train-spm -q --set data.train.source=no.en",
             "--set data.train.source=no.en: data.train.source: no.en: no such file",
         ),
-        ("export", "export: say the format, --to ctranslate2 or --to huggingface"),
+        ("export", "export: name a format, --to ctranslate2 or --to huggingface"),
         ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
-        ("export somewhere", "somewhere: a folder only goes with --from"),
-        ("export --from huggingface no --check", "--from: goes with DIR and -o alone"),
+        ("export somewhere", "somewhere: only with --from"),
+        ("export --from huggingface no --check", "--check: not with --from"),
         ("translate --resume", "--resume: needs text files as INPUT"),
         ("score -r no.de", "no.de: cannot be read (No such file or directory)"),
     ],
@@ -221,7 +221,7 @@ def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
 
 def every_command() -> Iterator[tuple[str, TyperCommand]]:
     """All there are, with those of groups, by the words that call them."""
-    group = get_command(app)
+    group = get_command(app())
     assert isinstance(group, TyperGroup)
     for name, command in group.commands.items():
         inner = command.commands if isinstance(command, TyperGroup) else {}
