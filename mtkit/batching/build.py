@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mtkit.artifacts.manifest import Artifact, create, open_artifact
 from mtkit.artifacts.recipe import BatchesRecipe, TokenizerRecipe
 from mtkit.artifacts.runs import find_current
 from mtkit.artifacts.storage import write_json
-from mtkit.batching.encode import KEPT, Drops, Encoded, encode_pairs
+from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
 from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, store_writer
 from mtkit.config.batching import BatchingSettings
@@ -28,8 +28,8 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import at_work, complete_settings
 from mtkit.corpus.read import Contents, contents_of, read_pairs
-from mtkit.corpus.rules import Judge, held_out
-from mtkit.corpus.statistics import usual_of
+from mtkit.corpus.rules import PairFilter, held_out_sources
+from mtkit.corpus.statistics import compute_statistics
 from mtkit.corpus.validate import look_at
 from mtkit.errors import UserError
 from mtkit.report import progress, say
@@ -132,7 +132,7 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
     batching = config.batching
-    encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _judge(config))
+    encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _pair_filter(config))
     parts = {"train": _store("train", encode, folder, tokenizer)}
     # BLEU wants every line, as it came. They may be in memory: training holds them as well.
     valid = list(read_pairs(config.data.valid))
@@ -147,15 +147,16 @@ def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, 
         report[name] = {**part, "dropped": {k: v["count"] for k, v in part["dropped"].items()}}
 
 
-def _judge(config: Config) -> Judge | None:
-    """Of the rules that drop training pairs, if any: they want to know what is usual."""
+def _pair_filter(config: Config) -> PairFilter | None:
+    """Return the rules of `batching.drop` with the statistics that they need, if there are any."""
     rules, data = config.batching.drop, config.data
     if not rules:
         return None
-    kept_apart: set[str] = set()
+    statistics = compute_statistics(read_pairs(data.train))
     if "overlap" in rules:
-        kept_apart = held_out([data.valid, *([data.test] if data.test else [])])
-    return Judge(rules, usual_of(read_pairs(config.data.train)), kept_apart)
+        sets = [data.valid, *([data.test] if data.test else [])]
+        statistics = replace(statistics, held_out=held_out_sources(sets))
+    return PairFilter(rules, statistics)
 
 
 @contextmanager
@@ -174,7 +175,7 @@ def _store(
     name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Writes the store `name`; returns and tells what was kept and what dropped."""
-    drops, count, kept, tokens = Drops(), 0, 0, np.zeros(2, np.int64)
+    drops, count, kept, tokens = DroppedPairs(), 0, 0, np.zeros(2, np.int64)
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
         _no_collection(),
@@ -183,8 +184,8 @@ def _store(
     ):
         for chunk in encoded:
             corpora = np.array([pair.corpus for pair in chunk.pairs], np.uint16)
-            append(chunk.tokens, chunk.lengths, corpora[chunk.rules == KEPT])
-            drops.add(chunk.pairs, chunk.rules)
+            append(chunk.tokens, chunk.lengths, corpora[chunk.outcomes == KEPT])
+            drops.add(chunk.pairs, chunk.outcomes)
             count, kept = count + len(chunk.pairs), kept + len(chunk.lengths)
             tokens += chunk.lengths.sum(axis=0, dtype=np.int64)
             shown.advance(len(chunk.pairs))

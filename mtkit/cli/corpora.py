@@ -40,7 +40,7 @@ def check(
     """
     if (source is None) == (config is None):
         raise UserError("check: name either SOURCE and TARGET, or a config with -c")
-    from mtkit.corpus.check import check, corpora_of
+    from mtkit.corpus.summary import check, corpora_of
 
     if config is None:
         if overrides:

@@ -10,21 +10,17 @@ from mtkit.config.base import Settings
 
 DropRule = Literal[
     "uneven",
-    "glued",
-    "letters",
-    "digits",
     "numbers",
-    "links",
     "markup",
     "mojibake",
     "script",
     "language",
     "repetition",
     "copied",
-    "brackets",
-    "ending",
     "overlap",
 ]
+"""Names of the rules in `corpus/rules.py`."""
+DROP_RULES: tuple[DropRule, ...] = get_args(DropRule)
 
 
 class Filtering(Settings):
@@ -34,14 +30,14 @@ class Filtering(Settings):
     max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
     deduplicate: bool = Field(False, description="keep the first of equal pairs")
     drop: list[DropRule] = Field(
-        [], description="rules of `mtkit check`: the training pairs that they accuse are dropped"
+        [], description="rules of `mtkit check` whose training pairs are dropped"
     )
 
     @field_validator("drop")
     @classmethod
     def _in_one_order(cls, rules: list[DropRule]) -> list[DropRule]:
-        """Neither their order nor a repeated one is another request."""
-        return [rule for rule in get_args(DropRule) if rule in rules]
+        """Order the rules, without repetition."""
+        return [rule for rule in DROP_RULES if rule in rules]
 
 
 class BatchingSettings(Filtering):

@@ -1,146 +1,181 @@
-"""Looks at corpora and tells what was found, as a report for people or as JSON."""
+"""Check a corpus: compute its statistics, apply all rules, and report what was found.
+
+The corpus is read twice, for the statistics and for the rules. Memory holds 38 bytes for each pair,
+and three times that for a moment.
+"""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import islice
 
-from mtkit.config.batching import Filtering
+from mtkit.config.batching import DROP_RULES, DropRule
 from mtkit.config.corpora import Corpus, listed
-from mtkit.config.settings import Config
-from mtkit.corpus.examination import Examination, SideReport
-from mtkit.corpus.examine import examine
-from mtkit.corpus.findings import Finding, Languages, Status
-from mtkit.corpus.rules import held_out
+from mtkit.corpus.findings import (
+    MIN_PAIRS,
+    Finding,
+    check_alignment,
+    check_declared_languages,
+    check_distinct_languages,
+    check_lengths,
+    check_size,
+    is_one_language,
+)
+from mtkit.corpus.languages import is_supported
+from mtkit.corpus.misalignment import find_passages
+from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
+from mtkit.corpus.rules import RULES, Rule, held_out_sources
+from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics
+from mtkit.corpus.tally import SideReport, Tally
 from mtkit.errors import UserError
-from mtkit.report import fitted, printable, show, table
+from mtkit.report import progress
 
-WIDTH = 80
-"""Cells of a line in a terminal."""
-MARGIN = 8
-"""Cells before what is told of a finding."""
-REPAIRED = (
-    "Repaired on reading: a byte order mark and carriage returns at line ends go, what is no "
-    "UTF-8 becomes U+FFFD, a line over 1 MiB counts as blank. The tokenizer makes several spaces "
-    "one and, unless its normalization is identity, writes what NFKC holds to be equal alike."
-)
-NOT_JUDGED = (
-    "Not judged: whether a fluent sentence is the right translation; the language of a line of few "
-    "words."
-)
+MIN_HELD_OUT_PAIRS = 1, 100
+"""Pairs below which a validation or test set fails, and below which there is a warning."""
 
-Corpora = Mapping[str, Corpus | list[Corpus]]
-"""By their names in `data`: train, and valid and test where there are any."""
+NamedCorpora = Mapping[str, Corpus | list[Corpus]]
+"""Corpora by their names in `data`: train, then valid and test."""
 
 
-def corpora_of(config: Config) -> Corpora:
-    """Return all corpora of a config by their names in `data`."""
-    data = config.data
-    corpora: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
-    return corpora if data.test is None else corpora | {"test": data.test}
+@dataclass(frozen=True)
+class CorpusReport:
+    """The result of checking a corpus."""
+
+    pairs: int
+    blank_pairs: int
+    repeated_pairs: int
+    source: SideReport
+    target: SideReport
+    statistics: CorpusStatistics
+    findings: list[Finding]
+    drop: list[DropRule]
+    """Rules that are recommended for `batching.drop`."""
+    deduplicate: bool
+    """Whether `batching.deduplicate` is recommended."""
+
+    def __getitem__(self, name: str) -> Finding:
+        return next(finding for finding in self.findings if finding.name == name)
+
+    @property
+    def distinct_pairs(self) -> int:
+        """Pairs without blank sides, each counted once."""
+        return self.pairs - self.blank_pairs - self.repeated_pairs
+
+    @property
+    def failed(self) -> list[Finding]:
+        """Reasons not to train on the corpus as it is."""
+        return [finding for finding in self.findings if finding.status == "failed"]
+
+    @property
+    def frequent(self) -> list[Finding]:
+        """Findings of rules that so many pairs break that some should be looked at."""
+        names = {rule.name for rule in RULES}
+        findings = [finding for finding in self.findings if finding.name in names]
+        return [it for it in findings if it.count > Rule.recommended_share * it.checked]
+
+    def estimate(self, rule: str) -> int:
+        """Return how many pairs of the whole corpus break a rule of which only some are checked."""
+        finding, pairs = self[rule], self.pairs - self.blank_pairs
+        return round(finding.count * max(1.0, pairs / max(1, finding.checked)))
 
 
-def check(
-    corpora: Corpora,
+def check_corpus(
+    corpora: Corpus | list[Corpus],
     languages: Languages = (None, None),
-    filtering: Filtering | None = None,
-    *,
-    as_json: bool = False,
-) -> None:
-    """Reports on each corpus; `languages`: codes that source and target are said to be in.
+    held_out: AbstractSet[str] = frozenset(),
+    min_pairs: tuple[int, int] = MIN_PAIRS,
+) -> CorpusReport:
+    """Check all pairs of the corpora.
 
-    `filtering`: what is switched on already.
+    `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
+    `min_pairs`: pairs below which the corpus fails, or gets a warning.
 
-    Raises UserError where a corpus cannot be read, and after the report where something failed.
+    Raises:
+        UserError: nothing can be read; files of unequal length are a finding instead.
     """
-    on = filtering or Filtering()
-    found = {name: examined(name, corpora, languages) for name in corpora}
-    record = {name: {"failed": bool(one.failures), **asdict(one)} for name, one in found.items()}
-    show(record, lambda _: _lines(found, on), as_json=as_json)
-    failed = [f"{row.name} ({name})" for name, one in found.items() for row in one.failures]
-    if failed:
-        raise UserError(f"failed: {', '.join(failed)}: mend the corpus before anything is trained")
+    pairs = _Pairs(corpora)
+    statistics = replace(compute_statistics(pairs, languages), held_out=held_out)
+    if not pairs.count and pairs.unequal:
+        raise UserError(pairs.unequal)
+    skipped = [] if held_out else ["overlap"]
+    if is_one_language(languages):
+        skipped.append("copied")
+    tally = Tally(statistics, pairs.count, skipped)
+    with progress("checking", pairs.count, "pairs") as bar:
+        for chunk in chunks(pairs):
+            tally.add(chunk)
+            bar.advance(len(chunk))
+    source, target = tally.source.report(), tally.target.report()
+    passages = find_passages(tally.source.features, tally.target.features)
+    places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
+    median_length = max(source.median_characters, target.median_characters)
+    repeats, blank = tally.repeats(), tally.counts["blank"]
+    repeated = repeats[0].count
+    findings = [
+        check_lengths(pairs.unequal),
+        check_alignment(passages, places, median_length),
+        check_size(pairs.count - blank - repeated, min_pairs),
+        check_distinct_languages(statistics, languages, tally.equal_sides, pairs.count - blank),
+        *check_declared_languages(statistics, languages),
+        *tally.findings(),
+        *repeats,
+    ]
+    drop = _recommended(findings, languages)
+    return CorpusReport(
+        pairs.count, blank, repeated, source, target, statistics, findings, drop, repeated > 0
+    )
 
 
-def examined(name: str, corpora: Corpora, languages: Languages) -> Examination:
-    """One of the corpora, apart from those that are named after it; raises what `examine` raises.
+def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
+    """Return the rules that few enough pairs break.
 
-    What is held out may be little, and no setting drops anything of it.
+    Without `language` if a declared language cannot be identified: `mtkit batch` does not know the
+    declaration, and would take the side for a relative.
+    """
+    shares = {rule.name: rule.recommended_share for rule in RULES}
+    if not all(code is None or is_supported(code) for code in languages):
+        shares["language"] = 0.0
+    few = {it.name for it in findings if 0 < it.count <= shares.get(it.name, 0.0) * it.checked}
+    return [name for name in DROP_RULES if name in few]
+
+
+def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
+    """Check the corpus `name`, which should have no source of those that follow it.
+
+    Validation and test sets may be small, and no setting drops any of their pairs.
     """
     names = list(corpora)
     later = [corpora[other] for other in names[names.index(name) + 1 :]]
-    kept_apart = held_out(corpus for listing in later for corpus in listed(listing))
+    held_out = held_out_sources(corpus for named in later for corpus in listed(named))
     if name == "train":
-        return examine(corpora[name], kept_apart, languages)
-    found = examine(corpora[name], kept_apart, languages, enough=(1, 100))
-    rows = [replace(row, setting=None) for row in found.findings]
-    return replace(found, findings=rows, drop=[], deduplicate=False)
+        return check_corpus(corpora[name], languages, held_out)
+    report = check_corpus(corpora[name], languages, held_out, MIN_HELD_OUT_PAIRS)
+    findings = [replace(finding, setting=None) for finding in report.findings]
+    return replace(report, findings=findings, drop=[], deduplicate=False)
 
 
-def _lines(found: Mapping[str, Examination], on: Filtering) -> Iterator[str]:
-    for name, one in found.items():
-        yield f"{name}: {one.pairs:,} pairs"
-        yield ""
-        yield from table(_sides(one.source, one.target))
-        yield ""
-        for status in ("passed", "warned", "failed"):
-            yield from _of_status(status, [row for row in one.findings if row.status == status])
-        yield from _worth(one, on)
-    yield from textwrap.wrap(REPAIRED, WIDTH)
-    yield from textwrap.wrap(NOT_JUDGED, WIDTH)
+def pairs_at(corpora: Corpus | list[Corpus], rows: AbstractSet[int]) -> dict[int, Pair]:
+    """Read the pairs in these rows, which count from 0."""
+    pairs = islice(_Pairs(corpora), max(rows, default=-1) + 1)
+    return {row: pair for row, pair in enumerate(pairs) if row in rows}
 
 
-def _sides(source: SideReport, target: SideReport) -> Iterator[list[str]]:
-    sides = source, target
-    yield ["", "source", "target"]
-    yield ["language", *(_language(side) for side in sides)]
-    yield ["script", *(", ".join(map(str.title, side.scripts)) or "none" for side in sides)]
-    for name in ("characters", "words", "unique"):
-        yield [name, *(f"{getattr(side, name):,}" for side in sides)]
-    yield ["median length", *(f"{side.median_characters:,.0f}" for side in sides)]
+class _Pairs:
+    """The pairs of corpora, which can be read several times; files may be of unequal length."""
 
+    def __init__(self, corpora: Corpus | list[Corpus]) -> None:
+        self._corpora = corpora
+        self.count = 0
+        self.unequal = ""
+        """How long the files are, if their lengths differ."""
 
-def _language(side: SideReport) -> str:
-    if side.language is None:
-        return "too few long lines"
-    return f"{side.language}, {side.language_share:.0%} of lines"
-
-
-def _of_status(status: Status, findings: list[Finding]) -> Iterator[str]:
-    """Those in which nothing was found share a line; the others have one each, and examples."""
-    indent = " " * MARGIN
-    if clean := [row.name for row in findings if not (row.count or row.note)]:
-        yield from textwrap.wrap(
-            ", ".join(clean), WIDTH, initial_indent=f"{status:{MARGIN}}", subsequent_indent=indent
-        )
-    for row in findings:
-        if row.name in clean:
-            continue
-        of = "" if row.judged < 2 else f" of {row.judged:,}"
-        count = f": {row.count:,}{of}" if row.count else ""
-        yield f"{status:{MARGIN}}{row.name}{count}"
-        told = [row.note, f"{row.meaning}." if row.count else ""]
-        told.append(f"Dropped by {row.setting}." if row.count and row.setting else "")
-        for text in filter(None, told):
-            yield from textwrap.wrap(
-                printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent
-            )
-        for example in row.examples if status != "passed" else []:
-            yield f"{indent}  {example['where']}"
-            for side in ("source", "target"):
-                yield f"{indent}    {fitted(printable(example[side]), WIDTH - MARGIN - 4)}"
-    if findings:
-        yield ""
-
-
-def _worth(one: Examination, on: Filtering) -> Iterator[str]:
-    worth = ["  deduplicate: true"] if one.deduplicate and not on.deduplicate else []
-    if not set(one.drop) <= set(on.drop):
-        rules = Filtering(drop=[*on.drop, *one.drop]).drop
-        worth.append(f"  drop: [{', '.join(rules)}]")
-    if worth:
-        yield "Worth switching on in the config:"
-        yield "  batching:"
-        yield from (f"  {line}" for line in worth)
-        yield ""
+    def __iter__(self) -> Iterator[Pair]:
+        self.count = 0
+        try:
+            for pair in read_pairs(self._corpora):
+                self.count += 1
+                yield pair
+        except UnequalSidesError as error:
+            self.unequal = error.lengths

@@ -1,4 +1,4 @@
-"""What `mtkit check` looks for: names of findings, what they mean, and what to do about them."""
+"""Findings about whole corpora: their size, their languages, and whether the files match."""
 
 from __future__ import annotations
 
@@ -6,220 +6,188 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mtkit.batching.encode import Shown, shown
-from mtkit.config.batching import DropRule
 from mtkit.config.languages import language_code
-from mtkit.corpus.languages import can_be_told, told_as
-from mtkit.corpus.misalignment import LEAST_LINES, Passage
-from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import ALL_RULES
-from mtkit.corpus.statistics import Side, Usual
+from mtkit.corpus.languages import is_supported, langid_code
+from mtkit.corpus.misalignment import MIN_LINES, Passage
+from mtkit.corpus.rules import RULES, Rule
+from mtkit.corpus.statistics import CorpusStatistics, Languages, SideStatistics
 
-Languages = tuple[str | None, str | None]
-"""Codes for source and target, where they are known."""
 Status = Literal["passed", "warned", "failed"]
-EXAMPLES = 3
-TOO_MANY = 0.5
-"""A corpus of which a larger share has one fault is no corpus."""
-NO_TEXT = 0.1
-"""A file is no text where more of its lines hold what is none."""
-ENOUGH = 100, 2_000
-"""Pairs, below which a corpus is nothing to train on, or little."""
-UNRELATED_LINES = 5_000
-"""Pairs enough to say that nothing of one side goes with anything of the other."""
-TELLING_LENGTH = 20
-"""Characters: lines that are shorter, as the words of a dictionary, have too little in common."""
-ASTRAY_SHARE, SHIFTED_SHARE = 0.05, 0.01
-"""A corpus may hold so many lines that belong to others, or to none near them, and so many of the
-former alone: the rest teaches what they mean.
+MIN_PAIRS = 100, 2_000
+"""Pairs below which a training corpus fails, and below which there is a warning."""
+MAX_COPIED = 0.5
+"""Share of lines with equal sides above which both files are in one language."""
+MIN_UNRELATED_LINES, MIN_TELLING_LENGTH = 5_000, 20
+"""Pairs, and median characters of the longer side, from which unrelated files fail.
+
+Below, as in a dictionary, the lines may have too little in common to tell.
 """
-NEAR_KIN = 0.25
-"""Of the votes for a side's language: one that has so many may be meant."""
-
-ONE_BY_SPEECH = frozenset(["bs", "hr", "sr"])
-"""What is written in one of these may well be taken for another."""
-
-MEANINGS: dict[str, str] = {
-    "unequal files": "where they part, drift says, if anything can: mend the files there",
-    "drift": "lines belong to other lines: one was lost or added before; mend the files there",
-    "no text": "not UTF-8, read as U+FFFD: convert the files (by iconv, from UTF-16 or LATIN1)",
-    "few pairs": "bring more",
-    "one language twice": "both sides are in one language, or the same text: name the right files",
-    "declared language": "a side is not in the language that was named: are the sides swapped?",
-    "blank": "a side holds nothing: always dropped",
-    "long": "over 150 words or 1,000 characters: batching.max_length drops by subwords",
-    "uneven": "one side is far longer than is usual here: a part is missing, or another sentence",
-    "glued": "a word of over 50 characters: words glued together, or no words",
-    "letters": "hardly a letter or digit among signs: nothing to learn from",
-    "digits": "mostly digits: a table, a list of numbers",
-    "numbers": "the numbers of one side contradict the other's",
-    "links": "the sides have unlike links or addresses",
-    "markup": "tags, entities, paths of titles, or placeholders of one side: take them out",
-    "mojibake": "read in a wrong encoding, or characters lost: convert the file anew",
-    "script": "letters of a script that is not the side's",
-    "language": "surely another language than the side's",
-    "repetition": "one side says the same again and again: a machine's work, often",
-    "copied": "not translated: the letters of both sides are the same",
-    "brackets": "one side has other brackets, or is a quotation alone: often free, not wrong",
-    "ending": "a question that is none on the other side, or no full stop: often free, not wrong",
-    "overlap": "the source is in the validation or test set too: scores would be too good",
-    "repeated pairs": "the same pair again: it would weigh more",
-    "repeated sources": "sources with several translations: never split them between corpora",
-    "repeated targets": "targets of several sources",
-    "quoted cells": "as spreadsheets write them, their marks doubled: name a .csv with --columns",
-    "spaces": "spaces at ends, tabs, or several in a row: the tokenizer mends them",
-    "unicode forms": "characters that NFKC changes, and the tokenizer with it",
-}
-SETTINGS: dict[str, str] = {
-    "long": "batching.max_length",
-    "repeated pairs": "batching.deduplicate: true",
-    **{rule: f"batching.drop: [{rule}]" for rule in ALL_RULES},
-}
-HARMLESS = frozenset(["repeated sources", "repeated targets", "spaces", "unicode forms"])
-"""Told, and no reason to warn."""
-WORTH_DROPPING: list[DropRule] = [r for r in ALL_RULES if r not in ("brackets", "ending")]
-"""Rules that seldom accuse a good translation."""
-NO_REFUSAL = frozenset(["repeated pairs", "long", "brackets", "ending", "markup"])
-"""However many there are, they are in order, or what is left without them is a corpus."""
-CORPUS_FAULTS = frozenset(["unequal files", "drift", "one language twice", "declared language"])
-"""One is one too many."""
+MAX_MISALIGNED, MAX_SHIFTED = 0.05, 0.01
+"""Shares of the lines that may match no line near them or a shifted one, and a shifted one."""
+MIN_VOTES_SHARE = 0.25
+"""Share of the votes that a declared language needs: relatives take the rest."""
+SERBO_CROATIAN = frozenset(["bs", "hr", "sr"])
+"""Standards of one language, which language identification confuses."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the report."""
+    """The result of one check."""
 
     name: str
     status: Status
     count: int
-    """Pairs, or places."""
-    judged: int
-    """Pairs that it was looked for in: fewer than all where a sample tells enough."""
+    """Pairs or places that have the fault."""
+    checked: int
+    """Pairs or places that were checked; a large corpus is sampled for some rules."""
     meaning: str
-    """What it means, and what to do."""
-    setting: str | None
+    advice: str
+    setting: str | None = None
     """The setting that drops such pairs."""
-    examples: list[Shown] = field(default_factory=list)
     note: str = ""
-    """What was found, in words; or what could not be judged."""
+    """Details, or why the check was not possible."""
+    rows: list[int] = field(default_factory=list)
+    """The first pairs that have the fault: their places in the corpus, from 0."""
 
 
-def finding(
-    name: str,
-    count: int,
-    judged: int,
-    examples: Sequence[Pair] = (),
-    note: str = "",
-    status: Status | None = None,
-) -> Finding:
-    """The finding, with the status that its count gives it where none is given."""
-    if status is None:
-        if not count or name in HARMLESS:
-            status = "passed"
-        else:
-            most = NO_TEXT if name == "no text" else TOO_MANY
-            failed = name in CORPUS_FAULTS or (name not in NO_REFUSAL and count > most * judged)
-            status = "failed" if failed else "warned"
-    pairs = [shown(pair) for pair in examples[:EXAMPLES]]
-    return Finding(name, status, count, judged, MEANINGS[name], SETTINGS.get(name), pairs, note)
-
-
-def of_files(
-    unequal: str, moved: list[Passage], examples: Sequence[Pair], length: float
-) -> Iterator[Finding]:
-    """Whether the lines of the files belong together; `examples`: where passages begin.
-
-    `length`: characters of a line of the longer side, the median.
-    """
-    yield finding("unequal files", int(bool(unequal)), 1, note=unequal)
-    lines = sum(passage.count for passage in moved)
-    astray = [passage for passage in moved if passage.shift != 0]
-    if lines < LEAST_LINES:
-        yield finding("drift", 0, 0, note=f"fewer than {LEAST_LINES} pairs do not tell")
-    elif (
-        astray == moved
-        and moved[0].shift is None
-        and (lines < UNRELATED_LINES or length < TELLING_LENGTH)
-    ):
-        note = "nothing tells that lines belong together, as too little is alike: look at some"
-        yield finding("drift", 0, 0, note=note, status="warned")
-    else:
-        count = sum(passage.count for passage in astray)
-        told = zip(astray, examples, strict=False)
-        note = "; ".join(_astray(passage, pair) for passage, pair in told)
-        status: Status | None = "warned" if count and _is_borne(moved, lines) else None
-        yield finding("drift", count, lines, examples, note, status)
-
-
-def _is_borne(moved: list[Passage], lines: int) -> bool:
-    """Whether so little is astray that a model learns from the rest.
-
-    Texts that were put together have some whose translation lost a line and gained another; where
-    the shift lasts to the end, the files themselves did.
-    """
-    unrelated = sum(passage.count for passage in moved if passage.shift is None)
-    shifted = sum(passage.count for passage in moved if passage.shift)
-    return (
-        not moved[-1].shift
-        and shifted <= SHIFTED_SHARE * lines
-        and shifted + unrelated <= ASTRAY_SHARE * lines
+def rule_finding(rule: Rule, count: int, checked: int, rows: Sequence[int]) -> Finding:
+    """Return the finding of a rule, with the status that its counts give it."""
+    setting = f"batching.drop: [{rule.name}]" if rule in RULES else None
+    status: Status = "passed" if not count or rule.is_harmless else "warned"
+    if status == "warned" and count > rule.max_share * checked:
+        status = "failed"
+    return Finding(
+        rule.name, status, count, checked, rule.meaning, rule.advice, setting, rows=list(rows)
     )
 
 
-def _astray(passage: Passage, first: Pair) -> str:
-    where = f"about {first.where}, for {passage.count:,} lines"
-    if passage.shift is None:
-        return f"{where}: no target near them belongs to these sources"
-    side = "earlier" if passage.shift < 0 else "later"
-    return f"{where}: their targets seem to be {abs(passage.shift)} {side}"
-
-
-def of_size(pairs: int, enough: tuple[int, int]) -> Iterator[Finding]:
-    """`enough`: pairs, below which it fails, and below which there is a warning."""
-    status: Status = "failed" if pairs < enough[0] else "warned" if pairs < enough[1] else "passed"
+def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
+    """Check that there are enough distinct pairs: below the bounds it fails, or warns."""
+    least, enough = min_pairs
+    status: Status = "failed" if pairs < least else "warned" if pairs < enough else "passed"
     few = status != "passed"
-    bounds = f"under {enough[1]:,} are little, under {enough[0]:,} nothing"
-    note = f"{pairs:,} different ones: {bounds}" if few else ""
-    yield finding("few pairs", int(few), 1, note=note, status=status)
+    note = f"{pairs:,} distinct: {least:,} are needed, {enough:,} recommended" if few else ""
+    return Finding("few pairs", status, few, 1, "the corpus is small", "add pairs", note=note)
 
 
-def of_languages(usual: Usual, named: Languages, same: int, pairs: int) -> Iterator[Finding]:
-    """`named`: the codes that the sides are said to be in; of `pairs`, `same` have equal sides.
+def check_lengths(message: str) -> Finding:
+    """Report files of unequal length; `message` says how long they are, or is empty."""
+    status: Status = "failed" if message else "passed"
+    advice = "see `misalignment` for the line where they diverge"
+    count = int(bool(message))
+    return Finding("unequal files", status, count, 1, "lines are missing", advice, note=message)
 
-    Where both are named, they are judged by their names, which may be one: of two ways to write a
-    language many lines are right to be equal.
+
+def check_alignment(
+    passages: list[Passage], places: Sequence[str], median_length: float
+) -> Finding:
+    """Check that line n of one file translates line n of the other.
+
+    `places`: file and line where each misaligned passage begins; `median_length`: characters of a
+    line on the longer side.
     """
-    source, target = usual.languages  # near kin share the votes
-    is_one = source == target is not None and None in named
-    is_same = same > TOO_MANY * pairs if None in named else 0 < same == pairs
-    note = f"both are {source}" if is_one else ""
-    if is_same:
-        note = f"{same:,} of {pairs:,} lines are the same on both sides"
-    if note and None in named:
-        note += ": if that is meant, name them by --languages"
-    yield finding("one language twice", int(is_one or is_same), 1, note=note)
-    sides = zip(("source", "target"), (usual.source, usual.target), named, strict=True)
-    judged = [_named(place, side, code) for place, side, code in sides if code is not None]
-    if judged:
-        wrong = sum(not may_be for may_be, _ in judged)
-        notes = filter(None, (note for _, note in judged))
-        yield finding("declared language", wrong, len(judged), note="; ".join(notes))
+    lines = sum(passage.count for passage in passages)
+    moved = [passage for passage in passages if passage.shift != 0]
+    count, note = sum(passage.count for passage in moved), ""
+    status: Status = "passed"
+    if lines < MIN_LINES:
+        note = f"not checked: fewer than {MIN_LINES} pairs"
+    elif count:
+        status = "warned" if _is_tolerable(passages, lines) else "failed"
+        note = "; ".join(map(_describe, moved, places))
+        is_unrelated = moved == passages and passages[0].shift is None
+        if is_unrelated and (lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH):
+            status, count, moved = "warned", 0, []
+            note = "not certain: the sides have too little in common; compare some lines yourself"
+    return Finding(
+        "misalignment",
+        status,
+        count,
+        lines,
+        "targets translate other lines than the sources beside them",
+        "a line was lost or added: correct the files there",
+        note=note,
+        rows=[passage.first for passage in moved],
+    )
 
 
-def is_one_language(named: Languages) -> bool:
-    """Whether both sides are meant to be in one language."""
-    return None not in named and language_code(named[0]) == language_code(named[1])
+def _is_tolerable(passages: list[Passage], lines: int) -> bool:
+    """Return whether a model can learn from the rest, and the files are aligned again at the end.
+
+    Corpora assembled from many documents have some in which a translation lost or gained a line.
+    """
+    unrelated = sum(passage.count for passage in passages if passage.shift is None)
+    shifted = sum(passage.count for passage in passages if passage.shift)
+    return (
+        not passages[-1].shift
+        and shifted <= MAX_SHIFTED * lines
+        and shifted + unrelated <= MAX_MISALIGNED * lines
+    )
 
 
-def _named(place: str, side: Side, code: str) -> tuple[bool, str]:
-    """Whether a side may be in the language that is named, and what to say of it."""
-    language = told_as(code)
-    if not can_be_told(code):
-        return True, f"{place}: {code} is none of the languages that can be told apart"
-    if side.language is None:
-        return True, f"{place}: too few long lines to tell"
-    meant = ONE_BY_SPEECH if language in ONE_BY_SPEECH else {language}
-    votes = sum(side.languages[code] for code in meant)
-    if side.language in meant or votes >= NEAR_KIN * side.languages.total():
-        return True, ""
-    return False, f"{place} is {side.language}, not {code}"
+def _describe(passage: Passage, place: str) -> str:
+    where = f"about {place}, for {passage.count:,} lines"
+    if passage.shift is None:
+        return f"{where}: no target near them translates these sources"
+    side = "earlier" if passage.shift < 0 else "later"
+    lines = "1 line" if abs(passage.shift) == 1 else f"{abs(passage.shift)} lines"
+    return f"{where}: the targets seem to be {lines} {side}"
+
+
+def check_distinct_languages(
+    statistics: CorpusStatistics, declared: Languages, copied: int, pairs: int
+) -> Finding:
+    """Check that the sides are in two languages; of the `pairs`, `copied` have equal sides.
+
+    If both languages are declared, they may be the same, as for two spellings of one language.
+    """
+    source = statistics.source.language
+    note = ""
+    if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:
+        note = f"{copied:,} of {pairs:,} lines are the same on both sides"
+    elif None in declared and source is not None and source == statistics.target.language:
+        note = f"both are {source}"
+    if note and None in declared:
+        note += "; if this is intended, name both by --languages"
+    status: Status = "failed" if note else "passed"
+    meaning, advice = "both sides are in one language", "are these the right files?"
+    return Finding("one language twice", status, int(bool(note)), 1, meaning, advice, note=note)
+
+
+def check_declared_languages(
+    statistics: CorpusStatistics, declared: Languages
+) -> Iterator[Finding]:
+    """Check that the sides are in the declared languages, if any is declared."""
+    sides = ("source", statistics.source, declared[0]), ("target", statistics.target, declared[1])
+    results = [_declared(name, side, code) for name, side, code in sides if code is not None]
+    if not results:
+        return
+    wrong = sum(is_wrong for is_wrong, _ in results)
+    yield Finding(
+        "declared language",
+        "failed" if wrong else "passed",
+        wrong,
+        len(results),
+        "a side is not in its declared language",
+        "are the sides swapped?",
+        note="; ".join(note for _, note in results if note),
+    )
+
+
+def _declared(name: str, side: SideStatistics, code: str) -> tuple[bool, str]:
+    """Return whether a side is in another language than declared, and what to say about it."""
+    if not is_supported(code):
+        return False, f"{name}: {code} cannot be identified"
+    if side.likely_language is None:
+        return False, f"{name}: not checked, too few long lines"
+    language = langid_code(code)
+    accepted = SERBO_CROATIAN if language in SERBO_CROATIAN else {language}
+    votes = sum(side.votes[code] for code in accepted)
+    if side.likely_language in accepted or votes >= MIN_VOTES_SHARE * side.votes.total():
+        return False, ""
+    return True, f"{name} is {side.likely_language}, not {code}"
+
+
+def is_one_language(declared: Languages) -> bool:
+    """Return whether both sides are declared to be in one language."""
+    return None not in declared and language_code(declared[0]) == language_code(declared[1])

@@ -1,4 +1,4 @@
-"""Which language a line is in, as py3langid says, whose model comes with it."""
+"""Language identification of single lines by py3langid, whose model comes with the package."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from mtkit.config.languages import language_code
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-TELLING_LETTERS = 24
-"""A line of fewer letters says little of its language; one of Asia's counts for three."""
+MIN_LETTERS = 24
+"""Letters that a line needs for its language to be identified; an Asian letter counts as three."""
 _SCRIPTS = (
     "ARABIC ARMENIAN BENGALI CYRILLIC DEVANAGARI ETHIOPIC GEORGIAN GREEK GUJARATI GURMUKHI HAN "
     "HANGUL HEBREW KANA KANNADA KHMER LAO LATIN MALAYALAM MYANMAR ORIYA SINHALA TAMIL TELUGU "
     "THAI TIBETAN"
 )
-TELLING_SCRIPTS = frozenset(_SCRIPTS.split())
-"""Those that the languages which can be told apart are written in."""
+IDENTIFIED_SCRIPTS = frozenset(_SCRIPTS.split())
+"""Scripts of the languages that py3langid supports."""
 NO_LANGUAGE = "zxx"
-"""What py3langid says of what is none."""
-VOTING_LINES = 1_000
-"""Lines of a side, at most, of which the language is asked."""
-FAR_BELOW = 0.05
-"""A line is in another language than its side's where that is so much less probable than the best.
+"""Label of py3langid for text without linguistic content."""
+MAX_VOTES = 1_000
+"""Lines of a side that vote on its language."""
+FOREIGN_RATIO = 0.05
+"""A line is foreign if its side's language is this much less probable than the best one.
 
-Near kin (Danish and Norwegian) are never so far apart in one line, and need not be.
+Close relatives such as Danish and Norwegian are never so far apart in one line.
 """
-SPELLINGS = {"nb": "no", "fil": "tl"}
-"""Languages that are told apart by another code."""
-_OF_ASIA = re.compile("[\u0800-\uffff]")
+LANGID_CODES = {"nb": "no", "fil": "tl"}
+"""Languages that py3langid knows by another code."""
+_ASIAN = re.compile("[\u0800-\uffff]")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -43,44 +43,44 @@ def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    # The one code of three letters where ISO 639-1 has one of two, as it has for all others here.
+    # Kikuyu is the only language that the model labels with three letters instead of ISO 639-1.
     identifier.nb_classes = ["ki" if code == "kik" else code for code in identifier.nb_classes]
     return identifier
 
 
-def known_languages() -> list[str]:
-    """Codes that can be told apart, such as `en`."""
+def supported_languages() -> list[str]:
+    """Return the codes of the languages that can be identified, such as `en`."""
     return sorted(_identifier().labels)
 
 
-def told_as(code: str) -> str:
-    """The code by which a language is told apart, if it is."""
+def langid_code(code: str) -> str:
+    """Return the code that py3langid would use for this language."""
     language = language_code(code)
-    return SPELLINGS.get(language, language)
+    return LANGID_CODES.get(language, language)
 
 
-def can_be_told(code: str) -> bool:
-    """Whether the language is one of those that can be told apart."""
-    return told_as(code) in known_languages()
+def is_supported(code: str) -> bool:
+    """Return whether the language can be identified."""
+    return langid_code(code) in supported_languages()
 
 
-def telling(text: str) -> bool:
-    """Whether the text is long enough for its language to be known."""
+def is_long_enough(text: str) -> bool:
+    """Return whether the text has enough letters for its language to be identified."""
     letters = _NOT_LETTERS.sub(" ", text)
-    return len(letters) + 2 * len(_OF_ASIA.findall(letters)) >= TELLING_LETTERS
+    return len(letters) + 2 * len(_ASIAN.findall(letters)) >= MIN_LETTERS
 
 
-def votes(lines: Iterable[str]) -> Counter[str]:
-    """How many of the first lines that tell are in each language."""
-    asked = islice(filter(telling, lines), VOTING_LINES)
-    found = Counter(_identifier().rank(line)[0][0] for line in asked)
-    del found[NO_LANGUAGE]
-    return found
+def count_languages(lines: Iterable[str]) -> Counter[str]:
+    """Count the languages of the first lines that are long enough, at most MAX_VOTES."""
+    voters = islice(filter(is_long_enough, lines), MAX_VOTES)
+    counts = Counter(_identifier().rank(line)[0][0] for line in voters)
+    del counts[NO_LANGUAGE]
+    return counts
 
 
-def foreign(text: str, language: str) -> bool:
-    """Whether the text is surely in another language."""
-    if not telling(text) or _identifier().classify(text)[0] == language:
+def is_foreign(text: str, language: str) -> bool:
+    """Return whether the text is almost certainly in another language."""
+    if not is_long_enough(text) or _identifier().classify(text)[0] == language:
         return False
     ranking = _identifier().rank(text)
-    return bool(dict(ranking)[language] < FAR_BELOW * ranking[0][1])
+    return bool(dict(ranking)[language] < FOREIGN_RATIO * ranking[0][1])

@@ -18,8 +18,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.texts import QUOTES, ending
-
 SHIFTS = 12
 """Lines that one side may be ahead of the other, at most."""
 BLOCK = 8
@@ -28,7 +26,7 @@ LEVELS = 8
 """Lengths are told apart by so many quantiles."""
 CHANGE_COST = 25.0
 """Nats: a change of shift that is none is taken for one in e^-25 of all places."""
-LEAST_LINES, LEAST_OWN_LINES = 200, 4 * BLOCK
+MIN_LINES, MIN_OWN_LINES = 200, 4 * BLOCK
 """Fewer lines do not tell what goes together: in a corpus, and by itself in a passage of one."""
 OWN_SHARE = 0.5
 """Of what a shift explains, lines in order explain more where the shift only seems to."""
@@ -41,19 +39,23 @@ PRIOR = 50.0
 SAMPLE_LINES = 100_000
 """Lines, from the first, that tell whether anything goes together."""
 
+_QUOTES = '"“”„‟«»「」『』＂'
+_CLOSING = " \t\"'“”„«»‹›’‘)]}）】］」』》*_"
+_QUESTION = "?？؟;՞፧⸮"
+_STATEMENT = ".。．｡!！…।॥|։።۔:：;；"
 _ENDINGS = {"?": 0, ".": 1, "-": 2}
 MARKS = len(_ENDINGS) * 8
 MOST_SHARED = 7
 _WORD = re.compile(r"\w{3,}|\d+")
 _COMMA = re.compile("[,，、;؛،]")
 _DIGIT = re.compile(r"\d")
-_QUOTE = re.compile(f"[{QUOTES}]")
+_QUOTE = re.compile(f"[{_QUOTES}]")
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 
-class Traces:
+class LineFeatures:
     """What is noted of each line of one side: 11 bytes."""
 
     def __init__(self) -> None:
@@ -93,7 +95,13 @@ class Traces:
 
 def _marks(line: str) -> int:
     digit, comma, quote = (pattern.search(line) is not None for pattern in (_DIGIT, _COMMA, _QUOTE))
-    return _ENDINGS[ending(line)] * 8 + digit * 4 + comma * 2 + quote
+    return _ENDINGS[_ending(line)] * 8 + digit * 4 + comma * 2 + quote
+
+
+def _ending(text: str) -> str:
+    """How a line ends: as a question (?), a statement (.), or otherwise (-)."""
+    last = text.rstrip(_CLOSING)[-1:]
+    return "?" if last in _QUESTION and last else "." if last in _STATEMENT and last else "-"
 
 
 def _words(line: str) -> int:
@@ -115,13 +123,13 @@ class Passage:
     """Line n belongs to line n + shift of the target; None: to none near it."""
 
 
-def passages(source: Traces, target: Traces) -> list[Passage]:
+def find_passages(source: LineFeatures, target: LineFeatures) -> list[Passage]:
     """All lines, in passages of one shift each: one of shift 0 where all is in order.
 
-    Fewer than LEAST_LINES tell nothing, and are taken to be in order.
+    Fewer than MIN_LINES tell nothing, and are taken to be in order.
     """
     lines = len(source.lengths())
-    if lines < LEAST_LINES:
+    if lines < MIN_LINES:
         return [Passage(0, lines, 0)]
     evidence = _Evidence(source, target)
     known = evidence.of_shifts(0, lines)
@@ -141,7 +149,7 @@ def passages(source: Traces, target: Traces) -> list[Passage]:
 class _Evidence:
     """Of two lines, whether they are a pair: the log of how much likelier that is than chance."""
 
-    def __init__(self, source: Traces, target: Traces) -> None:
+    def __init__(self, source: LineFeatures, target: LineFeatures) -> None:
         self._levels = source.levels(), target.levels()
         self._marks = source.marks(), target.marks()
         self._words = source.words(), target.words()
@@ -238,7 +246,7 @@ def _in_order(evidence: _Evidence, found: list[Passage]) -> list[Passage]:
     """
     joined: list[Passage] = []
     for passage in found:
-        if passage.shift != 0 and passage.count >= LEAST_OWN_LINES:
+        if passage.shift != 0 and passage.count >= MIN_OWN_LINES:
             known = evidence.of_shifts(passage.first, passage.count)
             here = known.pop(0)
             if passage.shift is None:

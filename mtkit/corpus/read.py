@@ -24,6 +24,7 @@ from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+EXCERPT_CHARACTERS = 80
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Number of characters that fill a chunk too, so that long lines do not fill memory."""
@@ -52,19 +53,26 @@ class Pair(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether a side holds nothing."""
+        """Whether a side is empty or has only spaces."""
         return not (self.source.strip() and self.target.strip())
+
+    def excerpt(self) -> dict[str, str]:
+        """Return the pair as an example: `where` it is, and the start of `source` and `target`."""
+        source, target = (shorten(text) for text in (self.source, self.target))
+        return {"where": self.where, "source": source, "target": target}
+
+
+def shorten(text: str) -> str:
+    """Return the text, cut after EXCERPT_CHARACTERS."""
+    return text if len(text) <= EXCERPT_CHARACTERS else f"{text[: EXCERPT_CHARACTERS - 1]}…"
 
 
 class UnequalSidesError(UserError):
     """Two files have unlike numbers of lines; raised after the pairs that there are."""
 
     def __init__(self, paths: tuple[str, str], lines: tuple[int, int]) -> None:
-        self.found = (
-            f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}: "
-            "line n of one must translate line n of the other"
-        )
-        super().__init__(f"{self.found}; `mtkit check` looks where they part")
+        self.lengths = f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}"
+        super().__init__(f"{self.lengths}: find where they diverge with `mtkit check`")
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:

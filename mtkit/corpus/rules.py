@@ -1,157 +1,298 @@
-"""Which pairs the rules of `batching.drop` accuse, for `mtkit batch` and `mtkit check`."""
+"""Rules that find faulty pairs: one table for `mtkit check` and for `batching.drop`.
+
+Rules are made to have few false alarms: where good translations may differ, they say nothing. To
+remove a rule, delete its entry in RULES and its name in `config/batching.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import get_args
+from html import unescape
+from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mtkit.config.batching import DropRule
 from mtkit.config.corpora import Corpus
-from mtkit.corpus import texts
-from mtkit.corpus.characters import DIGIT, SPACE, Counts, census, classes_of, letters
-from mtkit.corpus.languages import foreign
-from mtkit.corpus.numbers import numbers_differ
+from mtkit.corpus.languages import is_foreign
 from mtkit.corpus.read import Pair, read_pairs
-from mtkit.corpus.statistics import Usual
+from mtkit.corpus.scripts import count_scripts
+from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
-Faults = NDArray[np.bool_]
-"""(k,): which of k pairs a rule accuses."""
+MAX_DEVIATIONS = 4.5
+"""Standard deviations that a length ratio may be from the usual one."""
+MIN_SCRIPT_LETTERS, MIN_USUAL_SHARE = 5, 0.1
+"""A side of this many letters must have this share of them in the scripts of its side."""
+MIN_COPIED_LETTERS, MIN_COPIED_PHRASE = 10, 6
+"""Letters of a copied line, and of one with several words: shorter ones may be names."""
+MAX_LOOP = 30
+"""Longest repeated phrase that is looked for, in words or characters."""
+MAX_LOOPED_TEXT = 2_000
+"""Characters from the start of a line in which repetition is looked for."""
+MAX_COUNTED = 24
+"""Smaller numbers are hours, days and months, or likely to be in words on the other side."""
+YEARS = range(1000, 3000)
+"""Numbers that may be years, which another calendar counts differently."""
 
-ALL_RULES: tuple[DropRule, ...] = get_args(DropRule)
-DEVIATIONS = 4.5
-"""Standard deviations of the log of the length ratio from the usual one that are too many."""
-LEAST_LETTERS, MOST_DIGITS = 0.4, 0.5
-"""Of the characters of a side but for spaces: letters or digits at least, digits at most."""
-LEAST_AT_HOME = 0.1
-"""Of a side's letters, in scripts that are at home there."""
-TELLING_CHARACTERS = 5
-"""Fewer on a side say nothing by their kinds."""
+_DIGITS = re.compile(r"\d+")
+_MAY_BE_MARKUP = re.compile(r"[<&{%\\|>]")
+_MARKUP = re.compile(
+    r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
+    r"|\s>\s+\S.*\s>\s"  # titles of nested pages: Home > Animals > Dogs
+)
+_BAR = re.compile(r"(?<![\u0900-\u0dff])\s\|\s")
+"""A bar between titles; after Indic letters it ends a sentence."""
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
+_POSITION = re.compile(r"^%\d+\$")
+_DAMAGED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
+_MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
+_MARKED_LETTER = re.compile(r"[^\W\d_][^\w\s]*")
 
 
 @dataclass(frozen=True)
-class _Chunk:
-    """k pairs, their characters counted, and what is usual in their corpus."""
+class Rule:
+    """A fault that a pair may have."""
 
-    sources: Sequence[str]
-    targets: Sequence[str]
-    counts: tuple[Counts, Counts]
-    usual: Usual
-    held_out: AbstractSet[str]
-
-    def where(self, accuses: Callable[[str, str], bool], among: Faults | None = None) -> Faults:
-        """Which pairs the function accuses, asked for those `among` them alone."""
-        found = np.zeros(len(self.sources), np.bool_)
-        rows = range(len(found)) if among is None else np.flatnonzero(among).tolist()
-        for row in rows:
-            found[row] = accuses(self.sources[row], self.targets[row])
-        return found
-
-
-def _uneven(chunk: _Chunk) -> Faults:
-    lengths = np.array([list(map(len, side)) for side in (chunk.sources, chunk.targets)], float)
-    return np.asarray(chunk.usual.unevenness(lengths.T) > DEVIATIONS)
+    name: str
+    meaning: str
+    """What such pairs are."""
+    advice: str
+    """What to do about them."""
+    check: Callable[[Pair, CorpusStatistics], bool]
+    """Return whether the pair has the fault."""
+    recommended_share: float = 0.05
+    """Share of the pairs up to which dropping them is recommended without looking at them first."""
+    max_share: float = 0.5
+    """Share of the pairs above which the corpus fails."""
+    is_harmless: bool = False
+    """Whether such pairs are reported without a warning."""
 
 
-def _letters(chunk: _Chunk) -> Faults:
-    return _either(
-        chunk, lambda counts: letters(counts) + counts[:, DIGIT] < LEAST_LETTERS * _visible(counts)
+def _is_uneven(pair: Pair, statistics: CorpusStatistics) -> bool:
+    deviation = statistics.length_deviation(len(pair.source), len(pair.target))
+    return deviation > MAX_DEVIATIONS
+
+
+def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
+    """Return whether each side has a number that the other lacks.
+
+    A number on one side alone may be in words on the other. Digits are compared whatever their
+    order, separators and zeros; years and small or round numbers are not compared.
+    """
+    ours, theirs = _numbers(pair.source), _numbers(pair.target)
+    return _has_other_number(ours, theirs) and _has_other_number(theirs, ours)
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the groups of digits, as ASCII."""
+    groups = _DIGITS.findall(text)
+    if text.isascii() or not groups:
+        return groups
+    return ["".join(str(unicodedata.decimal(digit)) for digit in group) for group in groups]
+
+
+def _has_other_number(numbers: list[str], others: list[str]) -> bool:
+    digits = "".join(others)
+    return any(
+        len(core := number.strip("0")) > 1
+        and not (len(number) < 5 and (int(number) <= MAX_COUNTED or int(number) in YEARS))
+        and core not in digits
+        for number in numbers
     )
 
 
-def _digits(chunk: _Chunk) -> Faults:
-    return _either(chunk, lambda counts: counts[:, DIGIT] > MOST_DIGITS * _visible(counts))
+def _has_markup(pair: Pair, _: CorpusStatistics) -> bool:
+    for text in (pair.source, pair.target):
+        if _MAY_BE_MARKUP.search(text) and (
+            _MARKUP.search(text) or any(unescape(it) != it for it in _ENTITY.findall(text))
+        ):
+            return True
+    bars = len(_BAR.findall(pair.source)), len(_BAR.findall(pair.target))
+    if bars[0] != bars[1] and max(bars) > 1:
+        return True
+    return _placeholders(pair.source) != _placeholders(pair.target)
 
 
-def _either(chunk: _Chunk, accuses: Callable[[Counts], Faults]) -> Faults:
-    """Which pairs the counts of either side accuse, where they are enough to say anything."""
-    source, target = (
-        accuses(counts) & (_visible(counts) >= TELLING_CHARACTERS) for counts in chunk.counts
-    )
-    return source | target
+def _placeholders(text: str) -> list[str]:
+    """Return the placeholders of programs, in one order; %2$s is a %s that was moved."""
+    if "%" not in text and "{" not in text:
+        return []
+    return sorted(_POSITION.sub("%", placeholder) for placeholder in _PLACEHOLDER.findall(text))
 
 
-def _visible(counts: Counts) -> NDArray[np.int64]:
-    return np.asarray(counts.sum(axis=1) - counts[:, SPACE])
-
-
-def _script(chunk: _Chunk) -> Faults:
-    found = np.zeros(len(chunk.sources), np.bool_)
-    for counts, side in zip(chunk.counts, (chunk.usual.source, chunk.usual.target), strict=True):
-        of_all = letters(counts)
-        at_home = counts[:, classes_of(side.scripts)].sum(axis=1)
-        found |= (of_all >= TELLING_CHARACTERS) & (at_home < LEAST_AT_HOME * of_all)
-    return found
-
-
-def _language(chunk: _Chunk) -> Faults:
-    # A language that is not known has the votes of several: its lines are foreign to each.
-    source, target = chunk.usual.languages
-    return chunk.where(
-        lambda ours, theirs: (
-            (source is not None and foreign(ours, source))
-            or (target is not None and foreign(theirs, target))
-        )
+def _is_misencoded(pair: Pair, _: CorpusStatistics) -> bool:
+    return any(
+        not (text.isascii() and text.isprintable())
+        and (_DAMAGED.search(text) or (_MAY_BE_MOJIBAKE.search(text) and _is_mojibake(text)))
+        for text in (pair.source, pair.target)
     )
 
 
-def _copied(chunk: _Chunk) -> Faults:
-    source, target = map(letters, chunk.counts)
-    return chunk.where(texts.copied, source == target)
+def _is_mojibake(text: str) -> bool:
+    from ftfy.badness import is_bad
+
+    return bool(is_bad(text))
 
 
-def _ending(chunk: _Chunk) -> Faults:
-    usual = chunk.usual.endings
-    return chunk.where(lambda s, t: (texts.ending(s), texts.ending(t)) not in usual)
+def _is_in_other_script(pair: Pair, statistics: CorpusStatistics) -> bool:
+    return _lacks_scripts(pair.source, statistics.source) or _lacks_scripts(
+        pair.target, statistics.target
+    )
 
 
-def _overlap(chunk: _Chunk) -> Faults:
-    return chunk.where(lambda source, _: texts.normalised(source) in chunk.held_out)
+def _lacks_scripts(text: str, side: SideStatistics) -> bool:
+    if text.isascii() and "LATIN" in side.scripts:
+        return False
+    counts = count_scripts(text)
+    letters = counts.total()
+    usual = sum(counts[script] for script in side.scripts)
+    return letters >= MIN_SCRIPT_LETTERS and usual < MIN_USUAL_SHARE * letters
 
 
-_RULES: Mapping[DropRule, Callable[[_Chunk], Faults]] = {
-    "uneven": _uneven,
-    "glued": lambda chunk: chunk.where(texts.glued),
-    "letters": _letters,
-    "digits": _digits,
-    "numbers": lambda chunk: chunk.where(numbers_differ),
-    "links": lambda chunk: chunk.where(texts.links_differ),
-    "markup": lambda chunk: chunk.where(texts.markup),
-    "mojibake": lambda chunk: chunk.where(texts.mojibake),
-    "script": _script,
-    "language": _language,
-    "repetition": lambda chunk: chunk.where(texts.repetition),
-    "copied": _copied,
-    "brackets": lambda chunk: chunk.where(texts.brackets_differ),
-    "ending": _ending,
-    "overlap": _overlap,
-}
+def _is_in_other_language(pair: Pair, statistics: CorpusStatistics) -> bool:
+    source, target = statistics.source.language, statistics.target.language
+    return (source is not None and is_foreign(pair.source, source)) or (
+        target is not None and is_foreign(pair.target, target)
+    )
 
 
-def held_out(corpora: Iterable[Corpus]) -> set[str]:
-    """Normalised sources of the corpora that are kept for validation and test."""
-    return {texts.normalised(pair.source) for one in corpora for pair in read_pairs(one)}
+def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
+    """Return whether one side repeats a phrase over and over, and the other nothing even twice."""
+    source, target = _units(pair.source), _units(pair.target)
+    source_loops = _has_loop(source)
+    if source_loops == _has_loop(target):
+        return False
+    other = target if source_loops else source
+    return not any(unit == following for unit, following in pairwise(other))
 
 
-class Judge:
-    """Judges pairs by some rules, against what is usual in their corpus."""
+def _units(text: str) -> list[str]:
+    """Return the words or, of text without spaces, the characters; without punctuation."""
+    text = text[:MAX_LOOPED_TEXT]
+    units = text.casefold().split()
+    if 10 * len(units) < len(text):
+        units = _MARKED_LETTER.findall(text)
+    return [unit.strip(",.!?;:") for unit in units]
 
-    def __init__(
-        self, rules: Iterable[DropRule], usual: Usual, held_out: AbstractSet[str] = frozenset()
-    ) -> None:
-        """`held_out`: normalised sources that the rule `overlap` accuses."""
-        chosen = set(rules)
-        self.rules = [rule for rule in ALL_RULES if rule in chosen]
-        self._usual = usual
-        self._held_out = held_out
 
-    def judge(self, pairs: Sequence[Pair]) -> dict[DropRule, Faults]:
-        """For each rule, in the order of `ALL_RULES`, which of the k pairs it accuses."""
-        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        counts = census(sources), census(targets)
-        chunk = _Chunk(sources, targets, counts, self._usual, self._held_out)
-        return {rule: _RULES[rule](chunk) for rule in self.rules}
+def _has_loop(units: list[str]) -> bool:
+    """Return whether a phrase occurs three times in a row, or a single unit four times."""
+    if len(units) - len(set(units)) < 2:
+        return False
+    for length in range(1, min(len(units) // 3, MAX_LOOP) + 1):
+        needed, run = max(2 * length, 3), 0
+        for unit, later in zip(units, units[length:], strict=False):
+            run = run + 1 if unit == later else 0
+            if run == needed:
+                return True
+    return False
+
+
+def _is_copied(pair: Pair, _: CorpusStatistics) -> bool:
+    source = letters_of(pair.source)
+    has_words = len(pair.source.split()) > 1
+    is_long = len(source) >= (MIN_COPIED_PHRASE if has_words else MIN_COPIED_LETTERS)
+    return is_long and source == letters_of(pair.target)
+
+
+def letters_of(text: str) -> str:
+    """Return the letters alone, in one case."""
+    return "".join(filter(str.isalpha, text.casefold()))
+
+
+def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
+    return bool(statistics.held_out) and normalised(pair.source) in statistics.held_out
+
+
+def normalised(text: str) -> str:
+    """Return the words in one case: equal for texts that differ in case, spaces, punctuation."""
+    words = unicodedata.normalize("NFKC", text).casefold().translate(_WORD_CHARACTERS).split()
+    return " ".join(words) or text
+
+
+class _WordCharacters(dict[int, int]):
+    """A table for `str.translate` that makes a space of each character outside words.
+
+    Marks are kept, as they are the vowels of Hindi and Thai, but not variation selectors.
+    """
+
+    def __missing__(self, code: int) -> int:
+        character = chr(code)
+        is_mark = unicodedata.category(character)[0] == "M" and not 0xFE00 <= code <= 0xFE0F
+        self[code] = code if character.isalnum() or character == "_" or is_mark else ord(" ")
+        return self[code]
+
+
+_WORD_CHARACTERS = _WordCharacters()
+
+RULES = (
+    Rule(
+        "uneven",
+        "one side is much longer than usual in this corpus",
+        "a part is missing, or it translates another sentence",
+        _is_uneven,
+    ),
+    Rule(
+        "numbers",
+        "the sides have different numbers",
+        "correct the translation, or drop the pair",
+        _have_other_numbers,
+    ),
+    Rule(
+        "markup",
+        "HTML tags or entities, page titles, or placeholders on one side only",
+        "strip them, or drop the pairs",
+        _has_markup,
+        max_share=1.0,
+    ),
+    Rule(
+        "mojibake",
+        "text decoded with the wrong encoding, or damaged characters",
+        "convert the original file again",
+        _is_misencoded,
+    ),
+    Rule("script", "unexpected alphabet", "is it the right file?", _is_in_other_script),
+    Rule(
+        "language",
+        "wrong language",
+        "drop the pairs: they teach nothing about these two languages",
+        _is_in_other_language,
+        recommended_share=0.5,
+    ),
+    Rule(
+        "repetition",
+        "one side repeats the same words over and over",
+        "drop the pairs: often bad machine translation",
+        _has_repetition,
+    ),
+    Rule("copied", "source and target are the same", "drop untranslated lines", _is_copied),
+    Rule(
+        "overlap",
+        "the source is also in the validation or test set",
+        "drop the pairs: they make scores too good",
+        _is_held_out,
+    ),
+)
+"""All rules of `batching.drop`. A pair that breaks several is dropped by the first."""
+
+
+class PairFilter:
+    """Finds the pairs that break some of the rules."""
+
+    def __init__(self, names: Iterable[str], statistics: CorpusStatistics) -> None:
+        chosen = set(names)
+        self._rules = [rule for rule in RULES if rule.name in chosen]
+        self._statistics = statistics
+
+    def broken_rule(self, pair: Pair) -> str | None:
+        """Return the name of the first rule that the pair breaks, or None."""
+        for rule in self._rules:
+            if rule.check(pair, self._statistics):
+                return rule.name
+        return None
+
+
+def held_out_sources(corpora: Iterable[Corpus]) -> frozenset[str]:
+    """Return the normalised sources of the validation and test sets, for the rule `overlap`."""
+    return frozenset(normalised(pair.source) for one in corpora for pair in read_pairs(one))

@@ -1,202 +1,211 @@
-"""What is usual in a corpus: by how much one side is longer, its scripts, languages, line ends.
+"""Statistics of a corpus: its usual length ratio, scripts and languages.
 
-It is taken from a sample that does not depend on the order of the pairs, and what is a fault in one
-corpus (Latin letters, no full stop) is none in another.
+Rules compare each pair with the statistics of its own corpus, so that no language needs thresholds
+of its own. The statistics come from a sample that does not depend on the order of the pairs.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mtkit.corpus.characters import CLASSES, FIRST_SCRIPT, UNSPACED, census, scripts
-from mtkit.corpus.languages import TELLING_SCRIPTS, can_be_told, votes
+from mtkit.corpus.languages import IDENTIFIED_SCRIPTS, count_languages, is_supported
 from mtkit.corpus.read import Pair, chunks
-from mtkit.corpus.texts import ending
+from mtkit.corpus.scripts import UNSPACED_SCRIPTS, count_scripts
 from mtkit.report import progress
 
-SAMPLE_PAIRS = 20_000
-TELLING_LINES = 20
-"""Lines of a side that must tell of its language before it is known."""
+SAMPLE_SIZE = 20_000
+"""Pairs that the statistics are computed from."""
+MIN_VOTES = 20
+"""Lines of a side whose language must be identified before the side has one."""
 MAJORITY = 2 / 3
-"""Of the lines of a side, more are in its language."""
-COUNTED_LINES = 100
-"""Whose characters are counted at once: that takes some twenty bytes for each of them."""
-AT_HOME = 0.1
-"""A script that has so much of a side's letters belongs there."""
-SELDOM = 0.03
-"""An ending that fewer translations of an ending have is not usual."""
-LEAST_SPREAD = 0.12
-"""Of log(target / source): less is taken for so much, lest any line stand out."""
-WIDER, WIDEST = 1.5, 2.0
-"""Times the spread of all pairs: by less those that are as long do not differ, nor by more."""
-NORMAL = 1.4826
-"""Standard deviation of a normal distribution whose absolute deviations have the median 1."""
-SLACK = 8.0
-"""Characters that short lines may be longer or shorter, before their ratio says anything."""
+"""Share of the lines that must be in a language before other lines are foreign."""
+MIN_SCRIPT_SHARE = 0.1
+"""Share of a side's letters from which a script belongs to the side."""
+LENGTH_GROUPS = 8
+"""Groups of pairs of similar length, each of which has its own spread of the length ratio."""
+MIN_SPREAD = 0.12
+"""Lower bound of the spread of log(target / source), lest every line be an outlier."""
+MIN_WIDENING, MAX_WIDENING = 1.5, 2.0
+"""A group has a spread of its own if it is this much wider than the spread of all pairs."""
+MAD_TO_DEVIATION = 1.4826
+"""Standard deviation of a normal distribution whose median absolute deviation is 1."""
+LENGTH_SLACK = 8.0
+"""Characters added to both sides, so that the ratio of short lines matters little."""
+
+Languages = tuple[str | None, str | None]
+"""Codes of the source and target language, where they are known."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one side of a corpus is like."""
+class SideStatistics:
+    """The scripts and languages of one side."""
 
     scripts: frozenset[str]
-    """Those at home there, by the names of `characters.scripts`."""
-    languages: Counter[str]
-    """Of the lines that were asked, how many are in each language."""
+    """Scripts that belong to the side, named as by `script_of`."""
+    votes: Counter[str]
+    """Lines of the sample in each language, among those long enough to be identified."""
+    language: str | None
+    """The language of a large majority of the lines; None if there is none."""
 
     @property
-    def language(self) -> str | None:
-        """The language of most lines; None where too few were long enough to tell."""
-        if self.languages.total() < TELLING_LINES:
-            return None
-        return max(self.languages, key=lambda code: (self.languages[code], code))
-
-    def sure_beside(self, other: Side) -> str | None:
-        """That language, if a majority is in it, those lines apart that are in the other side's."""
-        votes, language = self.languages, self.language
-        theirs = votes[other.language] if other.language not in (None, language) else 0
-        is_sure = language is not None and votes[language] > MAJORITY * (votes.total() - theirs)
-        return language if is_sure else None
+    def likely_language(self) -> str | None:
+        """The language of most lines; None if too few were identified."""
+        return _most_frequent(self.votes)
 
     @property
-    def spaced(self) -> bool:
-        """Whether words stand apart."""
-        return not self.scripts & UNSPACED
-
-    def named(self, code: str | None) -> Side:
-        """Said to be in that language: where it cannot be told, its kin have the votes."""
-        return self if code is None or can_be_told(code) else replace(self, languages=Counter())
+    def is_spaced(self) -> bool:
+        """Whether the scripts put spaces between words."""
+        return not self.scripts & UNSPACED_SCRIPTS
 
 
 @dataclass(frozen=True)
-class Usual:
-    source: Side
-    target: Side
+class CorpusStatistics:
+    """What is usual in a corpus."""
+
+    source: SideStatistics
+    target: SideStatistics
     ratio: float
-    """Characters of the target for one of the source: the median."""
+    """Median of target / source, in characters."""
     spreads: tuple[tuple[float, float], ...]
-    """For each eighth of the pairs, from the shortest to the longest: the least length, and the
-    standard deviation of the log of that ratio, by the median of its deviations.
+    """For each group of pairs, from short to long: its smallest length, and the standard deviation
+    of log(target / source), estimated from the median absolute deviation.
     """
-    endings: frozenset[tuple[str, str]]
-    """Endings of source and target that go together."""
+    sample: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The distinct pairs that the statistics were computed from: sources and targets."""
+    held_out: AbstractSet[str] = field(default=frozenset(), repr=False)
+    """Normalised sources of the validation and test set, which training should not contain."""
 
-    def unevenness(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) deviations from the usual ratio, by the spread of pairs as long; (n, 2) lengths."""
-        least, spreads = np.array(self.spreads).T
-        eighth = np.searchsorted(least[1:], sizes(lengths, self.ratio), side="right")
-        return np.asarray(np.abs(log_ratios(lengths, self.ratio)) / spreads[eighth])
-
-    @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """Of source and target, where they are sure."""
-        return self.source.sure_beside(self.target), self.target.sure_beside(self.source)
-
-    def named(self, languages: tuple[str | None, str | None]) -> Usual:
-        """The same, where the sides are said to be in these, if in any."""
-        source, target = languages
-        return replace(self, source=self.source.named(source), target=self.target.named(target))
+    def length_deviation(self, source: int, target: int) -> float:
+        """Return how many standard deviations the length ratio is from the usual one."""
+        size, log_ratio = _size_and_log_ratio(source, target, self.ratio)
+        group = bisect_right(self.spreads, size, key=lambda row: row[0]) - 1
+        return abs(log_ratio) / self.spreads[max(0, group)][1]
 
 
-class Sample:
-    """The pairs whose hashes are smallest: the same whatever the order, and however often each."""
+class PairSample:
+    """The distinct pairs with the smallest hashes: independent of order and repetition."""
 
-    def __init__(self, size: int = SAMPLE_PAIRS) -> None:
+    def __init__(self, size: int = SAMPLE_SIZE) -> None:
         self._size = size
         self._heap: list[tuple[int, str, str]] = []
         self._keys: set[int] = set()
 
     def add(self, pair: Pair) -> None:
-        """Takes the pair, or leaves it; a blank side says nothing."""
+        """Take the pair if its hash is among the smallest so far; pairs with a blank side never."""
         key = -hash_of(pair)
-        full = len(self._heap) == self._size
-        if (full and key <= self._heap[0][0]) or key in self._keys:
-            return
-        if pair.blank:
+        is_full = len(self._heap) == self._size
+        if (is_full and key <= self._heap[0][0]) or key in self._keys or pair.blank:
             return
         self._keys.add(key)
         item = (key, pair.source, pair.target)
-        if full:
+        if is_full:
             self._keys.remove(heappushpop(self._heap, item)[0])
         else:
             heappush(self._heap, item)
 
     def pairs(self) -> list[tuple[str, str]]:
+        """Return the sampled texts, by hash."""
         return [(source, target) for _, source, target in sorted(self._heap, reverse=True)]
 
 
 def hash_of(pair: Pair) -> int:
-    """64 bits, the same in every process."""
+    """Return a 64-bit hash of both texts that is the same in every process."""
     source, target = (text.encode(errors="replace") for text in (pair.source, pair.target))
     return crc32(source) << 32 | crc32(target, len(source))
 
 
-def usual_of(pairs: Iterable[Pair]) -> Usual:
-    """What is usual among the pairs, read once."""
-    sampled = Sample()
-    with progress("reading", unit="pairs") as shown:
+def compute_statistics(
+    pairs: Iterable[Pair], languages: Languages = (None, None)
+) -> CorpusStatistics:
+    """Read the pairs once and return their statistics.
+
+    A side whose declared language cannot be identified has no language, as py3langid would take it
+    for a relative.
+    """
+    sampled = PairSample()
+    with progress("reading", unit="pairs") as bar:
         for chunk in chunks(pairs):
             for pair in chunk:
                 sampled.add(pair)
-            shown.advance(len(chunk))
+            bar.advance(len(chunk))
     sample = sampled.pairs()
-    sources, targets = [[pair[side] for pair in sample] for side in (0, 1)]
-    lengths = np.array([[len(s), len(t)] for s, t in sample] or [[1, 1]], np.float64)
-    ratio = float(np.median(lengths[:, 1] / lengths[:, 0]))
-    deviations = np.abs(log_ratios(lengths, ratio))
-    spread = max(LEAST_SPREAD, float(np.median(deviations)) * NORMAL)
-    size = sizes(lengths, ratio)
-    least = np.quantile(size, np.arange(8) / 8)
-    eighth = np.searchsorted(least[1:], size, side="right")
-    own = (float(np.median(deviations[eighth == k])) * NORMAL for k in np.unique(eighth))
-    spreads = (min(found, WIDEST * spread) if found > WIDER * spread else spread for found in own)
-    by_length = tuple(zip(least[np.unique(eighth)].tolist(), spreads, strict=True))
-    return Usual(_side(sources), _side(targets), ratio, by_length, _endings(sample))
-
-
-def sizes(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
-    """(n,) how long pairs of (n, 2) lengths are, both sides counted alike."""
-    return np.asarray(lengths @ _scale(ratio))
-
-
-def _scale(ratio: float) -> NDArray[np.float64]:
-    """What makes the sides as long as each other."""
-    return np.array([max(ratio, 1.0), max(1 / ratio, 1.0)])
-
-
-def log_ratios(lengths: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
-    """(n,) log of how much longer the target is than is usual, of (n, 2) lengths in characters.
-
-    SLACK is added to both sides, in characters of the side that needs more of them.
-    """
-    logs: NDArray[np.float64] = np.log(lengths * _scale(ratio) + SLACK)
-    return logs[:, 1] - logs[:, 0]
-
-
-def _side(lines: list[str]) -> Side:
-    counted = np.zeros(CLASSES, np.int64)
-    for start in range(0, len(lines), COUNTED_LINES):
-        counted += census(lines[start : start + COUNTED_LINES]).sum(axis=0)
-    counts = counted[FIRST_SCRIPT:]
-    names = scripts()[FIRST_SCRIPT:]
-    least = max(1, AT_HOME * counts.sum())
-    found = zip(names, counts, strict=False)
-    at_home = frozenset(name for name, count in found if count >= least)
-    return Side(at_home, votes(lines) if at_home & TELLING_SCRIPTS else Counter())
-
-
-def _endings(sample: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    together = Counter((ending(source), ending(target)) for source, target in sample)
-    alone = Counter(ending(source) for source, _ in sample)
-    return frozenset(
-        (one, other)
-        for (one, other), count in together.items()
-        if one == other or count >= SELDOM * alone[one]
+    sources, targets = [source for source, _ in sample], [target for _, target in sample]
+    scripts = _usual_scripts(sources), _usual_scripts(targets)
+    votes = _votes(sources, scripts[0], languages[0]), _votes(targets, scripts[1], languages[1])
+    ratio, spreads = _length_statistics(sample or [(" ", " ")])
+    return CorpusStatistics(
+        SideStatistics(scripts[0], votes[0], certain_language(votes[0], votes[1])),
+        SideStatistics(scripts[1], votes[1], certain_language(votes[1], votes[0])),
+        ratio,
+        spreads,
+        tuple(sample),
     )
+
+
+def certain_language(votes: Counter[str], others: Counter[str]) -> str | None:
+    """Return the language of a large majority of the lines, or None.
+
+    Lines in the language of the other side do not count: they were probably left untranslated.
+    """
+    language, other = _most_frequent(votes), _most_frequent(others)
+    untranslated = votes[other] if other is not None and other != language else 0
+    is_certain = language is not None and votes[language] > MAJORITY * (
+        votes.total() - untranslated
+    )
+    return language if is_certain else None
+
+
+def _most_frequent(votes: Counter[str]) -> str | None:
+    if votes.total() < MIN_VOTES:
+        return None
+    return max(votes, key=lambda code: (votes[code], code))
+
+
+def _usual_scripts(lines: list[str]) -> frozenset[str]:
+    counts = count_scripts("".join(lines))
+    least = MIN_SCRIPT_SHARE * counts.total()
+    return frozenset(script for script, count in counts.items() if count >= least)
+
+
+def _votes(lines: list[str], scripts: frozenset[str], declared: str | None) -> Counter[str]:
+    can_vote = scripts & IDENTIFIED_SCRIPTS and (declared is None or is_supported(declared))
+    return count_languages(lines) if can_vote else Counter()
+
+
+def _length_statistics(
+    sample: list[tuple[str, str]],
+) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """Return the median length ratio, and the spread of each group as in CorpusStatistics."""
+    ratio = float(np.median([len(target) / len(source) for source, target in sample]))
+    rows = [_size_and_log_ratio(len(source), len(target), ratio) for source, target in sample]
+    sizes, deviations = np.array(rows).T
+    deviations = np.abs(deviations)
+    usual = max(MIN_SPREAD, float(np.median(deviations)) * MAD_TO_DEVIATION)
+    bounds = np.quantile(sizes, np.arange(LENGTH_GROUPS) / LENGTH_GROUPS)
+    groups = np.searchsorted(bounds[1:], sizes, side="right")
+    spreads = []
+    for group in np.unique(groups).tolist():
+        spread = float(np.median(deviations[groups == group])) * MAD_TO_DEVIATION
+        is_wider = spread > MIN_WIDENING * usual
+        spreads.append(
+            (float(bounds[group]), min(spread, MAX_WIDENING * usual) if is_wider else usual)
+        )
+    return ratio, tuple(spreads)
+
+
+def _size_and_log_ratio(source: int, target: int, ratio: float) -> tuple[float, float]:
+    """Return the length of a pair, and the log of its length ratio divided by the usual one.
+
+    The shorter language is scaled up first, so that both sides count alike.
+    """
+    scaled = source * max(ratio, 1.0), target * max(1 / ratio, 1.0)
+    return sum(scaled), math.log((scaled[1] + LENGTH_SLACK) / (scaled[0] + LENGTH_SLACK))

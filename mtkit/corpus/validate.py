@@ -22,10 +22,10 @@ def look_at(data: DataSettings, *names: Literal["train", "valid", "test"]) -> No
     """
     for name in names:
         for key, corpus in data.corpora(name).items():
-            look(corpus, key)
+            check_readable(corpus, key)
 
 
-def look(corpus: Corpus, key: Key) -> None:
+def check_readable(corpus: Corpus, key: Key) -> None:
     """A look at one corpus, which stands at `key` of a config; SettingError as `look_at`."""
     for side in ("source", "target", "table"):
         with blame_setting((*key, side)):

@@ -17,7 +17,7 @@ from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of, open_artifac
 from mtkit.artifacts.storage import temporary_path
 from mtkit.batching import encode, plan
 from mtkit.batching.build import build_batches, open_batches
-from mtkit.batching.encode import RULES, length_rules
+from mtkit.batching.encode import OUTCOMES, length_outcomes
 from mtkit.batching.store import Store
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TextCorpus
@@ -143,8 +143,14 @@ def test_each_rule_drops_its_pairs_and_tells_the_first(
 
 def test_limits_are_included() -> None:
     lengths = np.array([[8, 4], [4, 8], [9, 5], [8, 3], [8, 0]])
-    rules = length_rules(lengths, BatchingSettings(max_length=8, max_ratio=2))
-    assert [RULES[rule] for rule in rules] == ["kept", "kept", "too long", "ratio", "blank"]
+    outcomes = length_outcomes(lengths, BatchingSettings(max_length=8, max_ratio=2))
+    assert [OUTCOMES[outcome] for outcome in outcomes] == [
+        "kept",
+        "kept",
+        "too long",
+        "ratio",
+        "blank",
+    ]
 
 
 def test_what_looks_blank_is_blank_even_if_the_tokenizer_sees_something(tmp_path: Path) -> None:

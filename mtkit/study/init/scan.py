@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from mtkit.config.settings import TokenizerSettings
-from mtkit.corpus.read import Pair, chunks
-from mtkit.corpus.rules import Judge
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import hash_of
 from mtkit.decoding.casing import has_no_case
 from mtkit.decoding.sentences import split_sentences
@@ -66,23 +64,18 @@ def scan(pairs: Iterable[Pair], split: Split, *, deduplicate: bool = False) -> S
             yield pair
 
     drawn = sample_pairs(different(), SAMPLE_PAIRS, seed=1)
-    sample = _without_faults(drawn, split.judge)
+    sample = _without_faults(drawn, split.pair_filter)
     learnt = round((counts["train"] - repeated) * len(sample) / max(1, len(drawn)))
     source, target = (_characters(pair[side] for pair in sample) for side in (0, 1))
     needed = _needed(source), _needed(target)
     return Scan(counts, learnt, sample, needed, _needed(source + target), _shared(source, target))
 
 
-def _without_faults(sample: Sample, judge: Judge | None) -> Sample:
-    if judge is None:
+def _without_faults(sample: Sample, pair_filter: PairFilter | None) -> Sample:
+    if pair_filter is None:
         return sample
-    kept: Sample = []
-    for chunk in chunks(Pair(source, target, 0, "", 0) for source, target in sample):
-        faulty = np.any(list(judge.judge(chunk).values()), axis=0)
-        kept += [
-            (pair.source, pair.target) for pair, bad in zip(chunk, faulty, strict=True) if not bad
-        ]
-    return kept
+    pairs = (Pair(source, target, 0, "", 0) for source, target in sample)
+    return [(pair.source, pair.target) for pair in pairs if pair_filter.broken_rule(pair) is None]
 
 
 def has_single_sentences(sample: Sample, language: str) -> bool:

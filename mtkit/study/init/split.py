@@ -17,8 +17,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import Judge
-from mtkit.corpus.texts import normalised
+from mtkit.corpus.rules import PairFilter, normalised
 
 Part = Literal["train", "valid", "test"]
 
@@ -59,7 +58,7 @@ class Split:
     """Places each pair of a corpus of about `pairs` pairs.
 
     `wanted`: the parts that are to be held out. `taken`: keys of sources that are held out already,
-    and hence no part of training. `judge`: of the rules that are to drop pairs; what one accuses is
+    and hence no part of training. `pair_filter`: the rules of `batching.drop`; what they drop is
     held out for nothing, as no translation could be told by it. `learnt`: keys of targets that are
     held out for nothing either, as training has them. Of equal sources that are held out the first
     such pair is kept.
@@ -68,7 +67,7 @@ class Split:
     pairs: int
     wanted: frozenset[Part] = frozenset({"valid", "test"})
     taken: frozenset[bytes] = frozenset()
-    judge: Judge | None = None
+    pair_filter: PairFilter | None = None
     learnt: frozenset[bytes] = frozenset()
 
     def without_learnt(self, read: Callable[[], Iterable[Pair]]) -> Split:
@@ -108,8 +107,9 @@ class Split:
         """Whether a translation can be told by a pair."""
         if key_of(pair.target) in self.learnt:
             return False
-        faults = {} if self.judge is None else self.judge.judge([pair])
-        return not (pair.blank or any(found.any() for found in faults.values()))
+        if pair.blank:
+            return False
+        return self.pair_filter is None or self.pair_filter.broken_rule(pair) is None
 
 
 def is_among(share: float, key: bytes) -> bool:
