@@ -37,7 +37,7 @@ def commands(program: str) -> list[list[str]]:
 
 
 def test_the_readme_is_short_and_its_first_screen_has_the_two_commands() -> None:
-    assert len(README.splitlines()) <= 220
+    assert len(README.splitlines()) <= 160
     assert [words[0] for words in commands("make")[:2]] == ["demo", "test"]
     assert README.index("make test") < 1500
 
@@ -98,7 +98,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def test_the_map_lists_exactly_the_folders_of_the_package() -> None:
-    tree = README.partition("## What is where\n\n```\n")[2].partition("```")[0]
+    tree = README.partition("## Where things are\n\n```\n")[2].partition("```")[0]
     listed = dict(line.split(maxsplit=1) for line in tree.splitlines() if line.startswith("  "))
     folders = {f"{path.parent.name}/" for path in (ROOT / "mtkit").glob("*/__init__.py")}
     assert set(listed) == folders
