@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import Device, Engine, Json, Overrides, Plot, flag
+from mtkit.cli.options import Device, Engine, Json, Overrides, Plot
+from mtkit.errors import UserError
 
 BatchesOf = Annotated[
     Path | None, Option("-c", "--config", help="YAML config: measure with the batches of its run.")
@@ -27,34 +28,22 @@ def train(
         None, help="Short for --set training.precision=..."
     ),
     seconds: Seconds = 30.0,
-    breakdown: bool = flag("--breakdown", help="Divide the time of a step among its parts."),
     json: Json = False,
 ) -> None:
     """Measure the speed of training.
 
     Target tokens per second, share of the arithmetic limit, memory, padding, waiting time.
     """
-    from mtkit.study.bench.train import bench_train
-    from mtkit.study.bench.workload import open_workload
+    from mtkit.study.bench.train import bench_train, open_training_sample
 
-    chosen = [] if precision is None else [f"training.precision={precision}"]
-    settings = [*(overrides or []), *chosen]
+    if config is not None and size is not None:
+        raise UserError("--size: not with -c: the config says what to measure")
+    settings = [*(overrides or []), *([f"training.precision={precision}"] if precision else [])]
     command = ["bench", "train", "--seconds", str(seconds), *["--json"] * json]
-    given = [("-c", config), ("--size", size), *(("--set", setting) for setting in settings)]
-    command += [word for option, value in given if value for word in (option, str(value))]
-    with open_workload(config, size, settings) as workload:
-        bench_train(workload, command, seconds=seconds, breakdown=breakdown, as_json=json)
-
-
-def ceiling(
-    config: BatchesOf = None, size: Size = None, overrides: Overrides = None, json: Json = False
-) -> None:
-    """Measure the arithmetic limit of training: the speed of the matrix products alone."""
-    from mtkit.study.bench.ceiling import bench_ceiling
-    from mtkit.study.bench.workload import open_workload
-
-    with open_workload(config, size, overrides or []) as workload:
-        bench_ceiling(workload, as_json=json)
+    options = [("-c", config), ("--size", size), *(("--set", setting) for setting in settings)]
+    command += [word for option, value in options if value for word in (option, str(value))]
+    with open_training_sample(config, size or "tiny", settings) as sample:
+        bench_train(sample, command, seconds=seconds, as_json=json)
 
 
 def translate(
@@ -80,9 +69,13 @@ def translate(
     Sentences and target tokens per second, latency of single lines, and memory, for each engine
     that supports the model.
     """
-    from mtkit.study.bench.translate import bench_translate, open_task
+    from mtkit.study.bench.translate import bench_translate, open_translation_task
 
-    with open_task(models or [], input, size) as task:
+    if models and size is not None:
+        raise UserError("--size: not with -m: the model says what to measure")
+    if input is not None and not models:
+        raise UserError("--input: only with -m: random models cannot translate text")
+    with open_translation_task(models or [], input, size or "tiny") as task:
         bench_translate(
             task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
         )

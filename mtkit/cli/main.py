@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("score", "attend", "export", "info", "compare"), "studies"),
 }
 """The module of each command, in the order of --help."""
-BENCH = ("train", "ceiling", "translate", "layers")
+BENCH = ("train", "translate", "layers")
 
 
 def app(*names: str) -> typer.Typer:

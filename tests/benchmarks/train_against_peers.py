@@ -45,7 +45,7 @@ from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
-from mtkit.study.bench.workload import load_size
+from mtkit.study.bench.sample import load_size
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
 

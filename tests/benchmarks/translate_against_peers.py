@@ -35,8 +35,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.cache import cached
 from mtkit.formats.huggingface import to_huggingface
 from mtkit.models.folder import OpenedModel, open_model
-from mtkit.study.bench.translate import open_task
-from mtkit.study.bench.translation_rate import measure_apart
+from mtkit.study.bench.translate import measure_in_process, open_translation_task
 
 HERE = Path(__file__).parent
 SECONDS = 5.0
@@ -88,7 +87,9 @@ def main() -> None:
     options = _options()
     with (
         TemporaryDirectory(prefix="mtkit-peers-") as folder,
-        open_task([options.model] if options.model else [], options.input, options.size) as given,
+        open_translation_task(
+            [options.model] if options.model else [], options.input, options.size
+        ) as given,
     ):
         os.environ["XDG_CACHE_HOME"] = folder
         lines, text = given.lines[: options.sentences], Path(folder) / "input.txt"
@@ -196,7 +197,7 @@ def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) ->
     own += ["--engine", engine[0], "--compute-type", engine[1]]
     sides: dict[str, dict[str, Side]] = {
         "warm": {
-            "mtkit": lambda: measure_apart(load, task.lines, SECONDS).sentences_per_second,
+            "mtkit": lambda: measure_in_process(load, task.lines, SECONDS)["sentences_per_second"],
             "peer": lambda: task.rate(median(run([*peer, "--passes", "3"]).record["seconds"])),
         },
         "whole process": {

@@ -1,38 +1,62 @@
-"""`mtkit bench`: what is drawn for it, and what it reports."""
+"""`mtkit bench`: the sample data, and the laws of what is measured."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-import mtkit.study.bench.ceiling
+from architectures import ARCHITECTURES, make, sources, targets
 from commands import call
+from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import Translator
-from mtkit.study.bench.train import window_rates
-from mtkit.study.bench.translate import report_of, text_of
-from mtkit.study.bench.translation_rate import Rate
-from mtkit.study.bench.workload import (
-    TRANSLATED_LENGTH,
-    Timed,
+from mtkit.errors import UserError
+from mtkit.study.bench.layers import (
+    LAYER_TYPES,
+    LENGTHS,
+    RADIUS,
+    WIDTH,
+    LayerType,
+    apply_layer,
+    bench_layers,
+    differentiate,
+    fit_exponent,
+)
+from mtkit.study.bench.machine import count_operations, count_peak_bytes
+from mtkit.study.bench.sample import (
+    TRANSLATION_LENGTH,
     draw_batches,
     draw_lengths,
     draw_model,
     draw_sentences,
 )
-from mtkit.symbols import EOS
-from tasks import tiny_config, write_reversal_task
+from mtkit.study.bench.speed import TimedStep, training_speed, window_rates
+from mtkit.symbols import EOS, PAD
+from mtkit.tokenizer.codec import Tokenizer
+from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
 SMALL = ["batching.max_tokens=512", "model.layers=1", "model.d_model=16", "training.device=cpu"]
-OF_A_TRANSFORMER = [*SMALL, "model.ffn=16", "model.heads=2"]
-OF_A_SEQ2SEQ = ["model.kind=seq2seq", *SMALL, "model.input_feeding=false"]
+SMALL += ["model.ffn=16", "model.heads=2"]
+SQUARE = 100 * 100 * 4
+"""Bytes of a float32 matrix of 100 by 100."""
+SCALARS = 100
+"""Bytes of single numbers, at most."""
+CPU = torch.device("cpu")
+
+
+# Sample data
 
 
 def test_drawn_sentences_are_as_long_as_those_of_multi30k() -> None:
@@ -47,99 +71,15 @@ def test_drawn_sentences_are_as_long_as_those_of_multi30k() -> None:
     assert padding(lengths, plan) == pytest.approx(0.036, abs=0.008)
 
 
-def test_drawn_sentences_are_ordinary_subwords_in_a_store(tmp_path: Path) -> None:
+def test_drawn_tokens_are_ordinary_subwords_in_a_zipf_distribution(tmp_path: Path) -> None:
     store = draw_batches(tmp_path, vocab=50, seed=1, pairs=2000).train
     assert len(store) == 2000
     counts = np.bincount(store.tokens, minlength=50)
     assert not counts[: EOS + 1].any()
     assert (counts[EOS + 1 :] > 0).all()
-    assert counts[EOS + 1] > 5 * counts[EOS + 11]  # Zipf: the tenth is a tenth as frequent
+    assert counts[EOS + 1] > 5 * counts[EOS + 11]  # the tenth is a tenth as frequent
     again = draw_batches(tmp_path / "again", vocab=50, seed=1, pairs=2000).train
     assert (store.tokens == again.tokens).all()
-
-
-def test_windows_are_whole_updates_and_about_equal_spans() -> None:
-    even = [Timed(tokens=7, seconds=0.125, waited=0.0)] * 40
-    assert list(window_rates(even)) == [56] * 10
-    assert list(window_rates(even[:3])) == [56] * 3
-    uneven = [*even, Timed(tokens=7, seconds=5.0, waited=0.0)]
-    assert len(list(window_rates(uneven))) == 6
-
-
-@pytest.fixture
-def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mtkit.study.bench.ceiling, "SECONDS_EACH", 1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_briefly")
-def test_training_is_reported_as_json(capfd: pytest.CaptureFixture[str]) -> None:
-    options = [word for override in OF_A_TRANSFORMER for word in ("--set", override)]
-    options += ["--precision", "float32", "--seconds", "0.2"]
-    assert call("bench", "train", *options, "--json", "--breakdown", "--quiet") == 0
-    captured = capfd.readouterr()
-    assert captured.err == ""
-    record = json.loads(captured.out)
-    rates = record["tokens_per_second"]
-    assert 0 < rates["min"] <= rates["median"] <= rates["max"]
-    assert record["share_of_limit"] == pytest.approx(
-        rates["median"] / record["limit_tokens_per_second"], abs=1e-3
-    )
-    for share in ("padding", "waiting_for_data"):
-        assert 0 <= record[share] < 1
-    assert record["precision"] == "float32"
-    assert record["max_tokens"] == 512
-    assert record["peak_mib"]["resident"] > 50
-    assert record["update_ms"] > 0
-    assert record["tokens_per_update"] <= 512
-    assert sum(of["share"] for of in record["breakdown"].values()) == pytest.approx(1, abs=1e-2)
-    assert record["breakdown"]["FeedForward"]["limit_ms"] > 0
-    assert len(record["operators"]) == 10
-    assert {"workload", "model", "parameters", "processor", "threads", "torch"} <= record.keys()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_briefly")
-def test_the_batches_of_a_run_are_measured_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_reversal_task(tmp_path)
-    Path("mtkit.yaml").write_text(dump_config(tiny_config(tmp_path, "seq2seq")), encoding="utf-8")
-    for stage in ("train-spm", "batch"):
-        assert call(stage, "--quiet") == 0
-    capsys.readouterr()
-    assert call("bench", "train", "-c", "mtkit.yaml", "--seconds", "0.2", "--breakdown") == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"{tmp_path / 'run'}: seq2seq, ")
-    for row in (
-        "target tokens/s",
-        "of the limit",
-        "peak memory",
-        "LSTM",
-        "Objective",
-        "costliest operators",
-    ):
-        assert f"\n{row} " in text
-    assert not (tmp_path / "run/checkpoints").exists()
-
-
-@pytest.mark.usefixtures("_briefly")
-def test_the_ceiling_is_a_table_or_json(capsys: Capture) -> None:
-    options = [word for override in OF_A_SEQ2SEQ for word in ("--set", override)]
-    options += ["--set", "training.precision=bfloat16", "--size", "base"]
-    assert call("bench", "ceiling", *options) == 0
-    assert "(in use)" in capsys.readouterr().out
-    assert call("bench", "ceiling", *options, "--json") == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record["limit_tokens_per_second"].keys() == {"float32", "bfloat16", "mixed"}
-    assert {of["part"] for of in record["products"]} == {
-        "GeneralAttention",
-        "LSTM",
-        "Linear",
-        "Objective",
-    }
-    assert sum(of["gflop"] for of in record["products"]) == pytest.approx(record["gflop"])
 
 
 @pytest.fixture(scope="module")
@@ -151,18 +91,173 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_every_translation_by_a_drawn_model_has_the_same_length(drawn: Path, engine: str) -> None:
+def test_all_translations_of_a_drawn_model_have_the_same_length(drawn: Path, engine: str) -> None:
     translator = Translator.load(drawn, "cpu", engine=engine, compute_type="float32")
     lines = draw_sentences("tiny")[:12]
     assert {len(ids) for ids in translator.tokenizer.encode_source(lines)} == {
         len(line.split()) for line in lines
     }
     (translations,) = translator.stream([lines])
-    assert {len(translation.tokens) for translation in translations} == {TRANSLATED_LENGTH}
+    assert {len(translation.tokens) for translation in translations} == {TRANSLATION_LENGTH}
+
+
+# Counts
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_operations_of_a_batch_grow_by_its_sentences(name: str) -> None:
+    model = make(name)
+
+    def operations(sentences: int) -> int:
+        source = sources([7] * sentences)
+        forward = partial(model, source, source != PAD, targets(sentences, 5))
+        return count_operations(lambda: forward().sum().backward())
+
+    assert 0 < operations(1) < operations(4) <= 4 * operations(1)
+
+
+def test_peak_memory_is_the_memory_that_lives_at_once() -> None:
+    x = torch.randn(100, 100)
+
+    def keep_and_drop() -> torch.Tensor:
+        kept = x + 1
+        dropped = x + 2
+        del dropped
+        return kept + 3
+
+    assert SQUARE <= count_peak_bytes(lambda: x + 1, CPU) < SQUARE + SCALARS
+    assert count_peak_bytes(lambda: x.t().view(-1, 100)[:50], CPU) == 0
+    assert 2 * SQUARE <= count_peak_bytes(keep_and_drop, CPU) < 2 * SQUARE + SCALARS
+    assert count_peak_bytes(lambda: x.add_(1), CPU) < SCALARS
+
+
+def test_peak_memory_holds_what_the_backward_pass_needs() -> None:
+    x = torch.randn(100, 100, requires_grad=True)
+    x.grad = torch.zeros(100, 100)
+
+    def step() -> None:
+        torch.sigmoid(torch.sigmoid(x)).sum().backward()  # each keeps its result
+
+    first = count_peak_bytes(step, CPU)
+    assert 3 * SQUARE <= first < 3 * SQUARE + SCALARS
+    assert count_peak_bytes(step, CPU) == first
+
+
+# Layers
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0, 3))
+def test_the_fitted_exponent_of_a_power_is_that_power(scale: float, power: float) -> None:
+    costs = [scale * length**power for length in LENGTHS]
+    assert fit_exponent(LENGTHS, costs) == pytest.approx(power, abs=1e-4)
+
+
+def test_the_shorter_half_of_the_lengths_does_not_count_in_the_fit() -> None:
+    costs = [1.0 if length < 512 else 3.0 * length**2 for length in LENGTHS]
+    assert fit_exponent(LENGTHS, costs) == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [
+        ("self-attention", lambda n: 8 * n * WIDTH**2 + 4 * n**2 * WIDTH),
+        ("restricted, r = 32", lambda n: 8 * n * WIDTH**2 + 12 * n * RADIUS * WIDTH),
+        ("recurrent", lambda n: 16 * n * WIDTH**2),
+        ("convolution, k = 3", lambda n: 6 * n * WIDTH**2),
+    ],
+)
+def test_operations_of_a_layer_are_those_of_the_published_formula(
+    name: str, operations: Callable[[int], int]
+) -> None:
+    (layer,) = (layer_type.build() for layer_type in LAYER_TYPES if layer_type.name == name)
+    x = torch.randn(1, 4 * RADIUS, WIDTH, requires_grad=True)
+    forward = operations(4 * RADIUS)
+    # Backward, each product makes two; the recurrent one lacks one in the first step, of state 0.
+    lacking = 8 * WIDTH**2 if name == "recurrent" else 0
+    assert count_operations(lambda: differentiate(layer, x)) == 3 * forward - lacking
+
+
+@pytest.mark.parametrize("layer_type", LAYER_TYPES, ids=lambda layer_type: layer_type.name)
+def test_a_layer_keeps_the_shape_of_its_sequence(layer_type: LayerType) -> None:
+    x = torch.randn(1, RADIUS + 3, WIDTH)
+    assert apply_layer(layer_type.build(), x).shape == x.shape
+
+
+def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: Capture) -> None:
+    briefly = partial(bench_layers, "cpu", lengths=(32, 64, 128, 256), seconds_each=1e-4)
+    briefly(plot=tmp_path / "layers.svg", as_json=True)
+    record = json.loads(capsys.readouterr().out)
+    assert [of["layer"] for of in record["layers"]] == [kind.name for kind in LAYER_TYPES]
+    whole, restricted, *_ = record["layers"]
+    assert whole["exponents"]["memory"] > 1.4 > restricted["exponents"]["memory"]
+    for of in record["layers"]:
+        assert min(of["seconds"]) > 0
+        assert of["bytes"] == sorted(of["bytes"])
+    assert (tmp_path / "layers.svg").read_bytes().startswith(b"<?xml")
+    briefly(plot=None, as_json=False)
+    text = capsys.readouterr().out
+    for kind in LAYER_TYPES:
+        assert f"O({kind.time})\n" in text and f"O({kind.memory})\n" in text
+    with pytest.raises(UserError):
+        briefly(plot=tmp_path / "layers.txt", as_json=False)
+
+
+# Training
+
+
+def test_windows_are_whole_steps_and_about_equal_spans() -> None:
+    even = [TimedStep(tokens=7, seconds=0.125, waiting_seconds=0.0)] * 40
+    assert window_rates(even) == [56] * 10
+    assert window_rates(even[:3]) == [56] * 3
+    uneven = [*even, TimedStep(tokens=7, seconds=5.0, waiting_seconds=0.0)]
+    assert len(window_rates(uneven)) == 6
 
 
 @pytest.mark.slow
-def test_translating_is_reported_for_a_beam_and_greedily(
+def test_training_reports_speed_memory_and_share_of_the_limit(capfd: Capture) -> None:
+    options = [word for override in SMALL for word in ("--set", override)]
+    options += ["--precision", "float32", "--seconds", "0.2", "--quiet"]
+    assert call("bench", "train", *options, "--json") == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    record = json.loads(captured.out)
+    rates = record["tokens_per_second"]
+    assert 0 < rates["min"] <= rates["median"] <= rates["max"]
+    assert record["share_of_limit"] == pytest.approx(
+        record["gflop_per_second"] / record["limit_gflop_per_second"], abs=0.01
+    )
+    for share in ("padding", "waiting_for_data", "share_of_limit"):
+        assert 0 <= record[share] < 1
+    assert (record["precision"], record["max_tokens"]) == ("float32", 512)
+    assert record["tokens_per_step"] <= 512
+    assert record["peak_mib"]["resident"] > 50
+
+
+@pytest.mark.slow
+def test_training_is_measured_on_the_batches_of_a_run(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tiny_config(prepared, "seq2seq")
+    Path("mtkit.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert call("bench", "train", "-c", "mtkit.yaml", "--seconds", "0.2") == 0
+    assert capsys.readouterr().out.startswith(f"{config.run}: seq2seq, ")
+    assert not (Path(config.run) / "checkpoints").exists()
+
+
+def test_training_speed_keeps_nothing(prepared: Path) -> None:
+    config, run = tiny_config(prepared, "transformer"), prepared / "run"
+    before = sorted(run.rglob("*"))
+    data, tokenizer = open_batches(run / "batches"), Tokenizer.load(run / "tokenizer")
+    assert training_speed(config, data, tokenizer, seconds=0.1) > 0
+    assert sorted(run.rglob("*")) == before
+
+
+# Translation
+
+
+@pytest.mark.slow
+def test_translation_is_reported_for_a_beam_and_greedily(
     drawn: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "text").write_text("w9 w17\nw5\n\n", encoding="utf-8")
@@ -171,21 +266,17 @@ def test_translating_is_reported_for_a_beam_and_greedily(
     assert call("bench", "translate", *options) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["sentences"] == 3
-    assert [(row["engine"], row["beam"]) for row in record["engines"]] == [
-        ("torch float32", 2),
-        ("torch float32", 1),
-        ("torch bfloat16", 2),
-        ("torch bfloat16", 1),
-    ]
+    engines = [(row["engine"], row["beam"]) for row in record["engines"]]
+    assert engines == [(f"torch {t}", k) for t in ("float32", "bfloat16") for k in (2, 1)]
     for row in record["engines"]:
-        tokens = 2 / 3 * TRANSLATED_LENGTH * row["sentences_per_second"]  # a blank line has none
-        assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.02)
+        tokens = 2 / 3 * TRANSLATION_LENGTH * row["sentences_per_second"]  # a blank line has none
+        assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.05)
         assert row["latency_ms"]["p50"] <= row["latency_ms"]["p95"] <= row["latency_ms"]["p99"]
         assert row["peak_mib"] > 50
 
 
 @pytest.mark.slow
-def test_an_ensemble_is_measured_with_the_engine_that_can(
+def test_an_ensemble_is_measured_with_the_engines_that_support_it(
     drawn: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "text").write_text("w9 w17\n", encoding="utf-8")
@@ -193,86 +284,53 @@ def test_an_ensemble_is_measured_with_the_engine_that_can(
     options += ["--device", "cpu", "--beam", "1", "--seconds", "0.1"]
     assert call("bench", "translate", *options) == 0
     captured = capsys.readouterr()
-    assert f"{drawn} + {drawn}: 1 sentences" in captured.out
     assert [line.split()[0] for line in captured.out.splitlines()[-2:]] == ["torch", "torch"]
-    assert (
-        captured.err.count("left out: an ensemble of 2 models: CTranslate2 searches with one") == 2
-    )
+    assert captured.err.count("left out: ") == 2
 
 
-def test_the_report_on_translating_is_a_table() -> None:
-    rate = Rate(100.0, 2500.0, 1, [0.5, 0.25, 0.125], 300)
-    rows = [{"engine": "torch float32", "beam": 5} | report_of(rate)]
-    record = {"task": "tiny", "sentences": 3, "processor": "any", "cores": 2, "engines": rows}
-    lines = list(text_of(record))
-    assert lines[0] == "tiny: 3 sentences"
-    assert lines[-1].split()[2:] == ["5", "100.0", "2,500", "250.0", "475.0", "495.0", "300"]
+# What cannot be measured
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n"])
+def test_a_missing_or_blank_text_is_named(
+    content: bytes | None, drawn: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    text = tmp_path / "text"
+    if content is not None:
+        text.write_bytes(content)
+    assert call("bench", "translate", "-m", str(drawn), "--input", str(text)) == 2
+    assert capsys.readouterr().err.startswith(f"{text}: ")
 
 
 @pytest.mark.parametrize(
-    ("training", "complaint"),
-    [("", ": training: missing"), ("training: 5\n", ":2: training: expected settings")],
-)
-def test_a_faulty_config_is_led_back_to_its_line(
-    training: str, complaint: str, tmp_path: Path, capsys: Capture
-) -> None:
-    path = tmp_path / "mtkit.yaml"
-    corpus = "{source: a, target: b}"
-    path.write_text(f"run: r\n{training}data: {{train: {corpus}, valid: {corpus}}}\n")
-    assert call("bench", "ceiling", "-c", str(path)) == 2
-    assert capsys.readouterr().err.startswith(f"{path}{complaint}")
-
-
-def test_a_text_that_is_not_there_is_told_to_be_unreadable(
-    drawn: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    missing = str(tmp_path / "missing")
-    assert call("bench", "translate", "-m", str(drawn), "--input", missing) == 2
-    assert capsys.readouterr().err.startswith(f"{missing}: cannot be read (No such file")
-
-
-@pytest.mark.parametrize("content", [b"", b" \n"])
-def test_a_text_that_is_none_is_named(
-    content: bytes, drawn: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    (tmp_path / "text").write_bytes(content)
-    options = ["-m", str(drawn), "--input", str(tmp_path / "text")]
-    assert call("bench", "translate", *options) == 2
-    assert capsys.readouterr().err.startswith(f"{tmp_path / 'text'}: no text to translate")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "key"),
     [
-        ("bench", "mtkit bench: Missing command. (see mtkit bench --help)"),
-        ("bench train --size huge", "mtkit bench train: Invalid value for '--size': "),
-        ("bench train --seconds 0", "mtkit bench train: Invalid value for '--seconds': "),
-        ("bench ceiling -c nowhere.yaml", "nowhere.yaml: no such config file"),
-        ("bench train --set model.haeds=3", "--set model.haeds=3: model.haeds: unknown setting;"),
-        ("bench train -c no.yaml --size tiny", "--size tiny: no.yaml says what to measure"),
-        ("bench train --set training.subword_sampling.alpha=0.1", "training.subword_sampling: "),
-        ("bench translate -m nowhere", "nowhere: no model there: "),
-        ("bench translate -m nowhere --size base", "--size base: nowhere says what to measure"),
-        ("bench translate --input text", "--input text: drawn models know no text: "),
-        ("bench translate --engine marian", "mtkit bench translate: Invalid value for '--engine'"),
-        ("bench translate --beam 0", "mtkit bench translate: Invalid value for '--beam': "),
+        ("train --size huge", "'--size'"),
+        ("train --seconds 0", "'--seconds'"),
+        ("train -c nowhere.yaml", "nowhere.yaml"),
+        ("train --set model.haeds=3", "model.haeds"),
+        ("train -c no.yaml --size tiny", "--size"),
+        ("train --set training.subword_sampling.alpha=0.1", "training.subword_sampling"),
+        ("translate -m nowhere", "nowhere"),
+        ("translate -m nowhere --size base", "--size"),
+        ("translate --input text", "--input"),
+        ("translate --engine marian", "'--engine'"),
+        ("translate --beam 0", "'--beam'"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
-    arguments: str, line: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    arguments: str, key: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(*arguments.split()) == 2
+    assert call("bench", *arguments.split()) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(line)
+    assert key in captured.err
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "command", ["bench", "bench train", "bench ceiling", "bench translate", "bench layers"]
-)
-def test_help_does_not_wait_for_torch(command: str) -> None:
+@pytest.mark.parametrize("command", ["bench", "bench train", "bench translate", "bench layers"])
+def test_help_does_not_load_torch(command: str) -> None:
     code = (
         "import atexit, sys\n"
         "from mtkit.cli.main import main\n"
@@ -289,8 +347,8 @@ def test_help_does_not_wait_for_torch(command: str) -> None:
     assert not {"torch", "numpy"} & set(process.stderr.split())
 
 
-def test_what_translates_without_torch_is_measured_without_it() -> None:
-    code = "import sys, mtkit.study.bench.translation_rate; print(*sys.modules)"
+def test_an_engine_without_torch_is_measured_without_torch() -> None:
+    code = "import sys, mtkit.study.bench.translate; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

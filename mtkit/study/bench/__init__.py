@@ -1,1 +1,1 @@
-"""How fast this machine trains and translates with a model, and how fast it could train it."""
+"""Measures how fast this machine trains and translates."""

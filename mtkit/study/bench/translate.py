@@ -1,29 +1,33 @@
-"""`mtkit bench translate`: how fast a model or a size translates here, with each engine."""
+"""`mtkit bench translate`: how fast a model or a model size translates here, with each engine.
+
+The process that translates imports this module: torch is imported only where it is needed, so that
+memory is that of the engine.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
-
-import numpy as np
+from typing import Any, Literal
 
 from mtkit.artifacts.manifest import VERSION
 from mtkit.artifacts.runs import find_model
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import input_lines
+from mtkit.decoding.lines import in_windows, input_lines
 from mtkit.errors import UserError
-from mtkit.machine import processors
-from mtkit.models.device import pick_device
+from mtkit.machine import peak_bytes, processors
 from mtkit.report import progress, say, show
 from mtkit.scoring.files import SOURCE
-from mtkit.study.bench.record import Record, listed, processor
-from mtkit.study.bench.translation_rate import Rate, measure_apart
-from mtkit.study.bench.workload import Size, draw_model, draw_sentences
 
 ENGINES = (
     ("torch", "float32"),
@@ -31,7 +35,11 @@ ENGINES = (
     ("ctranslate2", "float32"),
     ("ctranslate2", "int8"),
 )
-"""Every engine with each compute type that is measured."""
+"""The engines and compute types that are measured."""
+WARM_UP_LINES = 64
+"""Number of lines before anything counts: kernels are chosen, memory is allocated."""
+MIN_SINGLE_LINES = 20
+"""Least number of lines that are translated one at a time."""
 COLUMNS = {
     "": "{engine}",
     "beam": "{beam}",
@@ -45,66 +53,43 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is translated, and by which model or ensemble."""
+class TranslationTask:
+    """What is translated, and the model or ensemble that translates it."""
 
     name: str
     models: Sequence[str]
     lines: list[str]
 
 
-def bench_translate(
-    task: Task, *, engine: str, beam: int, device: str, seconds: float, as_json: bool
-) -> None:
-    """Translates with a beam, then greedily, with every engine that can, or the one that is named.
-
-    Each is measured for `seconds` seconds or a whole pass in a process of its own, and reported.
-    Raises UserError for an engine that is not there.
-    """
-    ways = list(_ways(task.models, engine, beam, device))
-    rows = []
-    with progress("measuring", len(ways), "of engines and beams") as shown:
-        for way, load in ways:
-            rows.append(way | report_of(measure_apart(load, task.lines, seconds)))
-            shown.advance()
-    record = {
-        "task": task.name,
-        "sentences": len(task.lines),
-        "processor": processor(pick_device(device)),
-        "cores": len(processors()),
-        "mtkit": VERSION,
-        "engines": rows,
-    }
-    show(record, text_of, as_json=as_json)
-
-
 @contextmanager
-def open_task(models: Sequence[str], input: Path | None, size: Size | None) -> Iterator[Task]:
-    """Models and the text of the first, or a size (default: tiny) with what is drawn for it.
+def open_translation_task(
+    models: Sequence[str], text: Path | None, size: Literal["tiny", "base"]
+) -> Iterator[TranslationTask]:
+    """Open models and a text, by default the test set of the first model's run.
 
-    Raises UserError for a model or text that is not there, or belongs to another task.
+    Without models, draw a model of that size and its text.
+
+    Raises:
+        UserError: there is no such model, or no text to translate.
     """
     if models:
-        if size is not None:
-            raise UserError(f"--size {size}: {models[0]} says what to measure: leave one out")
-        path = input or find_model(models[0]).path.parent / "test" / SOURCE  # what it was tested on
-        lines = list(input_lines(path)) if input or path.exists() else []
+        path = text or find_model(models[0]).path.parent / "test" / SOURCE
+        lines = list(input_lines(path)) if text or path.exists() else []
         if not any(map(str.strip, lines)):
-            raise UserError(f"{path}: no text to translate: name it with --input")
-        yield Task(" + ".join(models), models, lines)
+            raise UserError(f"{path}: no text to translate: name a file with --input")
+        yield TranslationTask(" + ".join(models), models, lines)
         return
-    if input is not None:
-        raise UserError(f"--input {input}: drawn models know no text: name a model with -m")
-    size = size or "tiny"
+    from mtkit.study.bench.sample import draw_model, draw_sentences
+
     with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield Task(name, [folder], draw_sentences(size))
+        yield TranslationTask(name, [folder], draw_sentences(size))
 
 
 @contextmanager
 def _cache_in(folder: str) -> Iterator[None]:
-    """So that what is converted of a drawn model goes with it."""
+    """Keep converted models in `folder` for a while."""
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = folder
     try:
@@ -115,10 +100,46 @@ def _cache_in(folder: str) -> Iterator[None]:
             os.environ["XDG_CACHE_HOME"] = before
 
 
-def _ways(
+def bench_translate(
+    task: TranslationTask, *, engine: str, beam: int, device: str, seconds: float, as_json: bool
+) -> None:
+    """Translate with a beam and greedily with every engine, or the one named, and write a report.
+
+    Each is measured for `seconds` seconds, or one run over the text, in a process of its own.
+
+    Raises:
+        UserError: the engine is unavailable.
+    """
+    from mtkit.models.device import pick_device
+    from mtkit.study.bench.machine import processor_name, record_table
+
+    rows = []
+    with progress("measuring", unit="engines and beams") as shown:
+        for settings, load in _loaders(task.models, engine, beam, device):
+            rows.append(settings | measure_in_process(load, task.lines, seconds))
+            shown.advance()
+    record = {
+        "task": task.name,
+        "sentences": len(task.lines),
+        "processor": processor_name(pick_device(device)),
+        "cores": len(processors()),
+        "mtkit": VERSION,
+        "engines": rows,
+    }
+
+    def text(record: dict[str, Any]) -> Iterator[str]:
+        yield "{task}: {sentences:,} sentences".format_map(record)
+        yield "{processor}, {cores} cores".format_map(record)
+        yield ""
+        yield from record_table(record["engines"], COLUMNS)
+
+    show(record, text, as_json=as_json)
+
+
+def _loaders(
     models: Sequence[str], engine: str, beam: int, device: str
-) -> Iterator[tuple[Record, Callable[[], Translator]]]:
-    """Those that can be gone; each is loaded once, so that no conversion is in the measurement."""
+) -> Iterator[tuple[dict[str, Any], Callable[[], Translator]]]:
+    """Yield what loads each translator; each is loaded once, so that no conversion is measured."""
     for library, compute_type in ENGINES:
         if engine not in ("auto", library):
             continue
@@ -137,25 +158,55 @@ def _ways(
                 raise
             say(f"left out: {error}")
             continue
-        for k in dict.fromkeys((beam, 1)):
-            yield {"engine": name, "beam": k}, partial(load, beam=k)
+        for width in dict.fromkeys((beam, 1)):
+            yield {"engine": name, "beam": width}, partial(load, beam=width)
 
 
-def report_of(rate: Rate) -> Record:
-    """What is told of one engine with one beam."""
-    latencies = {p: float(np.percentile(rate.latencies, p)) for p in (50, 95, 99)}
+def measure_in_process(
+    load: Callable[[], Translator], lines: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Return `measure_translation` of a new process, whose memory is that of this translator."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure_translation, load, lines, seconds).result()
+
+
+def measure_translation(
+    load: Callable[[], Translator], lines: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Measure runs over the lines for about `seconds` seconds, then single lines for half of that.
+
+    There is at least one run. Rates are medians of the runs; tokens are target subwords.
+    """
+    translator = load()
+    _translate(translator, lines[:WARM_UP_LINES])
+    runs = _timed(translator, repeat(lines), seconds)
+    single = _timed(translator, ([line] for line in lines), seconds / 2, MIN_SINGLE_LINES)
+    latencies = sorted(taken for _, taken in single)
+    percentiles = {p: latencies[round(p / 100 * (len(latencies) - 1))] for p in (50, 95, 99)}
     return {
-        "sentences_per_second": round(rate.sentences_per_second, 1),
-        "tokens_per_second": round(rate.tokens_per_second, 1),
-        "passes": rate.passes,
-        "latency_ms": {f"p{p}": round(latency * 1e3, 2) for p, latency in latencies.items()},
-        "peak_mib": rate.peak_mib,
+        "sentences_per_second": round(median(len(lines) / taken for _, taken in runs), 1),
+        "tokens_per_second": round(median(tokens / taken for tokens, taken in runs), 1),
+        "latency_ms": {f"p{p}": round(taken * 1e3, 2) for p, taken in percentiles.items()},
+        "peak_mib": peak_bytes() >> 20,
     }
 
 
-def text_of(record: Record) -> Iterator[str]:
-    """The report in lines for people."""
-    yield "{task}: {sentences:,} sentences".format_map(record)
-    yield "{processor}, {cores} cores".format_map(record)
-    yield ""
-    yield from listed(record["engines"], COLUMNS)
+def _timed(
+    translator: Translator, texts: Iterable[Sequence[str]], seconds: float, at_least: int = 1
+) -> list[tuple[int, float]]:
+    """Return the target tokens and seconds of each text, until `seconds` are over."""
+    timed: list[tuple[int, float]] = []
+    for text in texts:
+        if seconds <= 0 and len(timed) >= at_least:
+            break
+        began = time.perf_counter()
+        tokens = _translate(translator, text)
+        timed.append((tokens, time.perf_counter() - began))
+        seconds -= timed[-1][1]
+    return timed
+
+
+def _translate(translator: Translator, lines: Sequence[str]) -> int:
+    """Return the number of target tokens; lines come in windows, as in `mtkit translate`."""
+    windows = translator.stream(in_windows(lines))
+    return sum(len(translation.tokens) for window in windows for translation in window)

@@ -1,0 +1,109 @@
+"""Sample data for benchmarks: a model of a standard size, batches and sentences, all drawn.
+
+They take as much work as Multi30k and a trained model: random weights, and sentences of the same
+lengths, whose subwords are one word each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mtkit.artifacts.manifest import create
+from mtkit.artifacts.runs import WEIGHTS
+from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
+from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
+from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.config.yaml import load_config
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import save_model_config
+from mtkit.models.weights import get_weights, save_weights
+from mtkit.symbols import EOS
+from mtkit.tokenizer.codec import JOINT, Tokenizer
+from mtkit.tokenizer.train import train_model
+from mtkit.training.setup import card_of
+
+ModelSize = Literal["tiny", "base"]
+PAIRS, SENTENCES = 29_000, 1000
+"""Number of sentence pairs to train on, and of sentences to translate."""
+# Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of
+# the two lengths of a pair are normal to within a word, up to the 99th percentile.
+MEAN_LOG = (2.611, 2.636)
+DEVIATION_LOG = (0.318, 0.357)
+CORRELATION = 0.857
+MAX_DRAWN_LENGTH = 64
+"""Largest number of subwords of a sentence to train on."""
+TRANSLATION_LENGTH = 25
+"""Number of subwords of every translation, and at most of a sentence to translate."""
+
+
+def load_size(size: ModelSize, overrides: Sequence[str] = ()) -> Config:
+    """Return the config of a model size."""
+    return load_config(Path(__file__).with_name(f"{size}.yaml"), overrides)
+
+
+def draw_batches(folder: Path, vocab: int, seed: int, pairs: int = PAIRS) -> Batches:
+    """Write `pairs` sentence pairs of ids below `vocab` to `folder`/batches and open them."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    path = folder / "batches"
+    with create(path, "batches", {"weights": [1.0]}, {}) as partial:
+        for name, count in (("train", pairs), ("valid", 1)):
+            lengths = draw_lengths(count, random)
+            tokens = draw_tokens(int(lengths.sum()), vocab, random)
+            with store_writer(partial, name, vocab) as append:
+                append(tokens, lengths, np.zeros(count, np.uint16))
+        for name in (VALID_SOURCE, VALID_TARGET):
+            (partial / name).touch()
+    return open_batches(path)
+
+
+def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
+    """Return the numbers of subwords of source and target, without EOS: (pairs, 2)."""
+    deviation = np.array(DEVIATION_LOG)
+    covariance = np.outer(deviation, deviation) * [[1, CORRELATION], [CORRELATION, 1]]
+    logs = random.multivariate_normal(MEAN_LOG, covariance, pairs, method="cholesky")
+    return np.rint(np.exp(logs)).clip(1, MAX_DRAWN_LENGTH).astype(np.uint16)
+
+
+def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
+    """Return ids whose frequency falls with the id by Zipf's law: their logarithms are uniform."""
+    ordinary = vocab - EOS - 1
+    ranks: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
+    return (EOS + ranks).astype(token_dtype(vocab))
+
+
+def draw_tokenizer(vocab: int) -> Tokenizer:
+    """Return a tokenizer whose ordinary subwords are words: w and a number."""
+    settings = TokenizerSettings(vocab_size=vocab, byte_fallback=False)
+    words = (f"w{symbol}" for symbol in range(EOS + 1, vocab))
+    model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT)
+    return Tokenizer({Path(JOINT): model})
+
+
+def draw_sentences(size: ModelSize) -> list[str]:
+    """Return sentences as long as Multi30k's, in words that the model of `draw_model` knows."""
+    config = load_size(size)
+    random = np.random.Generator(np.random.PCG64(config.seed))
+    lengths = draw_lengths(SENTENCES, random)[:, 0].clip(max=TRANSLATION_LENGTH)
+    symbols = draw_tokens(int(lengths.sum()), config.tokenizer.vocab_size, random)
+    lines = np.split(symbols, lengths.cumsum()[:-1])
+    return [" ".join(f"w{symbol}" for symbol in line) for line in lines]
+
+
+def draw_model(folder: Path, size: ModelSize) -> None:
+    """Write a model folder with random weights, whose translations all have the same length."""
+    config = load_size(size, [f"decoding.max_length={TRANSLATION_LENGTH}"])
+    vocab = config.tokenizer.vocab_size
+    torch.manual_seed(config.seed)
+    model = EncoderDecoder(config.model, vocab, vocab)
+    with torch.no_grad():
+        model.output_weight[EOS] = 0.0  # its logit is the mean of all: never among the best
+    tokenizer = draw_tokenizer(vocab)
+    with create(folder, "model", {"size": size}, {}) as partial:
+        save_model_config(partial, card_of(config, tokenizer), tokenizer)
+        save_weights(get_weights(model), partial / WEIGHTS)
