@@ -19,7 +19,7 @@ from mtkit.decoding.api import Translator
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
-from mtkit.scoring.metrics import evaluate
+from mtkit.scoring.metrics import score
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.setup import check_origin
 from mtkit.training.train import finish as end_training
@@ -90,8 +90,8 @@ def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
         hypotheses = [translation.text for translation in found]
         for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        for score in evaluate(hypotheses, [references], config.data.target_language).values():
-            report[score.name] = {"score": round(score.value, 4), "signature": score.signature}
+        for it in score(hypotheses, references, language=config.data.target_language).values():
+            report[it.name] = {"score": round(it.value, 4), "signature": it.signature}
     return open_artifact(path, "test")
 
 

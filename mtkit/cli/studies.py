@@ -47,12 +47,26 @@ def score(
         refuse("only with --worst, --by-length or --comet", source=source)
     if not by_length:
         refuse("only with --by-length", plot=plot)
-    from mtkit.scoring.score import Extras, score
+    from mtkit.report import show
+    from mtkit.scoring.score import score_files
+    from mtkit.study.plots.lengths import plot_lengths
+    from mtkit.study.plots.picture import check_picture
 
-    extras = Extras(paired, worst, by_length, plot, comet)
-    score(
-        reference, hypotheses or [], language=language, source=source, extras=extras, as_json=json
+    if plot is not None:
+        check_picture(plot)
+    report = score_files(
+        reference,
+        hypotheses or [],
+        language=language,
+        source=source,
+        paired=paired,
+        worst=worst,
+        by_length=by_length,
+        comet=comet,
     )
+    show(report.records(), lambda _: report.lines(), as_json=json)
+    if plot is not None:
+        plot_lengths(report, plot)
 
 
 @dataclass(frozen=True)

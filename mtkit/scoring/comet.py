@@ -1,6 +1,6 @@
 """COMET (Rei et al. 2020, 2022), by its own command.
 
-Its package wants older libraries than mtkit, so it lives in an environment of its own.
+Its package needs older libraries than mtkit, so it lives in an environment of its own.
 """
 
 from __future__ import annotations
@@ -17,49 +17,53 @@ from mtkit.report import say
 from mtkit.scoring.metrics import Score
 
 COMET = "comet"
-COMMAND = "comet-score"
-MODEL = "Unbabel/wmt22-comet-da"
-ANSWER = re.compile(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", re.MULTILINE)
-"""A file and its score, where that is a finite number."""
+COMET_COMMAND = "comet-score"
+COMET_MODEL = "Unbabel/wmt22-comet-da"
+
+_SCORE_LINE = re.compile(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", re.MULTILINE)
 
 
 def check_comet() -> None:
-    """Raises UserError where it is not installed."""
-    if which(COMMAND) is None:
+    """Check that the command is installed.
+
+    Raises:
+        UserError: it is not.
+    """
+    if which(COMET_COMMAND) is None:
         raise UserError(
-            f"--comet: no {COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
+            f"--comet: no {COMET_COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
         )
 
 
-def comet(
+def score_with_comet(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], sources: Sequence[str]
 ) -> dict[str, dict[str, Score]]:
-    """By system, its score under the key COMET: about 0 to 1; the model is downloaded on first use.
+    """Return each system's score under the key COMET, about 0 to 1.
 
-    Raises MtkitError where the command fails, or a score is no finite number.
+    The first use downloads the model.
+
+    Raises:
+        MtkitError: the command fails, or a score is not a finite number.
     """
     with TemporaryDirectory(prefix="mtkit-comet-") as folder:
 
-        def written(name: str, lines: Sequence[str]) -> str:
-            """The path of a new file of these lines.
-
-            A carriage return becomes a space: the command would end a line there.
-            """
+        def write(name: str, lines: Sequence[str]) -> str:
             path = Path(folder, name)
+            # The command would end a line at a carriage return.
             text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
             path.write_text(text, encoding="utf-8", newline="\n")
             return str(path)
 
-        paths = [written(f"hypotheses.{i}", texts) for i, texts in enumerate(systems.values())]
-        command = [COMMAND, "--quiet", "--only_system", "--model", MODEL]
-        command += ["-s", written("sources", sources), "-r", written("references", references)]
-        say(f"COMET: {MODEL}")
+        paths = [write(f"hypotheses.{i}", texts) for i, texts in enumerate(systems.values())]
+        command = [COMET_COMMAND, "--quiet", "--only_system", "--model", COMET_MODEL]
+        command += ["-s", write("sources", sources), "-r", write("references", references)]
+        say(f"COMET: {COMET_MODEL}")
         process = subprocess.run([*command, "-t", *paths], capture_output=True, text=True)
-    found = dict(ANSWER.findall(process.stdout))
-    if process.returncode or found.keys() != set(paths):
-        said = process.stderr.strip() or process.stdout.strip() or "it says nothing"
-        raise MtkitError(f"--comet: {COMMAND} failed: {said.splitlines()[-1]}")
+    values = dict(_SCORE_LINE.findall(process.stdout))
+    if process.returncode or values.keys() != set(paths):
+        output = process.stderr.strip() or process.stdout.strip() or "it printed nothing"
+        raise MtkitError(f"--comet: {COMET_COMMAND} failed: {output.splitlines()[-1]}")
     return {
-        system: {COMET: Score("COMET", float(found[path]), f"model:{MODEL}", digits=4)}
+        system: {COMET: Score("COMET", float(values[path]), f"model:{COMET_MODEL}", decimals=4)}
         for system, path in zip(systems, paths, strict=True)
     }

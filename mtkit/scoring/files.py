@@ -1,16 +1,16 @@
-"""Files of lines to score: text, as people write it, and no more of it than lines."""
+"""Files of lines to score: detokenised text, one sentence per line."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.metrics import MOST_CHARACTERS
+from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
 
 STDIN = "stdin"
 SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
@@ -20,16 +20,20 @@ SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
 def read_texts(
     references: Sequence[Path], hypotheses: Sequence[Path], source: Path | None
 ) -> tuple[list[list[str]], dict[str, list[str]], list[str]]:
-    """Parallel lines: references, systems by the name of their file (or stdin), sources if any.
+    """Read parallel lines: references, systems by the name of their file (or stdin), sources.
 
-    Raises UserError for files that are missing, empty, not UTF-8, named twice or of unequal length.
+    Raises:
+        UserError: a file is missing, empty, not UTF-8, named twice or of another length.
     """
-    paths: Sequence[Path | None] = hypotheses or [None]
     right = {str(path): lines_of(path) for path in references}
-    systems = {str(path or STDIN): lines_of(path) for path in paths}
-    for named, found, what in (references, right, "references"), (paths, systems, "hypotheses"):
-        if len(found) < len(named):
-            raise UserError(f"a file of {what} is named twice: name each once")
+    files: Sequence[Path | None] = hypotheses or [None]
+    systems = {str(path or STDIN): lines_of(path) for path in files}
+    for role, paths, texts in (
+        ("references", references, right),
+        ("hypotheses", hypotheses, systems),
+    ):
+        if len(texts) < len(paths):
+            raise UserError(f"a file of {role} is named twice: name each once")
     sources = {} if source is None else {str(source): lines_of(source)}
     first, expected = next((name, len(lines)) for name, lines in right.items())
     for name, lines in (right | systems | sources).items():
@@ -37,24 +41,34 @@ def read_texts(
             raise UserError(
                 f"{name}: {len(lines)} lines, but {first} has {expected}: they must be parallel"
             )
-    for name, lines in systems.items():
-        if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
-            warn(f"{name}: looks tokenised; BLEU, chrF and TER want text as people write it")
-    for name, lines in (right | systems).items():
-        for number, line in enumerate(lines, 1):
-            if len(line) > MOST_CHARACTERS:
-                warn(
-                    f"{name}:{number}: {len(line):,} characters, over {MOST_CHARACTERS:,}: only "
-                    "BLEU and chrF are counted; give a sentence a line for the others"
-                )
-                break
+    _warn_of_unusual(right, systems)
     return list(right.values()), systems, next(iter(sources.values()), [])
 
 
-def lines_of(path: Path | None) -> list[str]:
-    """Lines, plain or gzip, that end at line feeds alone; carriage returns there are dropped.
+def _warn_of_unusual(
+    references: Mapping[str, Sequence[str]], systems: Mapping[str, Sequence[str]]
+) -> None:
+    for name, lines in systems.items():
+        if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
+            warn(f"{name}: looks tokenised; BLEU, chrF and TER expect detokenised text")
+    for name, lines in {**references, **systems}.items():
+        sizes = ((number, len(line)) for number, line in enumerate(lines, 1))
+        for number, size in sizes:
+            if size > MAX_SENTENCE_CHARACTERS:
+                warn(
+                    f"{name}:{number}: {size:,} characters, over {MAX_SENTENCE_CHARACTERS:,}: "
+                    "only BLEU and chrF are computed; put one sentence on a line for the others"
+                )
+                break
 
-    Raises UserError where there is none.
+
+def lines_of(path: Path | None) -> list[str]:
+    """Read lines, plain or gzip, from a file or stdin; only line feeds end them.
+
+    A carriage return before a line feed is dropped.
+
+    Raises:
+        UserError: the file is missing, empty, damaged or not UTF-8.
     """
     name = str(path or STDIN)
     if path is None and sys.stdin is None:

