@@ -97,7 +97,7 @@ def test_scores_and_significance_are_those_of_score(capsys: Capture) -> None:
     files = [run / "test/hypotheses.txt" for run in runs]
     report = score_files([runs[0] / "test/reference.txt"], files, paired="bootstrap")
     worse, right = report.records()
-    table = {re.split(" {2,}", line.strip())[0]: line for line in out.splitlines()}
+    table = {re.split(" {2,}", line.strip())[0]: line for line in reversed(out.splitlines())}
     for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
         assert f"{worse[key]['score']:.2f} [" in table[name]
         assert "100.00 [" in table[name]
