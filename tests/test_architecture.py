@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("artifacts.manifest",),
     ("config",),
     ("artifacts",),
-    ("corpus", "study.plots"),
+    ("corpus",),
     ("tokenizer",),
     ("batching", "scoring", "models"),
     ("decoding",),

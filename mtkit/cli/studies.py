@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from mtkit.cli.options import ComputeType, Device, Json, Language, Model, Plot, flag, refuse
 from mtkit.errors import UserError
+from mtkit.report import show
 
 Paired = Annotated[
     Literal["bootstrap", "approximate"] | None,
@@ -47,7 +48,6 @@ def score(
         refuse("only with --worst, --by-length or --comet", source=source)
     if not by_length:
         refuse("only with --by-length", plot=plot)
-    from mtkit.report import show
     from mtkit.scoring.score import score_files
     from mtkit.study.plots.lengths import plot_lengths
     from mtkit.study.plots.picture import check_picture
