@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from mtkit.artifacts.explain import FROM, check_remake, origin_of, told
-from mtkit.artifacts.manifest import Artifact, create, open_artifact
-from mtkit.artifacts.recipe import TestRecipe
-from mtkit.artifacts.runs import LATEST, find_current
+from mtkit.artifacts.explain import FROM, origin_of
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import scores_recipe
+from mtkit.artifacts.runs import LATEST, config_of
+from mtkit.artifacts.stage import Draft, Stage
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
-from mtkit.config.yaml import at_work, complete_settings, config_of
 from mtkit.corpus.read import contents_of, read_pairs
 from mtkit.corpus.validate import look_at
 from mtkit.decoding.api import Translator
@@ -70,29 +69,25 @@ def _score(config: Config, model: Artifact) -> None:
 
 def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     """The test set translated and scored, into RUN/test."""
-    path = Path(config.run) / "test"
-    recipe = TestRecipe.of(config)
     contents = contents_of(corpus, "data.test")
     inputs = {"model": model.identity, "test": contents.identity}
-    made_from = {**origin_of(model), **told(recipe), **contents.told}
-    if current := find_current(path, "test", recipe, inputs):
-        complete_settings(config)
-        say("test: up to date")
-        return current
-    check_remake(path, "test", made_from)
+    sources = {**origin_of(model), **contents.told}
+    path = Path(config.run) / "test"
+    stage = Stage("test", path, scores_recipe(config), inputs, sources)
+    return stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))
+
+
+def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translator = Translator.load(model.path, config.training.device)
-    report: dict[str, Any] = {FROM: made_from}
-    settings = recipe.without_defaults()
-    with at_work(config), create(path, "test", settings, inputs, report) as folder:
-        found = translator.translate_all(sources, "translating the test set")
-        hypotheses = [translation.text for translation in found]
-        for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
-            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        for it in score(hypotheses, references, language=config.data.target_language).values():
-            report[it.name] = {"score": round(it.value, 4), "signature": it.signature}
-    return open_artifact(path, "test")
+    translations = translator.translate_all(sources, "translating the test set")
+    hypotheses = [translation.text for translation in translations]
+    for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
+        text = "".join(f"{line}\n" for line in lines)
+        (draft.folder / name).write_text(text, encoding="utf-8")
+    for it in score(hypotheses, references, language=config.data.target_language).values():
+        draft.report[it.name] = {"score": round(it.value, 4), "signature": it.signature}
 
 
 def _show_samples(folder: Path) -> None:

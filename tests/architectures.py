@@ -13,7 +13,7 @@ from mtkit.config.model import (
     Seq2SeqSettings,
     TransformerSettings,
 )
-from mtkit.config.settings import Learning
+from mtkit.config.settings import TrainingSettings
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
@@ -92,11 +92,11 @@ def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
 
 
 def untrained_state(
-    model: EncoderDecoder, learning: Learning, precision: Precision = "float32"
+    model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
 ) -> TrainState:
     """Before the first update by the references."""
-    objective = Objective(model, learning.label_smoothing)
-    return new_state(objective, learning.optimizer, precision)
+    objective = Objective(model, training.label_smoothing)
+    return new_state(objective, training.optimizer, precision)
 
 
 def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:

@@ -1,12 +1,12 @@
-"""What stages hand to each other: a folder with a `manifest.json` is complete, else it is nothing.
+"""What stages hand to each other: a folder that is complete if it has a `manifest.json`.
 
-A stage writes into a temporary sibling, which is renamed at the end. Two hashes name an artifact:
-`request` says what was asked (kind, format, settings, identities of the inputs) and is equal on any
-machine; `identity` adds the hashes of the files, and is what later stages record as their input.
+An artifact is written into a temporary sibling, which is renamed at the end. Two hashes name it:
+`request` covers what was asked for (kind, format, settings, identities of the inputs) and is the
+same on any machine; `identity` also covers the files, and is what later stages record as an input.
 
-An artifact may come from anybody: all that is read of it are the plain files in its own folder, and
-JSON that is small, flat and text. A process may die at any moment: whatever it leaves behind, the
-next one finds the older artifact, the newer one, or none, and clears away the rest.
+An artifact may come from an untrusted source: only regular files in its own folder are read, and
+JSON of bounded size. A process may be killed at any moment: the next one then finds the old
+artifact, the new one, or none, and removes what is left.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ COMMANDS: Mapping[Kind, str] = {
     "test": "mtkit run",
     "export": "mtkit export",
 }
-"""How each kind of artifact comes to be."""
-FORMATS = dict.fromkeys(COMMANDS, 1) | {"checkpoint": 2}  # 1 knew runs by settings added later, too
-"""The versions of their layouts that this mtkit writes, and reads."""
+"""The command that makes each kind of artifact."""
+FORMATS: Mapping[Kind, int] = {
+    "tokenizer": 2,
+    "batches": 2,
+    "checkpoint": 3,
+    "model": 1,
+    "test": 2,
+    "export": 1,
+}
+"""Versions of their layouts, all of which are written and read."""
 
 
-class OtherFormat(UserError):  # noqa: N818 - it says what was found
-    """An artifact as another version of mtkit writes it."""
+class OtherFormatError(UserError):
+    """An artifact of another version of mtkit."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +61,29 @@ class Artifact:
 
     @property
     def identity(self) -> str:
+        """Hash of everything that it was made from and of its files."""
         return str(self.manifest["identity"])
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """Figures for people (scores, counts); outside both hashes."""
+        """Figures for people (scores, counts), which are part of neither hash."""
         return dict(self.manifest["report"])
 
 
 def sha256_of(value: Any) -> str:
-    """Hash of canonical JSON."""
+    """Return the hash of a value as canonical JSON."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_file(path: Path) -> str:
+    """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hashes_of(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """`request` and `identity` of what a manifest says."""
+    """Return the `request` and `identity` of what a manifest says."""
     request = sha256_of({name: manifest[name] for name in ("kind", "format", "settings", "inputs")})
     identity = sha256_of({"request": request, "files": manifest["files"]})
     return {"request": request, "identity": identity}
@@ -88,10 +97,12 @@ def create(
     inputs: Mapping[str, str],
     report: dict[str, Any] | None = None,
 ) -> Iterator[Path]:
-    """Yields an empty folder to fill; leaves it complete at `path`, or leaves nothing.
+    """Yield an empty folder to fill, which becomes the artifact at `path` when the block ends.
 
-    `report` may be filled until the block ends. An older artifact at `path` is replaced only when
-    the new one is complete and on the disk. Raises OSError naming what could not be written.
+    If the block raises, an older artifact at `path` stays. `report` may be filled in the block.
+
+    Raises:
+        OSError: naming what could not be written.
     """
     partial, old = temporary_path(path), path.with_name(f".{path.name}.old")
     _put_back(old, path)
@@ -106,7 +117,7 @@ def create(
                 "mtkit": VERSION,
                 "settings": settings,
                 "inputs": inputs,
-                "files": {file.name: _stored(file) for file in sorted(partial.iterdir())},
+                "files": {file.name: _sync_and_hash(file) for file in sorted(partial.iterdir())},
                 "report": report or {},
             }
             write_json(partial / MANIFEST, manifest | hashes_of(manifest))
@@ -117,20 +128,20 @@ def create(
         sync(path.parent)
         _delete(old)
     except BaseException:
-        with suppress(OSError):  # the first failure tells more; what is left, the next run removes
+        with suppress(OSError):  # the first failure says more; the next run removes what is left
             _put_back(old, path)
             _delete(partial)
         raise
 
 
 def refuse_existing(output: Path) -> None:
-    """UserError for a folder that is there already."""
+    """Raise UserError if an output exists."""
     if output.exists():
-        raise UserError(f"{output}: is there already: name a new folder with -o")
+        raise UserError(f"{output}: already exists: choose a new folder")
 
 
 def remove(path: Path) -> None:
-    """Deletes an artifact, if there is one: at once for whoever looks, then from the disk."""
+    """Delete an artifact, if there is one; it disappears at once, then its files are deleted."""
     partial = temporary_path(path)
     _delete(partial)
     if os.path.lexists(path):
@@ -139,7 +150,7 @@ def remove(path: Path) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Removes what killed processes left of the artifacts in `folder`: half made, half deleted."""
+    """Remove the partial and old artifacts that killed processes left in a folder."""
     for old in folder.glob(".*.old"):
         _put_back(old, old.with_name(old.stem.removeprefix(".")))
     for leftover in [*folder.glob(".*.partial"), *folder.glob(".*.old")]:
@@ -147,37 +158,38 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
-    """The complete artifact at `path`; sizes are always checked, hashes of files with `verify`.
+    """Return the complete artifact at `path`, its file sizes checked; `verify` checks hashes, too.
 
-    Raises UserError where there is none, or one of another kind, or a damaged one; OtherFormat
-    where there is one that this mtkit cannot read.
+    Raises:
+        UserError: there is none, it is of another kind, or it is damaged.
+        OtherFormatError: another version of mtkit wrote it.
     """
-    manifest, remake = _read_manifest(path, kind), COMMANDS[kind]
+    manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
-        theirs = kind == "model" and manifest["settings"].get("format") == "huggingface"
-        hint = ": make one of it with `mtkit export --from huggingface`" if theirs else ""
-        raise UserError(f"{path}: holds {_a(manifest['kind'])}, not {_a(kind)}{hint}")
+        is_foreign = kind == "model" and manifest["settings"].get("format") == "huggingface"
+        hint = ": convert it with `mtkit export --from huggingface`" if is_foreign else ""
+        raise UserError(f"{path}: holds {_article(manifest['kind'])}, not {_article(kind)}{hint}")
     if manifest["format"] != FORMATS[kind]:
-        raise OtherFormat(
+        raise OtherFormatError(
             f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
-            f"remake it with `{remake}`"
+            f"rebuild it with `{command}`"
         )
     if manifest != manifest | hashes_of(manifest):
-        raise UserError(f"{path / MANIFEST}: damaged (its hashes are not those of what it says)")
+        raise UserError(f"{path / MANIFEST}: damaged (its hashes do not match its content)")
     sizes = _sizes_of_files(path)
     for name, facts in manifest["files"].items():
         if sizes.get(name) != facts["bytes"]:
-            raise UserError(f"{path / name}: missing or of another size: remake with `{remake}`")
+            raise UserError(f"{path / name}: missing or of another size: rebuild with `{command}`")
         if verify and hash_file(path / name) != facts["sha256"]:
             raise UserError(
-                f"{path / name}: damaged (its sha256 is not the manifest's): "
-                f"copy it again, or remake it with `{remake}`"
+                f"{path / name}: damaged (its sha256 does not match the manifest): "
+                f"copy it again, or rebuild it with `{command}`"
             )
     return Artifact(path, manifest)
 
 
 def kind_at(path: Path) -> Kind | None:
-    """What the manifest at `path` says it is, sound or damaged; None where there is none."""
+    """Return the kind of the artifact at `path`, sound or damaged; None if there is none."""
     try:
         kind = read_json(path / MANIFEST)["kind"]
     except (OSError, UserError, LookupError, TypeError):
@@ -185,19 +197,17 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def _a(kind: str) -> str:
-    """The kind with its article."""
+def _article(kind: str) -> str:
     return {"batches": "batches", "export": "an export"}.get(kind, f"a {kind}")
 
 
-def _stored(file: Path) -> dict[str, Any]:
-    """Size and hash of a file, which is on the disk then."""
+def _sync_and_hash(file: Path) -> dict[str, Any]:
     sync(file)
     return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
 
 
 def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
-    """A manifest whose parts are of their types, whatever they say."""
+    """Return a manifest whose parts have the right types, whatever they say."""
     try:
         manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -217,7 +227,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             map(_is_size_and_hash, files.values())
         ):
             return dict(manifest)
-    raise UserError(f"{path / MANIFEST}: not a manifest: remake it with `{COMMANDS[kind]}`")
+    raise UserError(f"{path / MANIFEST}: not a manifest: rebuild with `{COMMANDS[kind]}`")
 
 
 def _is_size_and_hash(facts: Any) -> bool:
@@ -228,22 +238,23 @@ def _is_size_and_hash(facts: Any) -> bool:
 
 
 def _sizes_of_files(folder: Path) -> dict[str, int]:
-    """Bytes of each file by its name, which is thus a name in this folder and no way out of it.
+    """Return the bytes of each file by its name, so that no name leads out of the folder.
 
-    Raises UserError where there is a link, a pipe or a device, listed in the manifest or not.
+    Raises:
+        UserError: there is a link, a pipe or a device, even if the manifest does not list it.
     """
-    found = list(folder.iterdir())
-    for path in found:
+    entries = list(folder.iterdir())
+    for path in entries:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise UserError(
-                f"{path}: a link, pipe or device; an artifact has plain files only: "
+                f"{path}: a link, pipe or device; an artifact has regular files only: "
                 "copy what it points to in its place"
             )
-    return {path.name: path.stat().st_size for path in found if path.is_file()}
+    return {path.name: path.stat().st_size for path in entries if path.is_file()}
 
 
 def _put_back(old: Path, path: Path) -> None:
-    """Undoes the first of the two renames by which `create` replaces an artifact."""
+    """Undo the first of the two renames by which `create` replaces an artifact."""
     if os.path.lexists(old) and not os.path.lexists(path):
         old.rename(path)
 

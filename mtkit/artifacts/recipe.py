@@ -1,103 +1,113 @@
-"""What each stage's artifact is known by: the settings that it depends on, and no others.
+"""The settings that an artifact depends on, and no others.
 
-Identities of the inputs stand beside the recipe in a manifest. Both are hashed, without the
-settings that have their defaults: what a later mtkit adds, with a default, changes no hash.
+A recipe is nested as a config is. A manifest stores it resolved, with every default, so that a
+default that changes later is noticed. The identities of the inputs stand beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, ValidationError, field_validator
+from mtkit.config.base import Scope, Settings, flattened, scope_of
 
-from mtkit.artifacts.manifest import Kind
-from mtkit.config.base import Settings
-from mtkit.config.batching import Filtering
-from mtkit.config.decoding import DecodingSettings
-from mtkit.config.model import ModelSettings
-from mtkit.config.settings import Config, Course, Ending, Extent, TokenizerSettings
+if TYPE_CHECKING:  # translation reads no settings of training
+    from mtkit.config.settings import Config
 
-
-class TokenizerRecipe(TokenizerSettings):
-    """All that a tokenizer depends on, but for the corpus."""
-
-    seed: NonNegativeInt
-
-    @classmethod
-    def of(cls, config: Config) -> TokenizerRecipe:
-        return config.tokenizer.part(cls, seed=config.seed)
+Section = Settings | Mapping[str, Any]
 
 
-class BatchesRecipe(Filtering):
-    """All that stored batches depend on, but for the corpora and the tokenizer."""
+@dataclass(frozen=True)
+class Recipe:
+    """Sections of a config, without the settings of the ignored scopes."""
 
-    weights: list[PositiveFloat]
+    sections: Mapping[str, Any]
+    ignored: frozenset[Scope] = frozenset({Scope.EXECUTION})
 
-    @classmethod
-    def of(cls, config: Config) -> BatchesRecipe:
-        weights = [corpus.weight for corpus in config.data.corpora("train").values()]
-        return config.batching.part(cls, weights=weights)
+    def resolved(self) -> dict[str, Any]:
+        """Return every setting with its value, as plain data."""
+        return {name: self._plain(value) for name, value in self.sections.items()}
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the value of each setting by its name in a config, such as "model.heads"."""
+        return flattened(self.resolved())
+
+    def matches(self, recorded: Mapping[str, Any]) -> bool:
+        """Return whether these are the settings that a manifest recorded.
+
+        A setting that the manifest does not have was added since: it matches at its default.
+        """
+        return self._matches(self.sections, recorded)
+
+    def _counted(self, section: Section) -> dict[str, Any]:
+        """Return the settings of a section that results depend on."""
+        if isinstance(section, Mapping):
+            return dict(section)
+        kind = type(section)
+        return {name: value for name, value in section if scope_of(kind, name) not in self.ignored}
+
+    def _plain(self, value: Any) -> Any:
+        if not isinstance(value, Settings | Mapping):
+            return value
+        return {name: self._plain(inner) for name, inner in self._counted(value).items()}
+
+    def _matches(self, now: Any, recorded: Any) -> bool:
+        if not (isinstance(now, Settings | Mapping) and isinstance(recorded, Mapping)):
+            return bool(recorded == now)
+        counted = self._counted(now)
+        return recorded.keys() <= counted.keys() and all(
+            self._matches(value, recorded[name])
+            if name in recorded
+            else value == _default_of(now, name)
+            for name, value in counted.items()
+        )
 
 
-class ModelRecipe(Settings):
-    """All that a trained model depends on, but for the tokenizer and the batches."""
-
-    seed: NonNegativeInt
-    max_tokens: PositiveInt | Literal["auto"]
-    model: ModelSettings
-    training: Course
-    decoding: DecodingSettings = DecodingSettings()
-    ended: PositiveInt | None = None
-    """The update after which the run was ended, where it was not by its settings."""
-
-    @classmethod
-    def of(cls, config: Config) -> ModelRecipe:
-        max_tokens = config.batching.max_tokens
-        return config.part(cls, training=config.training.part(Course), max_tokens=max_tokens)
+def _default_of(section: Section, name: str) -> Any:
+    return None if isinstance(section, Mapping) else type(section).model_fields[name].get_default()
 
 
-class CheckpointRecipe(ModelRecipe):
-    """The recipe of a run until it ends: it may go on for longer, and end and decode otherwise.
+def tokenizer_recipe(config: Config) -> Recipe:
+    """Return what a tokenizer depends on besides the corpus."""
+    return Recipe({"seed": config.seed, "tokenizer": config.tokenizer})
 
-    A run whose schedule depends on its length cannot change its length.
+
+def batches_recipe(config: Config) -> Recipe:
+    """Return what encoded corpora depend on besides the text and the tokenizer."""
+    weights = [corpus.weight for corpus in config.data.corpora("train").values()]
+    sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
+    return Recipe(sections, frozenset({Scope.EXECUTION, Scope.TRAINING}))
+
+
+def model_recipe(config: Config, ended: int | None = None) -> Recipe:
+    """Return what a trained model depends on besides the tokenizer and the batches.
+
+    `ended` is the step after which `mtkit finish` ended the run, if it did.
     """
-
-    @field_validator("training")
-    @classmethod
-    def _open_end(cls, training: Course) -> Course:
-        free = dict(Ending()) | ({} if training.schedule.depends_on_length else dict(Extent()))
-        return training.model_copy(update=free)
-
-    @field_validator("decoding")
-    @classmethod
-    def _open_decoding(cls, decoding: DecodingSettings) -> DecodingSettings:
-        return DecodingSettings()
+    decoding = {"decoding": config.decoding, "ended": ended}
+    return Recipe({**checkpoint_recipe(config).sections, **decoding})
 
 
-class TestRecipe(Settings):
-    """All that a translated and scored test set depends on, but for the model and the corpus."""
+def checkpoint_recipe(config: Config) -> Recipe:
+    """Return what a resumed run must have in common with its checkpoint.
 
-    decoding: DecodingSettings
-    target_language: str | None = None
-
-    @classmethod
-    def of(cls, config: Config) -> TestRecipe:
-        return config.part(cls, target_language=config.data.target_language)
-
-
-RECIPES: Mapping[Kind, type[Settings]] = {
-    "tokenizer": TokenizerRecipe,
-    "batches": BatchesRecipe,
-    "checkpoint": CheckpointRecipe,
-    "model": ModelRecipe,
-    "test": TestRecipe,
-}
+    A run may be resumed with another length, unless its learning rate depends on that, and may
+    end and decode differently.
+    """
+    ignored = {Scope.EXECUTION, Scope.ENDING}
+    if not config.training.schedule.depends_on_length:
+        ignored.add(Scope.LENGTH)
+    sections = {
+        "seed": config.seed,
+        "batching": {"max_tokens": config.batching.max_tokens},
+        "model": config.model,
+        "training": config.training,
+    }
+    return Recipe(sections, frozenset(ignored))
 
 
-def resolved(kind: Kind, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings of a manifest with their defaults; unchanged where no stage of mtkit wrote them."""
-    try:
-        return RECIPES[kind].model_validate(settings).model_dump()
-    except (KeyError, ValidationError):
-        return settings
+def scores_recipe(config: Config) -> Recipe:
+    """Return what the scores of the test set depend on besides the model and the text."""
+    language = config.data.target_language
+    return Recipe({"decoding": config.decoding, "data": {"target_language": language}})

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.artifacts.explain import FROM, change_in, check_remake, origin_of, told
-from mtkit.artifacts.manifest import Artifact, create, open_artifact
-from mtkit.artifacts.recipe import BatchesRecipe, TokenizerRecipe
-from mtkit.artifacts.runs import find_current
+from mtkit.artifacts.explain import explain, origin_of
+from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
+from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
 from mtkit.batching.plan import Rows, check_fit, padding, plan_epoch, sample_rows
@@ -26,7 +26,6 @@ from mtkit.batching.store import Corpora, Store, open_corpora, open_lengths, sto
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
-from mtkit.config.yaml import at_work, complete_settings
 from mtkit.corpus.read import Contents, contents_of, read_pairs
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
@@ -64,32 +63,26 @@ class Batches:
 
 
 def build_batches(config: Config) -> Artifact:
-    """The artifact `RUN/batches`, made unless it is up to date.
+    """Return the artifact `RUN/batches`, built unless it is up to date.
 
-    Raises UserError without a tokenizer, or where a corpus cannot be read or nothing of it is kept.
+    Raises:
+        UserError: there is no tokenizer, a corpus cannot be read, or no pair of it is kept.
     """
     look_at(config.data, "train", "valid")
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
     check_settings(tokenizer, config)
-    recipe = BatchesRecipe.of(config)
     contents = _contents(config)
     inputs = {name: of.identity for name, of in contents.items()} | {
         "tokenizer": tokenizer.identity
     }
-    made_from = {**origin_of(tokenizer), **told(recipe, "batching")}
+    sources = dict(origin_of(tokenizer))
     for of in contents.values():
-        made_from |= of.told
-    if find_current(path, "batches", recipe, inputs):
-        complete_settings(config)
-        say("batches: up to date")
-    else:
-        check_remake(path, "batches", made_from)
-        report: dict[str, Any] = {FROM: made_from}
-        settings = recipe.without_defaults()
-        with at_work(config), create(path, "batches", settings, inputs, report) as folder:
-            _fill(folder, config, Tokenizer.load(tokenizer.path), report)
-    artifact = open_artifact(path, "batches")
+        sources |= of.told
+    stage = Stage("batches", path, batches_recipe(config), inputs, sources)
+    artifact = stage.ensure(
+        config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer.path))
+    )
     if config.batching.max_tokens != "auto":  # else what memory holds: known in training
         _say_padding(artifact, config.batching, config.batching.max_tokens, config.seed)
     return artifact
@@ -104,11 +97,9 @@ def _contents(config: Config) -> dict[str, Contents]:
 
 
 def check_settings(artifact: Artifact, config: Config) -> None:
-    """UserError for a tokenizer, or batches, of other settings than those of the config."""
-    recipes = told(TokenizerRecipe.of(config), "tokenizer") | told(
-        BatchesRecipe.of(config), "batching"
-    )
-    difference = change_in(artifact, recipes)
+    """Raise UserError for a tokenizer, or batches, of other settings than those of the config."""
+    settings = tokenizer_recipe(config).by_name() | batches_recipe(config).by_name()
+    difference = explain(origin_of(artifact), settings)
     if config.training.init_from is None and "training.init_from" in origin_of(artifact):
         difference = "training.init_from, whose tokenizer it is, is not set"
     if difference:
@@ -130,8 +121,8 @@ def open_batches(path: Path) -> Batches:
     )
 
 
-def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, Any]) -> None:
-    batching = config.batching
+def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
+    folder, batching = draft.folder, config.batching
     encode = encode_pairs(read_pairs(config.data.train), tokenizer, batching, _pair_filter(config))
     parts = {"train": _store("train", encode, folder, tokenizer)}
     # BLEU wants every line, as it came. They may be in memory: training holds them as well.
@@ -144,7 +135,8 @@ def _fill(folder: Path, config: Config, tokenizer: Tokenizer, report: dict[str, 
     parts["valid"] = _store("valid", encode_pairs(valid, tokenizer, by_length), folder, tokenizer)
     write_json(folder / "report.json", parts)
     for name, part in parts.items():
-        report[name] = {**part, "dropped": {k: v["count"] for k, v in part["dropped"].items()}}
+        dropped = {rule: of["count"] for rule, of in part["dropped"].items()}
+        draft.report[name] = {**part, "dropped": dropped}
 
 
 def _pair_filter(config: Config) -> PairFilter | None:
@@ -225,7 +217,7 @@ def _say_padding(artifact: Artifact, settings: BatchingSettings, budget: int, se
 def _weights(artifact: Artifact, corpora: Corpora | None) -> CorpusWeights | None:
     """None where all pairs are seen once."""
     try:
-        weights = np.array(artifact.manifest["settings"]["weights"], np.float64)
+        weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         weights = np.empty(0)
     of = 1 if corpora is None else int(corpora.max()) + 1

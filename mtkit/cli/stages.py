@@ -180,11 +180,11 @@ def _sampling(options: TranslateOptions) -> SamplingSettings | None:
     refuse("not with --sample", **options.settings("beam", "length_penalty"))
     from pydantic import ValidationError
 
-    from mtkit.config.base import first_complaint
+    from mtkit.config.base import first_error
     from mtkit.config.decoding import SamplingSettings
 
     try:
         return SamplingSettings.model_validate(options.settings(*names))
     except ValidationError as error:
-        setting, complaint = first_complaint(error)
+        setting, complaint = first_error(error)
         raise UserError(f"--{setting.replace('_', '-')}: {complaint}") from None

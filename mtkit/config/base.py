@@ -1,10 +1,11 @@
-"""What every section of the settings is: frozen, strict data; how one is called, and its faults."""
+"""The base of every section of the settings: frozen and strict; and errors in it, in words."""
 
 from __future__ import annotations
 
 import os
 import reprlib
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -28,21 +29,32 @@ Key = tuple[str | int, ...]
 Group = TypeVar("Group", bound="Settings")
 
 
-class Settings(BaseModel):
-    """Frozen; an unknown key is an error; no infinities."""
+class Scope(Enum):
+    """What a setting matters for; one without a scope matters for every result of its section.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    It stands in the type: `device: Annotated[str, Scope.EXECUTION] = "auto"`.
+    """
+
+    EXECUTION = "how the work is done, shown and stored: no result depends on it"
+    TRAINING = "training alone: encoded corpora do not depend on it"
+    LENGTH = "the planned length of a training run"
+    ENDING = "when a training run ends early, and which weights its model gets"
+
+
+class Settings(BaseModel):
+    """A section: frozen, of strict types, without unknown keys or infinities."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True
+    )
 
     def part(self, group: type[Group], **others: Any) -> Group:
-        """`group` with those of its settings that this section has too, whatever its kind."""
+        """Return a section of another class with the settings that both classes have."""
         names = group.model_fields.keys() - {"kind"}
         return group(**{name: value for name, value in self if name in names} | others)
 
     def without_defaults(self) -> dict[str, Any]:
-        """What differs from the defaults, as plain data, and the kind of every section left.
-
-        Requests are hashed in this form, so that a setting that is added later changes no hash.
-        """
+        """Return the settings that differ from their defaults, as plain data, and every kind."""
         fields = type(self).model_fields
         return {
             name: value.without_defaults() if isinstance(value, Settings) else value
@@ -51,39 +63,45 @@ class Settings(BaseModel):
         }
 
 
+def scope_of(section: type[Settings], name: str) -> Scope | None:
+    """Return the scope of a setting, if it has one."""
+    metadata = section.model_fields[name].metadata
+    return next((tag for tag in metadata if isinstance(tag, Scope)), None)
+
+
 def dotted(key: Key) -> str:
-    """The path as people write it: model.heads."""
-    return ".".join(str(part) for part in key)
+    """Return the path as people write it: model.heads."""
+    return ".".join(map(str, key))
 
 
 def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
-    """The values of nested data by their dotted names."""
-    found: dict[str, Any] = {}
+    """Return the values of nested data by their dotted names."""
+    flat: dict[str, Any] = {}
     for name, value in tree.items():
         key = (*above, name)
-        found |= flattened(value, key) if isinstance(value, Mapping) else {dotted(key): value}
-    return found
+        flat |= flattened(value, key) if isinstance(value, Mapping) else {dotted(key): value}
+    return flat
 
 
-def first_complaint(error: ValidationError) -> tuple[str, str]:
-    """Setting and complaint, for settings that stand in no config that somebody writes."""
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """Return the setting and the message of the first error, for settings that no config holds."""
     detail = error.errors(include_url=False)[0]
-    return dotted(detail["loc"]), complaint_of(detail)
+    return dotted(detail["loc"]), error_message(detail)
 
 
-def complaint_of(detail: Mapping[str, Any], shown: Callable[[Any], str] = reprlib.repr) -> str:
-    """One of pydantic's errors in words: what was expected, and what was found."""
+def error_message(detail: Mapping[str, Any], show: Callable[[Any], str] = reprlib.repr) -> str:
+    """Return one of pydantic's errors in words: what was expected, and what was found."""
     kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "value_error":  # of what does not go together, and says so itself
+    if kind == "value_error":  # from a validator of ours
         return str(context["error"])
-    told = detail["msg"].replace("Input should", "should")
+    message = detail["msg"].replace("Input should", "should")
     expected = EXPECTED.get(kind.split("_")[0])
     if kind == "extra_forbidden":
-        told = "unknown setting"
+        message = "unknown setting"
     elif kind == "literal_error":
-        told = f"expected {context['expected']}"
-    elif kind == "string_pattern_mismatch":  # of FromHome alone
-        told = "expected a path"
+        message = f"expected {context['expected']}"
+    elif kind == "string_pattern_mismatch":  # only FromHome has a pattern
+        message = "expected a path"
     elif expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
-        told = f"expected {expected}"
-    return f"{told}, found {shown(detail['input'])}"
+        message = f"expected {expected}"
+    return f"{message}, found {show(detail['input'])}"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
-from mtkit.config.base import Settings
+from mtkit.config.base import Scope, Settings
 
 DropRule = Literal[
     "uneven",
@@ -23,8 +23,8 @@ DropRule = Literal[
 DROP_RULES: tuple[DropRule, ...] = get_args(DropRule)
 
 
-class Filtering(Settings):
-    """Which pairs are kept: what the stored batches are known by."""
+class BatchingSettings(Settings):
+    """Which pairs are kept, and how they become batches."""
 
     max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
     max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
@@ -32,16 +32,17 @@ class Filtering(Settings):
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check` whose training pairs are dropped"
     )
+    max_tokens: Annotated[
+        Annotated[PositiveInt, Field(le=10**9)] | Literal["auto"], Scope.TRAINING
+    ] = Field(
+        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+    )
+    workers: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
+        0, description="threads that encode; 0: one per core"
+    )
 
     @field_validator("drop")
     @classmethod
     def _in_one_order(cls, rules: list[DropRule]) -> list[DropRule]:
         """Order the rules, without repetition."""
         return [rule for rule in DROP_RULES if rule in rules]
-
-
-class BatchingSettings(Filtering):
-    max_tokens: Annotated[PositiveInt, Field(le=10**9)] | Literal["auto"] = Field(
-        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
-    )
-    workers: NonNegativeInt = Field(0, description="threads that encode; 0: one per core")

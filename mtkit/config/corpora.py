@@ -80,4 +80,5 @@ Corpus = Annotated[
 
 
 def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
+    """Return one corpus, or several, as a list."""
     return corpora if isinstance(corpora, list) else [corpora]

@@ -1,4 +1,4 @@
-"""Settings of the fourth stage, and those that lie in a model folder."""
+"""Settings of decoding, and of a model folder."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 
 
 class DecodingSettings(Settings):
+    """How a model searches, and how input is prepared for it."""
+
     beam: PositiveInt = Field(5, le=10_000)
     length_penalty: float = Field(1.0, ge=0, le=10, description="alpha in log P / |y|^alpha")
     min_length: Count = 0
-    no_repeat_ngram: Count = Field(0, description="no n subwords in a row come twice; 0: they may")
+    no_repeat_ngram: Count = Field(
+        0, description="never repeat an n-gram of so many subwords; 0: off"
+    )
     repetition_penalty: float = Field(
-        1.0,
-        ge=0.01,
-        le=100,
-        description="above 1, subwords that are there already become less probable",
+        1.0, ge=0.01, le=100, description="penalise subwords already generated; 1: off"
     )
     max_length: Length = Field(256, description="subwords; longer input is split")
     sentences: LanguageCode | None = Field(
         None,
-        description="language of the input, such as en, whose sentences are translated one by one: "
-        "for a model that was trained on single ones, and would leave the others out",
+        description="language of the input, such as en: translate each sentence of a line by "
+        "itself, for a model trained on single sentences, which would drop the others",
     )
     truecase: bool = Field(
         False,
-        description="lines ALL IN CAPITALS, in none or With One In Each Word are read as the "
-        "tokenizer knows their words: for a model that has hardly seen such lines",
+        description="restore the usual case of lines ALL IN CAPITALS, in lower case only or In "
+        "Title Case before translation, for a model trained on few such lines",
     )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="padded source tokens decoded together"
@@ -47,18 +48,18 @@ class DecodingSettings(Settings):
 
 
 class SamplingSettings(Settings):
-    """Drawing translations at random instead of searching for the best."""
+    """Sampling instead of a search for the best translation."""
 
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="below 1 sharper, above 1 flatter")
-    top_k: PositiveInt | None = Field(None, description="only among the k most probable symbols")
+    top_k: PositiveInt | None = Field(None, description="sample from the k most probable subwords")
     top_p: float | None = Field(
-        None, gt=0, le=1, description="only among the most probable symbols that sum to p"
+        None, gt=0, le=1, description="sample from the most probable subwords that sum to p"
     )
     seed: NonNegativeInt = 1
 
 
 class ModelConfig(Settings):
-    """`config.json` of a model folder: all that building and using the model needs."""
+    """`config.json` of a model folder: everything needed to build and use the model."""
 
     model: ModelSettings
     source_vocab: Vocabulary
@@ -68,7 +69,8 @@ class ModelConfig(Settings):
     @model_validator(mode="after")
     def _parts_fit(self) -> ModelConfig:
         if self.model.tie == "all" and self.source_vocab != self.target_vocab:
-            vocabularies = f"vocabularies of {self.source_vocab} and {self.target_vocab}"
-            raise ValueError(f"tie: all, but {vocabularies}")
+            raise ValueError(
+                f"tie: all needs equal vocabularies, not {self.source_vocab}, {self.target_vocab}"
+            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         return self

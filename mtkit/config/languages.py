@@ -1,4 +1,4 @@
-"""Codes of languages, as ISO 639-1 has them, and what people write instead."""
+"""Language codes of ISO 639, and what people write instead."""
 
 from __future__ import annotations
 
@@ -40,43 +40,45 @@ uk ukr Ukrainian;ur urd Urdu;uz uzb Uzbek;ve ven Venda;vi vie Vietnamese;vo vol 
 wa wln Walloon;wo wol Wolof;xh xho Xhosa;yi yid Yiddish;yo yor Yoruba;za zha Zhuang;
 zh zho Chinese;zu zul Zulu
 """
-"""ISO 639-1 and 639-3, and the name in English, of each language that has a code of two letters."""
+"""ISO 639-1 code, ISO 639-3 code and English name of each language with a two-letter code."""
 OTHERS = """
 alb sq;arm hy;baq eu;bur my;chi zh;cn zh;cz cs;cze cs;dk da;dut nl;farsi fa;filipino tl;flemish nl;
 fre fr;geo ka;ger de;gr el;gre el;ice is;jp ja;mac mk;mandarin zh;mao mi;may ms;cmn zh;per fa;
 rum ro;slo sk;slovene sl;tib bo;ua uk;vn vi;wel cy;castilian es;deutsch de;français fr;español es;
 italiano it;português pt;русский ru;中文 zh;日本語 ja;한국어 ko
 """
-"""Bibliographic codes of ISO 639-2, codes of countries that are no languages, and other names."""
+"""Bibliographic codes of ISO 639-2, country codes and other names, with the ISO 639-1 code."""
 
 
 def language_code(code: str | None) -> str:
-    """The language alone, of codes such as pt-BR; nothing of none."""
+    """Return the language of a code such as pt-BR, in lower case; empty for None."""
     return (code or "").replace("_", "-").split("-")[0].lower()
 
 
 def check_language(code: str) -> str:
-    """The code; ValueError for what is none of a language, with the one that was probably meant.
+    """Return the code if it is one, perhaps with a script or region, as in zh-Hans or pt_BR.
 
-    Codes of three letters are for the languages that have none of two; a script or region may
-    follow, as in zh-Hans or pt_BR.
+    Three letters are accepted for languages without a code of two.
+
+    Raises:
+        ValueError: it is not a language code; names the one that was probably meant.
     """
     rows = _rows(LANGUAGES)
     two = {row[0] for row in rows}
-    meant = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
-    meant |= {other: code for other, code, *_ in _rows(OTHERS)}
+    code_of = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
+    code_of |= {other: code for other, code, *_ in _rows(OTHERS)}
     language = language_code(code)
     is_rare = len(language) == 3 and language.isascii() and language.isalpha()
-    if language in two or (is_rare and language not in meant):
+    if language in two or (is_rare and language not in code_of):
         return code
-    near = difflib.get_close_matches(code.lower(), meant, 1)
-    likely = meant.get(code.lower()) or meant.get(language) or (near and meant[near[0]])
-    hint = f"did you mean {likely}?" if likely else "give one of ISO 639, such as de or ko"
-    raise ValueError(f"{code!r} is no code of a language: {hint}")
+    close = difflib.get_close_matches(code.lower(), code_of, 1)
+    likely = code_of.get(code.lower()) or code_of.get(language) or (close and code_of[close[0]])
+    hint = f"did you mean {likely}?" if likely else "use a code of ISO 639, such as de or ko"
+    raise ValueError(f"{code!r} is not a language code: {hint}")
 
 
 LanguageCode = Annotated[str, AfterValidator(check_language)]
-"""A setting that `check_language` looks at."""
+"""A language code, checked by `check_language`."""
 
 
 def _rows(table: str) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """Settings of the architectures: any encoder with any decoder, and short names for two pairs.
 
-`kind: transformer` and `kind: seq2seq` pair halves that share their settings. Each opens into its
-`halves()`, and whoever builds a model, or judges one, reads those alone.
+`kind: transformer` and `kind: seq2seq` are short for an encoder and a decoder that share their
+settings. Models are built from `as_pair()`, which both resolve to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from mtkit.config.base import Probability, Settings
 
-# A model may come from anybody: none is so large that building it, or searching with it, does harm.
+# A model may come from an untrusted source: these bounds keep it from exhausting memory.
 Depth = Annotated[PositiveInt, Field(le=256)]
 Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -21,23 +21,24 @@ Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
 RecurrentAttention = Literal["dot", "general", "additive", "none"]
 Neighbourhood = Annotated[
-    Length | None, Field(description="encoder positions at most so far apart attend to each other")
+    Length | None,
+    Field(description="largest distance of encoder positions that attend to each other"),
 ]
 
 
 class Kind(Settings):
-    """A section that comes in kinds; each class says which it is."""
+    """A section that comes in kinds; each class names its own."""
 
     kind: str
 
     @property
     def name(self) -> str:
-        """As it is called in a sentence."""
+        """The name in messages."""
         return self.kind
 
 
 class TransformerLayers(Settings):
-    """What the layers of either half of a Transformer are made of (Vaswani et al. 2017)."""
+    """Settings of the layers of a Transformer encoder or decoder (Vaswani et al. 2017)."""
 
     layers: Depth = 6
     ffn: Width = 2048
@@ -46,7 +47,7 @@ class TransformerLayers(Settings):
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
         "relu", description="gated: SwiGLU"
     )
-    dropout: Probability = Field(0.1, description="on every sublayer before its residual sum")
+    dropout: Probability = Field(0.1, description="on the output of every sublayer")
     attention_dropout: Probability = 0.0
     activation_dropout: Probability = 0.0
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
@@ -62,11 +63,11 @@ class TransformerDecoderSettings(TransformerLayers, Kind):
 
 
 class LstmLayers(Settings):
-    """What an LSTM encoder and an LSTM decoder have in common (Sutskever et al. 2014)."""
+    """Settings that an LSTM encoder and decoder have in common (Sutskever et al. 2014)."""
 
     layers: Depth = 2
     residual: bool = False
-    dropout: Probability = Field(0.2, description="between layers and on the attentional hidden")
+    dropout: Probability = Field(0.2, description="between layers, and on the attentional vector")
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
@@ -76,7 +77,7 @@ class LstmEncoderSettings(LstmLayers, Kind):
 
 
 class LstmDecoderSettings(LstmLayers, Kind):
-    """Attention of Bahdanau et al. 2015 and Luong et al. 2015."""
+    """An LSTM decoder with the attention of Bahdanau et al. 2015 or Luong et al. 2015, or none."""
 
     kind: Literal["lstm"] = "lstm"
     attention: RecurrentAttention = "general"
@@ -85,51 +86,54 @@ class LstmDecoderSettings(LstmLayers, Kind):
     @model_validator(mode="after")
     def _something_to_feed(self) -> LstmDecoderSettings:
         if self.attention == "none" and self.input_feeding:
-            raise ValueError("without attention there is nothing to feed: set input_feeding: false")
+            raise ValueError("input feeding needs attention: set input_feeding: false")
         return self
 
 
 class Embeddings(Kind):
-    """What both halves of any pair share."""
+    """Settings that encoder and decoder share."""
 
     d_model: Width = 512
-    tie: Tie = Field("all", description="output with target embedding, or both with source too")
+    tie: Tie = Field(
+        "all", description="output with target embedding (target), and with source (all)"
+    )
 
     @model_validator(mode="after")
-    def _halves_fit(self) -> Embeddings:
-        self.halves()
+    def _check_pair(self) -> Embeddings:
+        self.as_pair()
         return self
 
     @abstractmethod
-    def halves(self) -> EncoderDecoderSettings:
-        """The pair that this is, or is short for."""
+    def as_pair(self) -> EncoderDecoderSettings:
+        """Return the encoder and decoder that this is short for."""
 
     def as_transformer(self) -> TransformerSettings:
-        """The short name of a pair of Transformers, with the encoder's dropout.
+        """Return the settings of two Transformers as one, with the dropout of the encoder.
 
-        Raises ValueError naming the setting by which it is none, or its halves are not alike.
+        Raises:
+            ValueError: naming the setting that shows that it is not two Transformers alike.
         """
         raise ValueError(f"model.kind: {self.kind}")
 
     def check_length(self, setting: str, length: int) -> None:
-        """Sinusoids go on for ever; learned positions end, and EOS or BOS takes one more."""
-        end = self.halves().longest
-        if end is not None and length >= end:
-            raise ValueError(f"{setting}: {length} needs model.max_positions above it, not {end}")
+        """Raise ValueError for a length without a learned position for each token and EOS."""
+        positions = self.as_pair().learned_positions
+        if positions is not None and length >= positions:
+            raise ValueError(f"{setting}: {length} must be below model.max_positions, {positions}")
 
 
-class Surroundings(Embeddings):
-    """All that stands around the halves."""
+class PositionSettings(Embeddings):
+    """Settings around an encoder and a decoder, at least one of which may use positions."""
 
     positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="of Transformers: an LSTM reads one word after the other"
+        "sinusoidal", description="of Transformers; an LSTM needs none"
     )
-    max_positions: Length = Field(1024, description="bound of learned positions")
+    max_positions: Length = Field(1024, description="number of learned positions")
     output_bias: bool = Field(False, description="added to the logits, as Marian does")
 
 
-class EncoderDecoderSettings(Surroundings):
-    """Any encoder with any decoder, as Chen et al. 2018 pair them."""
+class EncoderDecoderSettings(PositionSettings):
+    """Any encoder with any decoder (Chen et al. 2018)."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
     encoder: TransformerEncoderSettings | LstmEncoderSettings = Field(
@@ -140,11 +144,11 @@ class EncoderDecoderSettings(Surroundings):
     )
 
     @model_validator(mode="after")
-    def _widths_fit(self) -> EncoderDecoderSettings:
+    def _check_widths(self) -> EncoderDecoderSettings:
         width, is_odd = self.d_model, self.d_model % 2 == 1
         for half in (self.encoder, self.decoder):
             if isinstance(half, TransformerLayers) and width % half.heads:
-                raise ValueError(f"d_model {width} is no multiple of heads {half.heads}")
+                raise ValueError(f"d_model {width} is not a multiple of heads {half.heads}")
         if isinstance(self.encoder, LstmEncoderSettings) and self.encoder.bidirectional and is_odd:
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
         if self.has_positions and self.positions == "sinusoidal" and is_odd:
@@ -152,33 +156,33 @@ class EncoderDecoderSettings(Surroundings):
         return self
 
     @model_validator(mode="after")
-    def _every_layer_is_heard(self) -> EncoderDecoderSettings:
+    def _check_layers(self) -> EncoderDecoderSettings:
         encoder, decoder = self.encoder, self.decoder
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
         is_lstm = isinstance(encoder, LstmEncoderSettings)
         if has_no_attention and is_lstm and encoder.layers > decoder.layers:
             raise ValueError(
-                "without attention a layer of the decoder starts from one of the encoder: "
-                f"set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
+                "without attention each decoder layer starts from the encoder layer of the same "
+                f"number: set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
             )
         return self
 
     @property
     def name(self) -> str:
-        """As it is called in a sentence."""
+        """The name in messages."""
         return f"{self.encoder.kind} encoder, {self.decoder.kind} decoder"
 
     @property
     def has_positions(self) -> bool:
-        """Whether a half is told at which position a word stands."""
+        """Whether the encoder or the decoder uses positions."""
         return "transformer" in (self.encoder.kind, self.decoder.kind)
 
     @property
-    def longest(self) -> int | None:
-        """Number of positions that there are, where they end."""
+    def learned_positions(self) -> int | None:
+        """Number of learned positions; None if positions are unbounded."""
         return self.max_positions if self.has_positions and self.positions == "learned" else None
 
-    def halves(self) -> EncoderDecoderSettings:
+    def as_pair(self) -> EncoderDecoderSettings:
         return self
 
     def as_transformer(self) -> TransformerSettings:
@@ -195,15 +199,15 @@ class EncoderDecoderSettings(Surroundings):
         return self.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
 
 
-class TransformerSettings(TransformerLayers, Surroundings):
-    """Vaswani et al. 2017: short for a pair of Transformers whose layers are alike."""
+class TransformerSettings(TransformerLayers, PositionSettings):
+    """Short for a Transformer encoder and decoder whose layers are alike (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
-    decoder_layers: Depth | None = Field(None, description="where it differs from `layers`")
+    encoder_layers: Depth | None = Field(None, description="default: `layers`")
+    decoder_layers: Depth | None = Field(None, description="default: `layers`")
     neighbourhood: Neighbourhood = None
 
-    def halves(self) -> EncoderDecoderSettings:
+    def as_pair(self) -> EncoderDecoderSettings:
         encoder = self.part(TransformerEncoderSettings, layers=self.encoder_layers or self.layers)
         decoder = self.part(TransformerDecoderSettings, layers=self.decoder_layers or self.layers)
         return self.part(EncoderDecoderSettings, encoder=encoder, decoder=decoder)
@@ -213,14 +217,14 @@ class TransformerSettings(TransformerLayers, Surroundings):
 
 
 class Seq2SeqSettings(LstmLayers, Embeddings):
-    """Sutskever et al. 2014: short for a pair of LSTMs whose layers are alike."""
+    """Short for an LSTM encoder and decoder whose layers are alike (Sutskever et al. 2014)."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     bidirectional: bool = True
     attention: RecurrentAttention = "general"
     input_feeding: bool = True
 
-    def halves(self) -> EncoderDecoderSettings:
+    def as_pair(self) -> EncoderDecoderSettings:
         encoder, decoder = self.part(LstmEncoderSettings), self.part(LstmDecoderSettings)
         return self.part(EncoderDecoderSettings, encoder=encoder, decoder=decoder)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from mtkit.config.batching import Filtering
+from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.corpus.check import CorpusReport, NamedCorpora, check_part, pairs_at
@@ -43,7 +43,7 @@ def corpora_of(config: Config) -> NamedCorpora:
 def check(
     corpora: NamedCorpora,
     languages: Languages = (None, None),
-    filtering: Filtering | None = None,
+    filtering: BatchingSettings | None = None,
     *,
     as_json: bool = False,
 ) -> None:
@@ -60,7 +60,7 @@ def check(
 
     def lines(_: Any) -> Iterator[str]:
         for name, report in reports.items():
-            yield from _lines(name, report, examples[name], filtering or Filtering())
+            yield from _lines(name, report, examples[name], filtering or BatchingSettings())
         yield from textwrap.wrap(FIXED, WIDTH)
         yield from textwrap.wrap(NOT_CHECKED, WIDTH)
 
@@ -94,7 +94,7 @@ def _record(report: CorpusReport, examples: Examples) -> dict[str, Any]:
 
 
 def _lines(
-    name: str, report: CorpusReport, examples: Examples, filtering: Filtering
+    name: str, report: CorpusReport, examples: Examples, filtering: BatchingSettings
 ) -> Iterator[str]:
     yield f"{name}: {report.pairs:,} pairs"
     yield ""
@@ -157,10 +157,10 @@ def _example_lines(pairs: Iterable[Pair]) -> Iterator[str]:
             yield f"{'':{INDENT}}    {fitted(printable(example[side]), WIDTH - INDENT - 4)}"
 
 
-def _recommendation(report: CorpusReport, filtering: Filtering) -> Iterator[str]:
+def _recommendation(report: CorpusReport, filtering: BatchingSettings) -> Iterator[str]:
     lines = ["  deduplicate: true"] if report.deduplicate and not filtering.deduplicate else []
     if not set(report.drop) <= set(filtering.drop):
-        rules = Filtering(drop=[*filtering.drop, *report.drop]).drop
+        rules = BatchingSettings(drop=[*filtering.drop, *report.drop]).drop
         lines.append(f"  drop: [{', '.join(rules)}]")
     if lines:
         yield "Recommended settings (`mtkit init` uses them):"

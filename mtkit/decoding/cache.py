@@ -11,26 +11,16 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ctranslate2
 
-from mtkit.artifacts.manifest import Artifact, create, open_artifact
-from mtkit.artifacts.runs import find_current
-from mtkit.config.base import Settings
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import Recipe
+from mtkit.artifacts.stage import Stage
 from mtkit.decoding.ctranslate2 import positions
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
-
-
-class Recipe(Settings):
-    """All that a converted model depends on, but for the model."""
-
-    format: Literal["ctranslate2"]
-    version: str
-    compute_type: str
-    positions: int
-
 
 Measure = Callable[[Path], Mapping[str, Any]]
 """Figures of a model in its folder, which is not yet complete."""
@@ -43,15 +33,15 @@ def cached(opened: OpenedModel, compute_type: str, measure: Measure | None = Non
     model, or one of another version of CTranslate2, is made anew. Raises OSError where the cache
     cannot be written, UserError for weights that are not this model's.
     """
-    path = _path(opened, compute_type)
-    found = _find(opened, compute_type)
+    stage = _stage(opened, compute_type, _path(opened, compute_type))
+    path, found = stage.path, stage.current()
     if found and (found.report or measure is None):
         return found
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
-        found = _find(opened, compute_type)  # another process may have made it meanwhile
+        found = stage.current()  # another process may have made it meanwhile
         if found and measure is None:
             return found
         if path.exists() and not found:
@@ -72,19 +62,12 @@ def convert_to(
     """Writes the model in that type to `path`, with what `measure` finds of it as its report."""
     from mtkit.decoding.conversion import convert
 
-    report: dict[str, Any] = {}
-    recipe, inputs = _recipe(opened, compute_type), {"model": opened.artifact.identity}
-    with create(path, "export", recipe.without_defaults(), inputs, report) as folder:
-        convert(opened, folder, recipe.positions, compute_type)
+    stage = _stage(opened, compute_type, path)
+    with stage.write() as draft:
+        convert(opened, draft.folder, positions(opened.config), compute_type)
         if measure is not None:
-            report |= measure(folder)
-    return open_artifact(path, "export")
-
-
-def _find(opened: OpenedModel, compute_type: str) -> Artifact | None:
-    """The undamaged one that the cache has, if any."""
-    path, recipe = _path(opened, compute_type), _recipe(opened, compute_type)
-    return find_current(path, "export", recipe, {"model": opened.artifact.identity})
+            draft.report.update(measure(draft.folder))
+    return stage.open()
 
 
 def _path(opened: OpenedModel, compute_type: str) -> Path:
@@ -97,10 +80,11 @@ def _path(opened: OpenedModel, compute_type: str) -> Path:
     return cache / "mtkit" / opened.artifact.identity / name
 
 
-def _recipe(opened: OpenedModel, compute_type: str) -> Recipe:
-    return Recipe(
-        format="ctranslate2",
-        version=ctranslate2.__version__,
-        compute_type=compute_type,
-        positions=positions(opened.config),
-    )
+def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
+    settings = {
+        "format": "ctranslate2",
+        "version": ctranslate2.__version__,
+        "compute_type": compute_type,
+        "positions": positions(opened.config),
+    }
+    return Stage("export", path, Recipe(settings), {"model": opened.artifact.identity})

@@ -204,7 +204,7 @@ def outdated() -> str | None:
 
 def positions(config: ModelConfig) -> int:
     """How many positions a converted model needs: all that are learned, or as many as a search."""
-    if (learned := config.model.halves().longest) is not None:
+    if (learned := config.model.as_pair().learned_positions) is not None:
         return learned
     longest = config.decoding.max_length
     return next((length for length in POSITIONS if length > longest), POSITIONS[-1])

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import open_batches
-from mtkit.config.yaml import config_of
 from mtkit.decoding.api import Translator
 from mtkit.decoding.cache import cached, convert_to, type_of
 from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated

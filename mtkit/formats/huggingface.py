@@ -25,7 +25,7 @@ from torch import Tensor
 from mtkit.artifacts.manifest import Artifact, create, hash_file, open_artifact, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
-from mtkit.config.base import Settings, first_complaint
+from mtkit.config.base import Settings, first_error
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
@@ -107,7 +107,7 @@ def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[s
 
 
 def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
-    pair = settings.halves()
+    pair = settings.as_pair()
     return {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
@@ -240,7 +240,7 @@ def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kin
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        parts = filter(None, (str(path), *first_complaint(error)))
+        parts = filter(None, (str(path), *first_error(error)))
         raise UserError(": ".join(parts)) from None
 
 

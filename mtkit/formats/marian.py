@@ -88,7 +88,7 @@ def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
     """Every weight of the encoder's and the decoder's layers."""
     d_model, ffn = settings.d_model, settings.ffn
     shapes = {"feed_forward.expand": (ffn, d_model), "feed_forward.contract": (d_model, ffn)}
-    pair = settings.halves()
+    pair = settings.as_pair()
     for side, half in (("encoder", pair.encoder), ("decoder", pair.decoder)):
         for i, (name, other) in product(range(half.layers), LAYER.items()):
             if side == "decoder" or not name.startswith("cross"):

@@ -41,7 +41,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             UserError: one embedding is to serve two vocabularies of different sizes.
         """
         super().__init__()
-        self.settings = pair = settings.halves()
+        self.settings = pair = settings.as_pair()
         d_model, shared = pair.d_model, pair.tie == "all"
         if shared and source_vocab != target_vocab:
             raise UserError(
@@ -55,8 +55,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
         self.positions = (  # one table for encoder and decoder; an LSTM ignores it
             SinusoidalPositions(d_model)
-            if pair.longest is None
-            else LearnedPositions(d_model, pair.longest)
+            if pair.learned_positions is None
+            else LearnedPositions(d_model, pair.learned_positions)
         )
         self.encoder = _encoder(pair.encoder, d_model, self.positions)
         self.decoder = _decoder(pair.decoder, d_model, self.positions)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import WEIGHTS, find_best
 from mtkit.artifacts.storage import read_json, write_json
-from mtkit.config.base import first_complaint
+from mtkit.config.base import first_error
 from mtkit.config.decoding import ModelConfig
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -115,7 +115,7 @@ def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> Model
         config["decoding"] |= given
         return ModelConfig.model_validate(config)
     except ValidationError as error:
-        setting, complaint = first_complaint(error)
+        setting, complaint = first_error(error)
         parts = [setting, complaint]
         if setting.removeprefix("decoding.") not in given:
             parts.insert(0, f"{path}, with {', '.join(given)} as given" if given else str(path))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.manifest import kind_at, open_artifact
+from mtkit.artifacts.runs import config_of
 from mtkit.config.base import flattened
 from mtkit.config.settings import Config
-from mtkit.config.yaml import config_of
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of

@@ -6,22 +6,21 @@ The same corpus, settings and seed give the same bytes, on any number of cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts.explain import FROM, check_remake, told
-from mtkit.artifacts.manifest import Artifact, create, open_artifact
-from mtkit.artifacts.recipe import TokenizerRecipe
-from mtkit.artifacts.runs import find_current, find_origin
-from mtkit.config.base import Settings
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
+from mtkit.artifacts.runs import find_origin
+from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
-from mtkit.config.yaml import at_work, complete_settings
 from mtkit.corpus.read import Pair, contents_of, read_pairs
 from mtkit.corpus.validate import look_at
 from mtkit.errors import MtkitError, UserError
@@ -48,47 +47,38 @@ class VocabularyTooLarge(UserError):  # noqa: N818 - it says what was found
         self.largest = largest
 
 
-class TakenOver(Settings):
-    """A tokenizer that depends on the model alone that it came from."""
-
-    of: Literal["model"]
-
-
 def train_tokenizer(config: Config) -> Artifact:
-    """The artifact `RUN/tokenizer`, made unless it is up to date.
+    """Return the artifact `RUN/tokenizer`, trained unless it is up to date.
 
     With `training.init_from` it is a copy of that model's tokenizer, whose ids its weights know.
-    Raises UserError where the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
+
+    Raises:
+        UserError: the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
     look_at(config.data, "train", "valid")
     path, model = Path(config.run) / "tokenizer", find_origin(config)
-    recipe: Settings = TakenOver(of="model") if model else TokenizerRecipe.of(config)
     if model:
-        inputs = {"model": model.identity}
-        made_from: dict[str, Any] = {"training.init_from": config.training.init_from}
+        recipe, inputs = Recipe({"tokenizer": {"of": "model"}}), {"model": model.identity}
+        sources: Mapping[str, Any] = {"training.init_from": config.training.init_from}
     else:
         train = contents_of(config.data.train, "data.train")
-        inputs, made_from = {"train": train.identity}, {**told(recipe, "tokenizer"), **train.told}
-    if current := find_current(path, "tokenizer", recipe, inputs):
-        complete_settings(config)
-        say("tokenizer: up to date")
-        return current
-    check_remake(path, "tokenizer", made_from)
-    report: dict[str, Any] = {FROM: made_from}
-    settings = recipe.without_defaults()
-    with at_work(config), create(path, "tokenizer", settings, inputs, report) as folder:
-        if model:
-            Tokenizer.load(model.path).copy_to(folder)
-            made = f"that of {model.path}"
-        else:
-            made = _fill(folder, config, report)
-    say(f"tokenizer: {made}")
-    return open_artifact(path, "tokenizer")
+        recipe, inputs = tokenizer_recipe(config), {"train": train.identity}
+        sources = train.told
+    stage = Stage("tokenizer", path, recipe, inputs, sources)
+    return stage.ensure(config, partial(_fill, config=config, model=model))
 
 
-def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
-    """Trains one model or two into `folder`; says what came of it."""
-    settings = config.tokenizer
+def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
+    if model:
+        Tokenizer.load(model.path).copy_to(draft.folder)
+        say(f"tokenizer: that of {model.path}")
+    else:
+        say(f"tokenizer: {_train(draft, config)}")
+
+
+def _train(draft: Draft, config: Config) -> str:
+    """Train one model, or one per side, and return a summary."""
+    settings, report = config.tokenizer, draft.report
     sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
     lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
@@ -96,12 +86,12 @@ def _fill(folder: Path, config: Config, report: dict[str, Any]) -> str:
         lines = {SOURCE: (side for side, _ in sample), TARGET: (side for _, side in sample)}
     for name, of_model in lines.items():
         model = train_model(of_model, settings, name)
-        (folder / name).write_bytes(model)
+        (draft.folder / name).write_bytes(model)
         processor = SentencePieceProcessor(model_proto=model)
         report[name] = processor.vocab_size()
         ids = range(report[name])
         rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
-        vocabulary = (folder / name).with_suffix(".vocab")  # for people: a line per id
+        vocabulary = (draft.folder / name).with_suffix(".vocab")  # for people: a line per id
         vocabulary.write_text("".join(rows), encoding="utf-8")
     sizes = " and ".join(f"{report[name]:,}" for name in lines)
     return f"{sizes} subwords from {len(sample):,} lines per side"

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mtkit.artifacts.explain import ELSEWHERE, FROM, Told, change, origin_of, other_settings
-from mtkit.artifacts.manifest import Artifact, OtherFormat, create, open_artifact, remove
+from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact, remove
 from mtkit.artifacts.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
+from mtkit.artifacts.stage import Stage, checkpoint_mismatch
 from mtkit.artifacts.storage import read_json, write_json
-from mtkit.config.base import Settings, flattened
 from mtkit.config.settings import Metric
 from mtkit.errors import UserError, is_out_of_memory
 from mtkit.models.weights import get_weights, load_weights, save_weights
@@ -44,15 +43,16 @@ MALFORMED = (
 class Checkpoints:
     """The folder of checkpoints of one run, all of one request."""
 
-    folder: Path
-    recipe: Settings
-    inputs: Mapping[str, str]
-    made_from: Told = field(default_factory=dict)
-    """What the inputs were made from: see `provenance`."""
+    stage: Stage
+    """What all of them have in common; its path is their folder."""
     save_model_config: Callable[[Path], None] = lambda folder: None
     """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
     ranks: int = 1
     """How many make them."""
+
+    @property
+    def folder(self) -> Path:
+        return self.stage.path
 
     def path(self, step: int) -> Path:
         return checkpoint_at(self.folder, step)
@@ -63,9 +63,9 @@ class Checkpoints:
 
     def save(self, state: TrainState) -> None:
         """Writes the state as it is, complete or not at all."""
-        report = {"seconds": state.seconds, "ranks": self.ranks, FROM: self.made_from}
-        path, settings = self.path(state.step), self.recipe.without_defaults()
-        with create(path, "checkpoint", settings, self.inputs, report) as folder:
+        with replace(self.stage, path=self.path(state.step)).write() as draft:
+            folder = draft.folder
+            draft.report.update(seconds=state.seconds, ranks=self.ranks)
             self.save_model_config(folder)
             save_weights(get_weights(state.model), folder / WEIGHTS)
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
@@ -128,23 +128,17 @@ class Checkpoints:
         path = self.path(step)
         try:
             found = open_artifact(path, "checkpoint", verify=True)
-            recipe = type(self.recipe).model_validate(found.manifest["settings"])
-        except OtherFormat as error:
+        except OtherFormatError as error:
             raise UserError(
                 f"{path}: a checkpoint of another version of mtkit, which alone can go on exactly: "
                 f"end the run with that one, or delete {self.folder} to train anew"
             ) from error
         except UserError as error:
             raise DamagedCheckpoint(str(error)) from error
-        except ValidationError as error:
-            raise DamagedCheckpoint(f"{path}: its settings are not mtkit's") from error
-        before = recipe.model_dump() | {"inputs": found.manifest["inputs"]}
-        now = self.recipe.model_dump() | {"inputs": self.inputs}
-        if before != now:
+        if difference := self.stage.difference(found):
             if not step:
                 raise Untouched(f"{path}: of other settings")
-            made_from = change(origin_of(found), self.made_from)
-            raise other_settings(path, made_from or _difference(before, now))
+            raise checkpoint_mismatch(path, difference)
         return found
 
     def weights(self, step: int) -> dict[str, Tensor]:
@@ -224,14 +218,3 @@ def _restore_numbers(state: TrainState, numbers: dict[str, Any]) -> None:
         raise ValueError(f"scaler: {scaler!r:.40}")
     state.scaler.load_state_dict(scaler)
     vars(state).update(vars(progress))
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The first thing in which a checkpoint differs from what is asked."""
-    old, new = flattened(before), flattened(now)
-    differing = (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    # What a section is of tells more than the settings that it has for that.
-    key = min(differing, key=lambda key: (not key.endswith(".kind"), key))
-    if key.startswith("inputs."):  # whose hashes tell people nothing
-        return f"another {key.removeprefix('inputs.')}"
-    return f"{ELSEWHERE.get(key, key)}: {old.get(key)}, now {new.get(key)}"

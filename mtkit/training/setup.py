@@ -14,7 +14,7 @@ import torch
 
 from mtkit.artifacts.explain import changed_files, origin_of
 from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
-from mtkit.artifacts.recipe import CheckpointRecipe
+from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
@@ -23,11 +23,12 @@ from mtkit.artifacts.runs import (
     find_origin,
     link_latest,
     locked,
+    save_config,
 )
+from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config
-from mtkit.config.yaml import save_config
 from mtkit.corpus.read import files_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
@@ -145,6 +146,14 @@ def _counting(signature: str) -> str:
     return "|".join(part for part in signature.split("|") if not part.startswith("version:"))
 
 
+def model_stage(
+    config: Config, data: Batches, inputs: Mapping[str, str], ended: int | None = None
+) -> Stage:
+    """Return the stage of RUN/model; `ended` is the step at which `mtkit finish` ends the run."""
+    recipe, path = model_recipe(config, ended), Path(config.run) / "model"
+    return Stage("model", path, recipe, inputs, origin_of(data.artifact))
+
+
 @contextmanager
 def opened_job(
     config: Config, data: Batches, tokenizer: Tokenizer, inputs: Mapping[str, str], ranks: Ranks
@@ -155,10 +164,10 @@ def opened_job(
     a checkpoint of other settings.
     """
     run, training = Path(config.run), config.training
-    recipe = CheckpointRecipe.of(config)
     card = partial(save_model_config, config=card_of(config, tokenizer), tokenizer=tokenizer)
-    made_from = origin_of(data.artifact)
-    checkpoints = Checkpoints(run / CHECKPOINTS, recipe, inputs, made_from, card, ranks.count)
+    sources = origin_of(data.artifact)
+    stage = Stage("checkpoint", run / CHECKPOINTS, checkpoint_recipe(config), inputs, sources)
+    checkpoints = Checkpoints(stage, card, ranks.count)
     with locked(run) if ranks.is_first else nullcontext():
         state = fresh_state(config, tokenizer, ranks)
         if ranks.is_first:

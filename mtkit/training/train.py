@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from mtkit.artifacts.explain import check_remake, origin_of, told
-from mtkit.artifacts.manifest import Artifact, open_artifact
-from mtkit.artifacts.recipe import ModelRecipe
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, find_current, link_latest
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, link_latest
+from mtkit.artifacts.stage import Stage
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.config.yaml import dump_config
@@ -27,7 +26,7 @@ from mtkit.training.journal import Journal
 from mtkit.training.launcher import MOMENT, SIGNALS, launch
 from mtkit.training.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
 from mtkit.training.processes import ALONE, connected_ranks
-from mtkit.training.setup import Job, opened_job, ranks_to_start, sources_of
+from mtkit.training.setup import Job, model_stage, opened_job, ranks_to_start, sources_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
 from mtkit.training.validate import validate, write_model
@@ -50,26 +49,26 @@ def train(config: Config) -> Artifact:
     """
     run, training = Path(config.run), config.training
     data, tokenizer, inputs = sources_of(config)
-    recipe = ModelRecipe.of(config)
-    current = find_current(run / "model", "model", recipe, inputs)
+    stage = model_stage(config, data, inputs)
+    current = stage.current()
     if not current and (count := ranks_to_start(config, tokenizer)) > 1:
         launch(["train"], count, dump_config(config))
-        return open_artifact(run / "model", "model")
+        return stage.open()
     with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
         if current:
-            say(f"train: {run / 'model'} is up to date with its batches")
+            say(f"train: {stage.path} is up to date with its batches")
             if ranks.is_first:
                 link_latest(run)
         else:
             if ranks.is_first:
-                check_remake(run / "model", "model", {**origin_of(data.artifact), **told(recipe)})
+                stage.explain_rebuild()
             with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
                 job.make_current()
-                _run_to_end(job, state)
-    return open_artifact(run / "model", "model")
+                _run_to_end(job, state, stage)
+    return stage.open()
 
 
-def _run_to_end(job: Job, state: TrainState) -> None:
+def _run_to_end(job: Job, state: TrainState, stage: Stage) -> None:
     """From where `state` stands to the model.
 
     Where training diverges, back to the last checkpoint, to go on with half the learning rate.
@@ -91,7 +90,7 @@ def _run_to_end(job: Job, state: TrainState) -> None:
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
     job.ranks.wait()  # until the last checkpoint is there
-    write_model(job, state, ModelRecipe.of(job.config))
+    write_model(job, state, stage)
 
 
 def finish(config: Config) -> Artifact:
@@ -102,14 +101,12 @@ def finish(config: Config) -> Artifact:
     the model when it ends.
     Raises UserError as `train`, and where no update is made yet.
     """
-    path = Path(config.run) / "model"
     data, tokenizer, inputs = sources_of(config)
-    recipe = ModelRecipe.of(config)
     last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
-    for asked in (recipe, *(recipe.model_copy(update={"ended": step}) for step in last)):
-        if find_current(path, "model", asked, inputs):
-            say(f"train: {path} is up to date with its batches")
-            return open_artifact(path, "model")
+    for step in (None, *last):
+        if model := model_stage(config, data, inputs, ended=step).current():
+            say(f"train: {model.path} is up to date with its batches")
+            return model
     with opened_job(config, data, tokenizer, inputs, ALONE) as (job, state):
         if not state.step:
             raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")
@@ -117,8 +114,9 @@ def finish(config: Config) -> Artifact:
         say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
         if state.step not in [validation.step for validation in state.validations]:
             state.validations.append(validate(job, state))
-        write_model(job, state, recipe.model_copy(update={"ended": state.step}))
-    return open_artifact(path, "model")
+        stage = model_stage(config, data, inputs, ended=state.step)
+        write_model(job, state, stage)
+    return stage.open()
 
 
 def _go_on(job: Job, state: TrainState) -> None:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from mtkit.artifacts.explain import FROM, origin_of, told
-from mtkit.artifacts.manifest import create
-from mtkit.artifacts.recipe import ModelRecipe
 from mtkit.artifacts.runs import WEIGHTS
+from mtkit.artifacts.stage import Stage
 from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
@@ -84,7 +81,7 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
     return bleu, corpus_chrf(hypotheses, references)
 
 
-def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
+def write_model(job: Job, state: TrainState, stage: Stage) -> None:
     """Writes the best weights of the run, with the tokenizer and all that decoding needs."""
     kept = _best_weights(job, state)
     if not math.isfinite(kept.validation.loss):
@@ -95,7 +92,6 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
     if not job.ranks.is_first:
         return
     report = {
-        FROM: {**origin_of(job.data.artifact), **told(recipe)},
         "weights": kept.name,
         "validation": asdict(kept.validation),
         "signatures": signatures(job.config.data.target_language),
@@ -106,10 +102,10 @@ def write_model(job: Job, state: TrainState, recipe: ModelRecipe) -> None:
         "precision": state.precision,
         "training_seconds": round(state.seconds, 1),
     }
-    path, settings = Path(job.config.run) / "model", recipe.without_defaults()
-    with create(path, "model", settings, job.checkpoints.inputs, report) as folder:
-        save_model_config(folder, card_of(job.config, job.tokenizer), job.tokenizer)
-        save_weights(kept.weights, folder / WEIGHTS)
+    with stage.write() as draft:
+        draft.report.update(report)
+        save_model_config(draft.folder, card_of(job.config, job.tokenizer), job.tokenizer)
+        save_weights(kept.weights, draft.folder / WEIGHTS)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import LOCK, OWNER, locked
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
-from mtkit.config.yaml import at_work, load_config
+from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import finish, train
@@ -58,7 +58,7 @@ def test_the_second_process_is_refused_and_told_which_is_the_first(tmp_path: Pat
         line = str(refused.value)
         assert str(run) in line
         assert f"process {first.pid} on {os.uname().nodename} (`-c {run}`, since 20" in line
-        assert "--run" in line and "\n" not in line
+        assert "\n" not in line
         assert first.poll() is None
     with locked(run):
         pass
@@ -97,11 +97,11 @@ def test_an_exception_gives_the_lock_back(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == [LOCK]
 
 
-def test_a_command_that_is_refused_leaves_the_settings_of_the_one_at_work(tmp_path: Path) -> None:
+def test_a_command_that_is_refused_leaves_the_config_of_the_run(tmp_path: Path) -> None:
     write_reversal_task(tmp_path)
     config = tiny_config(tmp_path, "transformer")
     train_tokenizer(config)
-    with at_work(config), pytest.raises(UserError, match="is writing there"):
+    with locked(Path(config.run)), pytest.raises(UserError, match="is writing there"):
         train_tokenizer(config.model_copy(update={"seed": 2}))
     assert load_config(Path(config.run) / "config.yaml") == config
 

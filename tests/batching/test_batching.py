@@ -302,7 +302,7 @@ def test_batches_without_a_weight_for_each_corpus_are_refused(weights: Any, tmp_
     train_tokenizer(made)
     path = build_batches(made).path
     manifest = json.loads((path / MANIFEST).read_text())
-    manifest["settings"]["weights"] = weights
+    manifest["settings"]["data"]["train"]["weight"] = weights
     (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
     with pytest.raises(UserError, match="no weight for each corpus"):
         open_batches(path)

@@ -109,8 +109,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--set decoding.min_length=300: decoding: min_length 300 is above max_length",
         ),
         ("translate --sample --top-p 2", "--top-p: should be less than or equal to 1"),
-        ("translate -m nowhere", "nowhere: no model there: train one with `mtkit train`"),
-        ("translate", "runs/latest: no model there: train one with `mtkit train`"),
+        ("translate -m nowhere", "nowhere: no model here: train one with `mtkit train`"),
+        ("translate", "runs/latest: no model here: train one with `mtkit train`"),
         ("info", "runs/latest: no run, model or artifact here: make one with `mtkit run`"),
         ("info nowhere", "nowhere: no run, model or artifact here: make one with `mtkit run`"),
         ("info nowhere --config", "nowhere: no such config file"),
@@ -123,7 +123,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--set data.train.source=no.en: data.train.source: no.en: no such file",
         ),
         ("export", "export: name a format, --to ctranslate2 or --to huggingface"),
-        ("export --to ctranslate2", "runs/latest: no model there: train one with `mtkit train`"),
+        ("export --to ctranslate2", "runs/latest: no model here: train one with `mtkit train`"),
         ("export somewhere", "somewhere: only with --from"),
         ("export --from huggingface no --check", "--check: not with --from"),
         ("translate --resume", "--resume: needs text files as INPUT"),
@@ -333,7 +333,7 @@ def test_the_run_option_takes_all_results_elsewhere(at_home: Path, capsys: Captu
 def test_a_run_cannot_be_written_where_a_file_is(at_home: Path, capsys: Capture) -> None:
     assert call("run", "--run", "mtkit.yaml") == 2
     assert capsys.readouterr().err == (
-        "mtkit.yaml: cannot be a folder: choose another with --run\n"
+        "mtkit.yaml: cannot be a folder: choose another run directory\n"
     )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, get_args
 
 import pytest
 
-from mtkit.artifacts.recipe import CheckpointRecipe
+from mtkit.artifacts.recipe import checkpoint_recipe
 from mtkit.config.schedules import (
     AnySchedule,
     Cosine,
@@ -57,13 +57,13 @@ def test_only_a_schedule_that_depends_on_the_length_fixes_it(
         depends_on_length: ClassVar[bool] = depends
 
     short, long = (
-        CheckpointRecipe.of(config.model_copy(update={"training": training}))
+        checkpoint_recipe(config.model_copy(update={"training": training}))
         for config in [fresh("transformer")]
         for steps in (100, 200)
         for changes in [{"steps": steps, "schedule": Constant(peak=0.1)}]
         for training in [config.training.model_copy(update=changes)]
     )
-    assert (short != long) == depends
+    assert (short.resolved() != long.resolved()) == depends
 
 
 def test_noam_is_the_equation_of_the_paper() -> None:

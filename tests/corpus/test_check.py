@@ -84,7 +84,7 @@ def tokenized(tmp_path_factory: pytest.TempPathFactory, mixed: Lines) -> Config:
     return config
 
 
-@pytest.mark.parametrize("setting", [*({"drop": [it]} for it in DROP_RULES), {"deduplicate": 1}])
+@pytest.mark.parametrize("setting", [*({"drop": [it]} for it in DROP_RULES), {"deduplicate": True}])
 def test_batch_drops_what_check_counts(
     tokenized: Config, mixed: Lines, setting: dict[str, Any]
 ) -> None:

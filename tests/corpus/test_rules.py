@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.batching import DROP_RULES, Filtering
+from mtkit.config.batching import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
 from mtkit.corpus.scripts import count_scripts, count_words
@@ -89,9 +89,9 @@ def test_the_config_names_every_rule_and_each_has_a_test() -> None:
 
 
 def test_order_and_repetition_of_rules_do_not_matter() -> None:
-    one = Filtering.model_validate({"drop": ["copied", "numbers", "copied"]})
-    assert one == Filtering.model_validate({"drop": ["numbers", "copied"]})
-    assert Filtering().without_defaults() == {}
+    one = BatchingSettings.model_validate({"drop": ["copied", "numbers", "copied"]})
+    assert one == BatchingSettings.model_validate({"drop": ["numbers", "copied"]})
+    assert BatchingSettings().without_defaults() == {}
 
 
 @pytest.mark.parametrize(("source", "target"), LINES)

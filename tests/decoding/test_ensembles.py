@@ -284,7 +284,7 @@ def test_models_of_other_lengths_take_what_each_of_them_takes(
     [
         ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 searches with"),
         ("translate {} --compute-type int8", "compute type: int8: the engine torch has"),
-        ("translate {} -m nowhere", "nowhere: no model there"),
+        ("translate {} -m nowhere", "nowhere: no model here"),
         ("attend {} Why?", "mtkit attend: Option '--model' was given twice."),
         ("export {} --to ctranslate2", "mtkit export: Option '--model' was given twice."),
     ],

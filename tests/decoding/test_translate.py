@@ -388,7 +388,7 @@ def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"runs/latest: no model there.*mtkit train"):
+    with pytest.raises(UserError, match=r"runs/latest: no model here.*mtkit train"):
         find_model(None)
     Path("runs").mkdir()
     Path("runs/latest").symlink_to(real.parent)
@@ -396,7 +396,7 @@ def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
     monkeypatch.setenv("MTKIT_MODEL", str(real))
     assert find_model(None).path == real
     assert find_model("runs/latest").path == Path("runs/latest/model")
-    with pytest.raises(UserError, match="elsewhere: no model there"):
+    with pytest.raises(UserError, match="elsewhere: no model here"):
         find_model("elsewhere")
 
 

@@ -159,7 +159,7 @@ def test_what_cannot_be_is_refused_by_name(alone: Path, tmp_path: Path) -> None:
     lstm = write_model(tmp_path / "lstm", train(), seq2seq())
     with pytest.raises(UserError, match=r"model\.kind: seq2seq: CTranslate2 runs Transformers"):
         export_model(str(lstm), to="ctranslate2")
-    with pytest.raises(UserError, match="alone: is there already"):
+    with pytest.raises(UserError, match="alone: already exists"):
         export_model(str(alone), alone, to="ctranslate2")
     with pytest.raises(UserError, match="--to ctranslate2 or --to huggingface"):
         export_model(str(alone))

@@ -594,7 +594,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "heads": (changed("config.json", decoder_attention_heads=2), "attention_heads of encoder and"),
     "odd heads": (
         changed("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
-        r"config\.json: d_model 16 is no multiple of heads 5",
+        r"config\.json: d_model 16 is not a multiple of heads 5",
     ),
     "nothing wide": (changed("config.json", d_model="wide"), "d_model"),
     "another width": (changed("config.json", d_model=32), "has shape"),
@@ -660,8 +660,8 @@ def test_bpe_models_that_differ_are_refused(task: Path, transformers: Any, tmp_p
 def test_what_is_there_already_is_left_alone(opus: Path, imported: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     for output in (imported, tmp_path / "file", tmp_path):
-        with pytest.raises(UserError, match="is there already"):
+        with pytest.raises(UserError, match="already exists"):
             from_huggingface(opus, output)
-        with pytest.raises(UserError, match="is there already"):
+        with pytest.raises(UserError, match="already exists"):
             export(imported, output)
     assert (tmp_path / "file").read_text() == "precious"

@@ -28,7 +28,8 @@ from safetensors.torch import load_file, save_file
 
 from architectures import ARCHITECTURES
 from mtkit.artifacts.manifest import MANIFEST, hash_file, hashes_of, open_artifact
-from mtkit.artifacts.recipe import CheckpointRecipe
+from mtkit.artifacts.recipe import checkpoint_recipe
+from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import open_batches
 from mtkit.config.settings import Config
 from mtkit.decoding.api import Translator
@@ -90,8 +91,9 @@ def use_checkpoint(folder: Path, config: Config) -> None:
     tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
     state = fresh_state(config, tokenizer, ALONE)
     manifest = json.loads((Path(config.run) / "checkpoints" / folder.name / MANIFEST).read_text())
-    recipe = CheckpointRecipe.of(config)
-    Checkpoints(folder.parent, recipe, manifest["inputs"]).load_last(state)
+    recipe = checkpoint_recipe(config)
+    stage = Stage("checkpoint", folder.parent, recipe, manifest["inputs"])
+    Checkpoints(stage).load_last(state)
 
 
 USES: dict[str, tuple[str, Callable[[Path, Config], None]]] = {

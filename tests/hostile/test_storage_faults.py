@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.artifacts.manifest import Kind, clear_leftovers, create, kind_at, open_artifact, remove
+from mtkit.artifacts.runs import save_config
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
-from mtkit.config.yaml import save_config
 from mtkit.decoding.api import Translator
 from mtkit.errors import MtkitError, UserError
 from mtkit.pipeline import run

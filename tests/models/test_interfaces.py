@@ -13,9 +13,9 @@ from mtkit.models.interfaces import EncoderOutput
 
 @pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if "transformer" in kind])
 def test_a_pair_of_like_transformers_has_its_short_name_back(kind: str) -> None:
-    halves = ARCHITECTURES[kind].halves()
+    halves = ARCHITECTURES[kind].as_pair()
     try:
-        assert halves.as_transformer().halves() == halves
+        assert halves.as_transformer().as_pair() == halves
     except ValueError:
         assert ARCHITECTURES[kind].kind == "encoder-decoder"
 

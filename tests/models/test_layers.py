@@ -54,7 +54,7 @@ def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish", "gated"])
 def test_feed_forward_is_its_equation(activation: str) -> None:
-    layer = FeedForward(TransformerLayers(ffn=12, activation=activation), 8)
+    layer = FeedForward(TransformerLayers.model_validate({"ffn": 12, "activation": activation}), 8)
     x = torch.randn(2, 3, 8)
     inner = x @ layer.expand.weight.T + layer.expand.bias
     if activation == "relu":

@@ -182,7 +182,7 @@ def test_positions_are_those_of_the_model(run: Path) -> None:
     np.testing.assert_array_equal(table, compute_sinusoids(len(table), 32))
     with pytest.raises(UserError, match="the model has none"):
         positions_of(run, tiny_config(run, "seq2seq"))
-    with pytest.raises(UserError, match="no model there"):
+    with pytest.raises(UserError, match="no model here"):
         positions_of(run, tiny_config(run, "transformer", model={"positions": "learned"}))
 
 

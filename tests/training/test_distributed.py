@@ -181,7 +181,7 @@ def test_what_ranks_fail_from_is_said_once(folder: Path) -> None:
     train(prepared(folder, "wrong", steps=1, ranks=1))
     code, lines = finish(*command, "--set", "training.clip_norm=2")
     assert (code, len(lines)) == (2, 1), lines
-    assert "a checkpoint of other settings (training.clip_norm: 1.0, now 2.0)" in lines[0]
+    assert "checkpoint of other settings (training.clip_norm: 1.0, now 2.0)" in lines[0]
     _, lines = finish(*command, "--set", "training.clip_norm=2", "--debug")
     assert any("in load_last" in line for line in lines), lines
 

@@ -22,10 +22,11 @@ import torch
 
 from architectures import untrained_state
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.runs import checkpoint_steps
+from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches
 from mtkit.batching.store import Store
-from mtkit.config.base import Settings
 from mtkit.config.settings import Config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import Precision
@@ -50,6 +51,10 @@ from tasks import tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 SAVED_OFTEN = {"steps": 12, "save_every": 3}
+
+
+def checkpoints_in(folder: Path) -> Checkpoints:
+    return Checkpoints(Stage("checkpoint", folder, Recipe({}), {}))
 
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
@@ -440,9 +445,7 @@ def test_the_automatic_batch_is_decided_once(
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)
     train(fresh("transformer", batching=batching))
     train(fresh("transformer", "other", batching=batching))
-    checkpoints = [
-        Checkpoints(Path(run, "checkpoints"), Settings(), {}) for run in ("run", "other")
-    ]
+    checkpoints = [checkpoints_in(Path(run, "checkpoints")) for run in ("run", "other")]
     found = [(c.path(12) / "state.json").read_text() for c in checkpoints]
     assert '"max_tokens": 128' in found[0]
     assert '"max_tokens": 256' in found[1]
@@ -451,10 +454,7 @@ def test_the_automatic_batch_is_decided_once(
 def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
-    checkpoints, state = (
-        Checkpoints(tmp_path / "kept", Settings(), {}),
-        state_of(fresh("transformer")),
-    )
+    checkpoints, state = (checkpoints_in(tmp_path / "kept"), state_of(fresh("transformer")))
     for state.step in (2, 4, 6):
         checkpoints.save(state)
     for step in (4, 6):
@@ -492,7 +492,7 @@ def test_numbers_that_are_not_as_they_are_written_are_damage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Though the hashes are right: else a run would go on from step 0 with weights of step 4."""
-    checkpoints = Checkpoints(tmp_path / "kept", Settings(), {})
+    checkpoints = checkpoints_in(tmp_path / "kept")
     state = state_of(fresh("transformer"), "float16")
     state.step, state.window.nll = 4, math.nan
     state.validations += [Validation(2, math.inf, 1.5, 1e-7, 2.0), Validation(4, 3.5, 33.0)]
@@ -518,7 +518,7 @@ def test_numbers_that_are_not_as_they_are_written_are_damage(
 def test_the_scale_of_half_precision_is_resumed(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
-    checkpoints, config = Checkpoints(tmp_path / "kept", Settings(), {}), fresh("transformer")
+    checkpoints, config = checkpoints_in(tmp_path / "kept"), fresh("transformer")
     state, other = state_of(config, "float16"), state_of(config, "float16")
     state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 8.0, "_growth_tracker": 3})
     checkpoints.save(state)
@@ -531,7 +531,7 @@ def test_the_scale_of_half_precision_is_resumed(
 def test_want_of_memory_is_no_damage(
     error: Exception, fresh: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoints = Checkpoints(tmp_path / "kept", Settings(), {})
+    checkpoints = checkpoints_in(tmp_path / "kept")
     state = state_of(fresh("transformer"))
     checkpoints.save(state)
 

@@ -421,7 +421,7 @@ def test_what_checkpoints_were_made_from_is_not_made_anew(
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     section = "tokenizer" if stage is train_tokenizer else "batching"
     setting = {"vocab_size": 50} if section == "tokenizer" else {"max_length": 9}
-    with pytest.raises(UserError, match=rf"step-00000012: .*\({section}\..*undo that to go on"):
+    with pytest.raises(UserError, match=rf"step-00000012: .*\({section}\..*undo that to resume"):
         stage(fresh("transformer", **{section: setting}))
     after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     assert before == after
@@ -432,12 +432,10 @@ def test_what_checkpoints_were_made_from_is_not_made_anew(
 def test_longer_along_a_cosine_is_from_the_weights(fresh: Callable[..., Config]) -> None:
     schedule = {"kind": "cosine", "peak": 1e-3}
     train(fresh("transformer", training={"schedule": schedule}))
-    with pytest.raises(UserError, match=r"--run NEW --set training\.init_from=\S*/run, or"):
+    with pytest.raises(UserError, match=r"set training\.init_from=\S*/run in another"):
         train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
     shutil.rmtree("run/model")
-    with pytest.raises(
-        UserError, match=r"end it with `mtkit finish \S*/run`, and name another fol"
-    ):
+    with pytest.raises(UserError, match=r"end it with `mtkit finish \S*/run`, and set training"):
         train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
 
 
@@ -575,7 +573,7 @@ def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> Non
     model = train(fresh("transformer", training=by_step | {"validate_every": 5, "keep": 1}))
     assert model.report["averaged_steps"] == [model.report["steps"]] == [12]
     for useless in ({"average": 2}, {"patience": 3}):
-        with pytest.raises(ValidationError, match="best_by: step takes the last weights"):
+        with pytest.raises(ValidationError, match="best_by: step uses the last weights"):
             fresh("transformer", training=by_step | useless)
 
 

@@ -65,7 +65,7 @@ def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     best = Path("run/checkpoints/step-00000006")
     opened = open_model("run")
     assert capsys.readouterr().err == (
-        "run: not finished: taking its best checkpoint so far, of step 6\n"
+        "run: training is not finished: using the best checkpoint so far, of step 6\n"
     )
     assert opened.artifact.path == best
     assert opened.run == Path("run")
@@ -77,7 +77,7 @@ def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     assert load(tmp_path / "elsewhere" / "copy", engine="torch").translate(LINES) == translations
     index.write_text('{"best": null, "last": 7}')
     assert load("run").translate(LINES)
-    assert "its newest checkpoint, for want of a validation, of step 7" in capsys.readouterr().err
+    assert "the newest checkpoint, as none is validated yet, of step 7" in capsys.readouterr().err
 
 
 def test_every_command_that_takes_a_model_takes_an_unfinished_run(
@@ -86,7 +86,7 @@ def test_every_command_that_takes_a_model_takes_an_unfinished_run(
     interrupted(fresh("transformer"), 7)
     Path("in.txt").write_text("ant bee\ncat\n")
     assert os.path.samefile("runs/latest", "run")
-    said = "not finished: taking its best checkpoint so far, of step 6"
+    said = "not finished: using the best checkpoint so far, of step 6"
     for command in (
         "translate in.txt",
         "attend ant",

@@ -51,7 +51,7 @@ def draw_batches(folder: Path, vocab: int, seed: int, pairs: int = PAIRS) -> Bat
     """Write `pairs` sentence pairs of ids below `vocab` to `folder`/batches and open them."""
     random = np.random.Generator(np.random.PCG64(seed))
     path = folder / "batches"
-    with create(path, "batches", {"weights": [1.0]}, {}) as partial:
+    with create(path, "batches", {"data": {"train": {"weight": [1.0]}}}, {}) as partial:
         for name, count in (("train", pairs), ("valid", 1)):
             lengths = draw_lengths(count, random)
             tokens = draw_tokens(int(lengths.sum()), vocab, random)

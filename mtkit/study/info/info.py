@@ -14,11 +14,17 @@ import yaml
 
 from mtkit.artifacts.explain import FROM
 from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
-from mtkit.artifacts.recipe import resolved
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, default_place
+from mtkit.artifacts.runs import (
+    CHECKPOINTS,
+    SETTINGS,
+    checkpoint_at,
+    checkpoint_steps,
+    config_of,
+    default_place,
+)
 from mtkit.config.base import flattened
 from mtkit.config.settings import Config
-from mtkit.config.yaml import SETTINGS, config_of, dump_config, load_config
+from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import UserError
 from mtkit.report import data, data_lines, printable, table
 from mtkit.study.info.progress import checkpoint_table, progress_of
@@ -88,7 +94,7 @@ def settings_of(path: Path | None) -> str:
     artifact = _artifact_at(path or default_place())
     if artifact is None:
         return dump_config(run_at(path)[1])
-    return yaml.safe_dump(_settings_in(artifact), sort_keys=False)
+    return yaml.safe_dump(artifact.manifest["settings"], sort_keys=False)
 
 
 def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
@@ -104,7 +110,7 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
         folder, _ = run_at(folder)
     artifact = _artifact_at(folder, verify=verify)
     if artifact is not None:
-        yield from _facts(artifact, _settings_in(artifact), verified=verify)
+        yield from _facts(artifact, artifact.manifest["settings"], verified=verify)
         return
     places: dict[Path, Kind] = {folder / kind: kind for kind in get_args(Kind)}
     parts = [
@@ -133,10 +139,6 @@ def describe(path: Path | None, *, verify: bool) -> Iterator[str]:
 def _artifact_at(folder: Path, *, verify: bool = False) -> Artifact | None:
     kind = kind_at(folder)
     return None if kind is None else open_artifact(folder, kind, verify=verify)
-
-
-def _settings_in(artifact: Artifact) -> Mapping[str, Any]:
-    return resolved(artifact.manifest["kind"], artifact.manifest["settings"])
 
 
 def _facts(artifact: Artifact, settings: Mapping[str, Any], *, verified: bool) -> Iterator[str]:

@@ -207,14 +207,14 @@ def positions_of(run: Path, config: Config) -> Positions:
 
     Raises UserError for a model without, or that is not trained yet.
     """
-    pair = config.model.halves()
+    pair = config.model.as_pair()
     if not pair.has_positions:
         raise UserError("--plot positions: the model has none: it reads one word after the other")
-    if pair.longest is None:
+    if pair.learned_positions is None:
         return Positions(compute_sinusoids(DRAWN, pair.d_model), ("sine", "cosine"))
     opened = open_model(run)
     model = load_model(opened.config, opened.weights)
-    return Positions(model.positions(0, min(DRAWN, pair.longest)).detach())
+    return Positions(model.positions(0, min(DRAWN, pair.learned_positions)).detach())
 
 
 VIEWS: Mapping[str, Callable[[Path, Config], Curves | CorpusLengths | Positions]] = {

@@ -34,7 +34,7 @@ def _ending(step: int, model: Artifact | None) -> str | None:
     """How a training has ended, whose last step was this."""
     if model is None or _whole(model.report.get("steps")) < step:
         return None
-    early = "ended" in model.manifest["settings"]
+    early = model.manifest["settings"].get("ended") is not None
     return "ended early, by `mtkit finish`" if early else "finished"
 
 

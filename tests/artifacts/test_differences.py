@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts.explain import change
+from mtkit.artifacts.explain import explain
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
@@ -42,7 +42,7 @@ def text(lines: int, size: int, name: str = "x") -> dict[str, Any]:
     ],
 )
 def test_changes_are_told_in_words(before: Any, now: Any, words: str | None) -> None:
-    assert change(before, now) == words
+    assert explain(before, now) == words
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_why_a_model_is_made_anew_is_told(with_own_corpus: Config, capsys: Captu
     settings = with_own_corpus.decoding.model_copy(update={"length_penalty": 0.9})
     capsys.readouterr()
     train(with_own_corpus.model_copy(update={"decoding": settings}))
-    assert "model: made anew: decoding.length_penalty: 1.0, now 0.9\n" in capsys.readouterr().err
+    assert "model: rebuilding: decoding.length_penalty: 1.0, now 0.9\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_a_changed_corpus_is_told_at_every_stage_and_by_no_hash(
         train_tokenizer(config)
         build_batches(config)
     assert not HASH.search(str(refused.value))
-    undo = "undo that to go on; to train anew, name another folder with --run NEW, or delete "
+    undo = "undo that to resume; to train anew, choose another run directory, or delete "
     assert undo in str(refused.value)
     shutil.rmtree(Path(config.run) / "checkpoints")
     train_tokenizer(config)
     build_batches(config)
     said = capsys.readouterr().err
     assert ("tokenizer: up to date" in said) == (part == "valid")
-    assert f"batches: made anew: {words}\n" in said
+    assert f"batches: rebuilding: {words}\n" in said
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_nothing_is_built_on_what_was_made_with_other_settings(
         with pytest.raises(UserError, match=rf"run/tokenizer: of other settings \({words}\)"):
             build_batches(other)
     assert Path("run/config.yaml").read_bytes() == settings
-    with pytest.raises(UserError, match=rf"a checkpoint of other settings \({words}\): undo"):
+    with pytest.raises(UserError, match=rf"checkpoint of other settings \({words}\): undo"):
         train_tokenizer(other)
         build_batches(other)
     shutil.rmtree("run/checkpoints")
     capsys.readouterr()
     train_tokenizer(other)
     build_batches(other)
-    assert f"made anew: {words}\n" in capsys.readouterr().err
+    assert f"rebuilding: {words}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,7 @@ def test_checkpoints_of_other_settings_say_which_and_what_to_do(
     changes: dict[str, Any], words: str, fresh: Callable[..., Config]
 ) -> None:
     train(fresh("transformer", training={"steps": 2}))
-    with pytest.raises(
-        UserError, match=rf"other settings \({words}\): undo that to go on; .*--run"
-    ):
+    with pytest.raises(UserError, match=rf"other settings \({words}\): undo that to resume"):
         train(fresh("transformer", **changes))
 
 
@@ -187,4 +185,4 @@ def test_a_test_set_is_translated_again_for_a_reason_that_is_told(
     run(config)
     said = capsys.readouterr().err
     assert said.count("up to date") == 3
-    assert "test: made anew: data.test: test.src has 17 lines fewer, 3 now\n" in said
+    assert "test: rebuilding: data.test: test.src has 17 lines fewer, 3 now\n" in said

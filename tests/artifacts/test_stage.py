@@ -1,0 +1,269 @@
+"""An artifact is up to date if it was made from these inputs with these settings, as resolved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import yaml
+
+import mtkit
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.recipe import (
+    Recipe,
+    batches_recipe,
+    checkpoint_recipe,
+    model_recipe,
+    scores_recipe,
+    tokenizer_recipe,
+)
+from mtkit.artifacts.stage import Stage
+from mtkit.config.base import Scope, Settings
+from mtkit.config.batching import BatchingSettings
+from mtkit.config.settings import Config, TrainingSettings
+from mtkit.pipeline import run
+
+INPUTS = {"corpus": "c0ffee"}
+
+
+class Model(Settings):
+    kind: str = "lstm"
+    layers: int = 2
+    device: Annotated[str, Scope.EXECUTION] = "cpu"
+
+
+class ChangedDefault(Settings):
+    kind: str = "lstm"
+    layers: int = 4
+    device: Annotated[str, Scope.EXECUTION] = "cpu"
+
+
+class Extra(Settings):
+    alpha: float = 0.1
+
+
+class AddedSettings(Model):
+    heads: int = 8
+    extra: Extra = Extra()
+    optional: Extra | None = None
+
+
+def stage(path: Path, section: Settings, inputs: dict[str, str] = INPUTS) -> Stage:
+    return Stage("tokenizer", path / "tokenizer", Recipe({"model": section}), inputs)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    with stage(tmp_path, Model()).write() as draft:
+        (draft.folder / "spm.model").write_bytes(b"content")
+        draft.report["lines"] = 3
+    return tmp_path
+
+
+def test_an_artifact_with_these_settings_and_inputs_is_current(made: Path) -> None:
+    artifact = stage(made, Model()).current()
+    assert artifact is not None
+    assert artifact.report == {"lines": 3}
+    assert artifact.manifest["settings"] == {"model": {"kind": "lstm", "layers": 2}}
+
+
+@pytest.mark.parametrize(
+    ("section", "is_current"),
+    [
+        (Model(layers=3), False),
+        (Model(device="cuda"), True),
+        (ChangedDefault(), False),
+        (ChangedDefault(layers=2), True),
+        (AddedSettings(), True),
+        (AddedSettings(heads=4), False),
+        (AddedSettings(extra=Extra(alpha=0.2)), False),
+        (AddedSettings(optional=Extra()), False),
+        (Extra(), False),
+    ],
+    ids=str,
+)
+def test_settings_are_compared_as_they_were_resolved(
+    section: Settings, is_current: bool, made: Path
+) -> None:
+    assert (stage(made, section).current() is not None) == is_current
+
+
+def test_a_removed_setting_is_a_difference(tmp_path: Path) -> None:
+    with stage(tmp_path, AddedSettings()).write():
+        pass
+    assert stage(tmp_path, Model()).current() is None
+
+
+@pytest.mark.parametrize("inputs", [{}, {"corpus": "other"}, INPUTS | {"model": "m"}])
+def test_other_inputs_are_a_difference(inputs: dict[str, str], made: Path) -> None:
+    changed = stage(made, Model(), inputs)
+    assert changed.current() is None
+    difference = changed.difference(open_artifact(made / "tokenizer", "tokenizer"))
+    assert difference is not None and difference.startswith("another ")
+
+
+def test_a_damaged_artifact_or_one_of_another_kind_is_not_current(made: Path) -> None:
+    batches = Stage("batches", made / "tokenizer", Recipe({"model": Model()}), INPUTS)
+    assert batches.current() is None
+    (made / "tokenizer" / "spm.model").write_bytes(b"Content")
+    assert stage(made, Model()).current() is None
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        (Model(layers=3), "model.layers: 2, now 3"),
+        (Model(kind="transformer", layers=3), "model.kind: lstm, now transformer"),
+        (AddedSettings(optional=Extra()), "model.extra.alpha: None, now 0.1"),
+    ],
+    ids=str,
+)
+def test_a_difference_is_described_by_the_setting(
+    section: Settings, words: str, made: Path
+) -> None:
+    artifact = open_artifact(made / "tokenizer", "tokenizer")
+    assert stage(made, section).difference(artifact) == words
+
+
+# Which settings each artifact depends on
+
+RESULT = {"checkpoint", "model"}
+TRAINING: dict[str, tuple[Any, set[str]]] = {
+    "steps": (7, {"model"}),
+    "epochs": (7, {"model"}),
+    "patience": (7, {"model"}),
+    "average": (7, {"model"}),
+    "warmup": (7, RESULT),
+    "schedule": ({"kind": "cosine", "peak": 0.1}, RESULT),
+    "optimizer": ({"kind": "adamw"}, RESULT),
+    "label_smoothing": (0.7, RESULT),
+    "clip_norm": (None, RESULT),
+    "accumulate": (7, RESULT),
+    "precision": ("float16", RESULT),
+    "subword_sampling": ({}, RESULT),
+    "max_skipped": (7, RESULT),
+    "on_divergence": ("stop", RESULT),
+    "validate_every": (7, RESULT),
+    "validation_sentences": (7, RESULT),
+    "best_by": ("loss", RESULT),
+    "device": ("cuda", set()),
+    "compile": (True, set()),
+    "ranks": (7, set()),
+    "rank_timeout": (7.0, set()),
+    "log_every": (7, set()),
+    "save_every": (7, set()),
+    "keep": (7, set()),
+    "sample_translations": (7, set()),
+    "tensorboard": (True, set()),
+    "init_from": ("other", set()),
+}
+BATCHING: dict[str, tuple[Any, set[str]]] = {
+    "max_length": (7, {"batches"}),
+    "max_ratio": (7.0, {"batches"}),
+    "deduplicate": (True, {"batches"}),
+    "drop": (["copied"], {"batches"}),
+    "max_tokens": (7, RESULT),
+    "workers": (7, set()),
+}
+OTHERS: dict[str, tuple[Any, set[str]]] = {
+    "seed": (7, {"tokenizer", *RESULT}),
+    "tokenizer": ({"vocab_size": 70}, {"tokenizer"}),
+    "model": ({"kind": "transformer", "dropout": 0.7}, RESULT),
+    "decoding": ({"beam": 7}, {"model", "test"}),
+    "run": ("elsewhere", set()),
+}
+
+
+def test_every_setting_is_listed_here() -> None:
+    assert TRAINING.keys() == TrainingSettings.model_fields.keys()
+    assert BATCHING.keys() == BatchingSettings.model_fields.keys()
+    assert OTHERS.keys() == Config.model_fields.keys() - {"training", "batching", "data"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "kinds"),
+    [
+        *((f"training.{name}", *row) for name, row in TRAINING.items()),
+        *((f"batching.{name}", *row) for name, row in BATCHING.items()),
+        *((name, *row) for name, row in OTHERS.items()),
+    ],
+    ids=str,
+)
+def test_artifacts_depend_on_these_settings_only(setting: str, value: Any, kinds: set[str]) -> None:
+    def recipes(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        pairs = {"source": "a", "target": "b"}
+        sections = {"run": "run", "data": {"train": pairs, "valid": pairs}}
+        training = {"epochs": None, "steps": 5, "compile": "auto"}
+        config = Config.model_validate(sections | {"training": training} | changes)
+        made = {
+            "tokenizer": tokenizer_recipe(config),
+            "batches": batches_recipe(config),
+            "checkpoint": checkpoint_recipe(config),
+            "model": model_recipe(config),
+            "test": scores_recipe(config),
+        }
+        return {kind: recipe.resolved() for kind, recipe in made.items()}
+
+    section, _, name = setting.rpartition(".")
+    changed = {section: {name: value}} if section else {name: value}
+    if section == "training" and name != "epochs":
+        changed["training"] = {"steps": 5} | changed["training"]
+    before, after = recipes({}), recipes(changed)
+    assert {kind for kind in before if before[kind] != after[kind]} == kinds
+
+
+# The same of a whole run, with a changed copy of the package
+
+CLASS = re.compile(r"\nclass (\w+)\(Settings\):\n")
+
+
+def copy_package(folder: Path, change: Callable[[str], str]) -> Path:
+    """Copy the package, with its settings changed."""
+    skipped = shutil.ignore_patterns("demo", "__pycache__")
+    shutil.copytree(Path(mtkit.__file__).parent, folder / "mtkit", ignore=skipped)
+    for path in (folder / "mtkit" / "config").glob("*.py"):
+        path.write_text(change(path.read_text("utf-8")), "utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_a_whole_run_survives_added_settings_and_notices_a_changed_default(
+    fresh: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    run(config)
+    manifests = sorted(Path(config.run).glob("*/manifest.json"))
+    before = [json.loads(path.read_text("utf-8"))["identity"] for path in manifests]
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config.without_defaults()), "utf-8")
+
+    def run_with(package: Path, *arguments: str) -> str:
+        command = [sys.executable, "-m", "mtkit", "run", "-c", str(file), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(package)}
+        done = subprocess.run(command, cwd=Path.cwd(), env=environment, capture_output=True)
+        assert done.returncode in (0, 2)
+        return done.stderr.decode()
+
+    added = copy_package(
+        tmp_path / "added", lambda text: CLASS.sub(r"\g<0>    added_to_\1: int = 7\n", text)
+    )
+    assert run_with(added).count("up to date") == len(before) == 4
+    assert [json.loads(path.read_text("utf-8"))["identity"] for path in manifests] == before
+    further = run_with(added, "--set", "training.steps=3")
+    assert further.count("up to date") == 2
+    assert "resuming after step 2" in further
+    smoothed = copy_package(
+        tmp_path / "changed",
+        lambda text: text.replace(
+            "label_smoothing: Probability = 0.1", "label_smoothing: Probability = 0.2"
+        ),
+    )
+    assert "training.label_smoothing: 0.1, now 0.2" in run_with(smoothed)
