@@ -1,7 +1,4 @@
-"""A model for CTranslate2: in which type of numbers, and whether it says there what it says here.
-
-What it is tried on is text that lies in the run that it is from.
-"""
+"""Export to CTranslate2: choose the compute type, and check that translations stay the same."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.runs import config_of
@@ -23,23 +19,20 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
-from mtkit.scoring.metrics import corpus_bleu, signatures
+from mtkit.scoring.metrics import corpus_bleu
 
-MOST_LINES = 1000
-"""Lines of validation text, as many as training decodes."""
-LEAST_IDENTICAL = 0.995
-"""Share of lines that float32 must translate alike."""
-MOST_BLEU_LOST = 0.4
-"""BLEU that another type may cost."""
-INT8_BLEU_LOSS = 0.3
-"""BLEU that int8 may cost against float32 on the validation text for an export to choose it."""
-MOST_SHOWN = 10
-"""Lines that differ, on stdout."""
+MAX_VALIDATION_LINES = 1000
+"""As many lines of validation text as training translates."""
+MAX_INT8_BLEU_LOSS = 0.3
+"""BLEU that int8 may lose on the validation text for an export to choose it."""
+MIN_IDENTICAL_SHARE, MAX_BLEU_LOSS = 0.995, 0.4
+"""A check fails if float32 translates fewer lines identically, or another type loses more BLEU."""
+MAX_SHOWN_LINES = 10
 
 
 @dataclass(frozen=True)
-class Text:
-    """Lines to translate, and how they should be translated where that is known."""
+class EvaluationText:
+    """Lines to translate, with reference translations if known."""
 
     name: str
     source: list[str]
@@ -47,146 +40,137 @@ class Text:
     language: str | None = None
 
     def bleu(self, hypotheses: Sequence[str]) -> float:
-        """Against the reference, which must be known."""
+        """Score against the reference, which must be known."""
         assert self.reference is not None
         return corpus_bleu(hypotheses, self.reference, self.language)
 
 
-def text_of_test(opened: OpenedModel) -> Text | None:
-    """The test set of the model's run, if it has translated one."""
+def load_test_text(opened: OpenedModel) -> EvaluationText | None:
+    """Load the test set that the model's run has translated with this model, if any."""
     with suppress(UserError, OSError):
         test = open_artifact(opened.run / "test", "test", verify=True)
         if test.manifest["inputs"].get("model") == opened.artifact.identity:
             source, reference = (lines_of(test.path / name) for name in (SOURCE, REFERENCE))
-            return Text(str(test.path), source, reference, _language(opened.run))
+            language = config_of(opened.run).data.target_language
+            return EvaluationText(str(test.path), source, reference, language)
     return None
 
 
-def text_of_validation(opened: OpenedModel) -> Text | None:
-    """The beginning of what validated the model, if its run is still around it."""
+def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
+    """Load the first lines of the validation text, if the model's run still surrounds it."""
     with suppress(UserError, OSError):
         batches = open_batches(opened.run / "batches")
         if opened.artifact.manifest["inputs"].get("batches") == batches.artifact.identity:
-            source, reference = batches.valid_source[:MOST_LINES], batches.valid_target[:MOST_LINES]
-            return Text(
-                f"{opened.run / 'batches'} (validation)", source, reference, _language(opened.run)
-            )
+            lines = slice(MAX_VALIDATION_LINES)
+            source, reference = batches.valid_source[lines], batches.valid_target[lines]
+            language, name = config_of(opened.run).data.target_language, opened.run / "batches"
+            return EvaluationText(f"{name} (validation)", source, reference, language)
     return None
 
 
-def _language(run: Path) -> str | None:
-    return config_of(run).data.target_language
+def load_text_to_check(opened: OpenedModel, file: Path | None) -> EvaluationText:
+    """Load a file, else the test text of the model's run, else its validation text.
+
+    Raises:
+        UserError: there is no text, or it has no lines.
+    """
+    if file is None:
+        text = load_test_text(opened) or load_validation_text(opened)
+    else:
+        text = EvaluationText(str(file), list(input_lines(file)))
+    if text is None or not text.source:
+        where = "no test or validation text beside the model" if text is None else text.name
+        raise UserError(f"--check: {where}: no lines to compare on: name some with --text")
+    return text
 
 
 def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
-    """Writes the model to `output`, which must not be there yet, or to the cache of `translate`.
+    """Convert the model to the new folder `output`, or into the cache of `translate`.
 
-    Without `quantization`, or with auto: int8 where the BLEU that it loses on the validation text
-    of the model's run is at most INT8_BLEU_LOSS, else, or without that text, float32. What it found
-    is said; `translate` takes int8 where it is told to. Raises UserError for a model that
-    CTranslate2 cannot run.
+    Without `quantization`, or with "auto", choose int8 if it loses at most MAX_INT8_BLEU_LOSS on
+    the validation text of the model's run. Without such a text float32 is the choice.
+
+    Raises:
+        UserError: CTranslate2 cannot run the model.
     """
     if reason := outdated() or obstacle_in_model(opened.config.model):
         raise UserError(reason)
     if quantization in (None, "auto"):
-        found = _measured(opened)
-        return convert_to(output, opened, type_of(found)) if output else found
+        quantization = _choose_compute_type(opened)
     return convert_to(output, opened, quantization) if output else cached(opened, quantization)
 
 
-def _measured(opened: OpenedModel) -> Artifact:
-    """The closer of both types, in the cache."""
-    float32 = cached(opened, "float32")
-    text = text_of_validation(opened)
+def _choose_compute_type(opened: OpenedModel) -> str:
+    text = load_validation_text(opened)
     if text is None:
         say("float32: no validation text beside the model to measure int8 on")
-        return float32
-
-    def measure(folder: Path) -> dict[str, Any]:
-        folders = {"int8": folder, "float32": float32.path}
-        found = {of: _translator(opened, folders[of], of).translate(text.source) for of in folders}
-        bleu = {of: round(text.bleu(lines), 4) for of, lines in found.items()}
-        return {"valid_bleu": bleu, "signature": signatures(text.language)["bleu"]}
-
-    int8 = cached(opened, "int8", measure)
-    bleu = int8.report["valid_bleu"]
-    is_chosen = bool(bleu["float32"] - bleu["int8"] <= INT8_BLEU_LOSS)
-    say(
-        f"{'int8' if is_chosen else 'float32'}: BLEU on {len(text.source)} lines of validation "
-        f"text is {bleu['int8']:.2f} with int8, {bleu['float32']:.2f} with float32, and "
-        f"{INT8_BLEU_LOSS} is what int8 may lose"
+        return "float32"
+    int8, float32 = (
+        text.bleu(_translator(opened, cached(opened, name)).translate(text.source))
+        for name in ("int8", "float32")
     )
-    if is_chosen:
+    chosen = "int8" if float32 - int8 <= MAX_INT8_BLEU_LOSS else "float32"
+    say(
+        f"{chosen}: BLEU on {len(text.source)} lines of validation text is {int8:.2f} in int8, "
+        f"{float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
+    )
+    if chosen == "int8":
         say("to translate with it: mtkit translate --compute-type int8")
-    return int8 if is_chosen else float32
+    return chosen
 
 
-def _translator(opened: OpenedModel, folder: Path, compute_type: str) -> Translator:
-    engine = CTranslate2Engine(folder, opened.tokenizer, compute_type)
+def _translator(opened: OpenedModel, converted: Artifact) -> Translator:
+    engine = CTranslate2Engine(converted.path, opened.tokenizer, type_of(converted))
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding))
 
 
-def text_to_check(opened: OpenedModel, file: Path | None) -> Text:
-    """That of a file, else the test text of the model's run, else what validated it.
+def check_export(opened: OpenedModel, exported: Artifact, text: EvaluationText) -> None:
+    """Compare the exported model with the original on the text.
 
-    Raises UserError where there is none of them, or nothing in it.
+    Raises:
+        MtkitError: as for `compare_translators`.
     """
-    if file is not None:
-        text: Text | None = Text(str(file), list(input_lines(file)))
-    else:
-        text = text_of_test(opened) or text_of_validation(opened)
-    if text is None:
-        raise UserError(
-            "--check: no test or validation text beside the model: name some with --text"
-        )
-    if not text.source:
-        raise UserError(f"--check: {text.name}: no lines to compare on: name others with --text")
-    return text
-
-
-def check_export(opened: OpenedModel, exported: Artifact, text: Text) -> None:
-    """Compares on the text; raises MtkitError as `compare`."""
     from mtkit.decoding.pytorch import PyTorchEngine
 
     engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
-    ours = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
-    compare(text, ours, _translator(opened, exported.path, type_of(exported)))
+    original = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
+    compare_translators(text, original, _translator(opened, exported))
 
 
-def compare(text: Text, ours: Translator, exported: Translator) -> None:
-    """Writes to stdout how far translations and scores of the two agree, and where they do not.
+def compare_translators(text: EvaluationText, original: Translator, exported: Translator) -> None:
+    """Write to stdout how far translations and scores agree, and the lines that differ.
 
-    Raises MtkitError where less than LEAST_IDENTICAL of the lines are the same in float32, or
-    another type costs more than MOST_BLEU_LOST.
+    Raises:
+        MtkitError: too few lines are identical in float32, or another type loses too much BLEU.
     """
-    names = (ours.engine.name, exported.engine.name)
-    found = [
-        translator.translate_all(text.source, f"translating with {name}")
-        for translator, name in zip((ours, exported), names, strict=True)
+    names = original.engine.name, exported.engine.name
+    translated = [
+        translator.translate_all(text.source, f"translating with {translator.engine.name}")
+        for translator in (original, exported)
     ]
-    pairs = list(enumerate(zip(*found, strict=True), 1))
-    same = [pair for _, pair in pairs if pair[0].text == pair[1].text]
-    share = len(same) / max(len(pairs), 1)
-    difference = max((abs(a.score - b.score) for a, b in same), default=0.0)
+    pairs = list(zip(*translated, strict=True))
+    identical = [pair for pair in pairs if pair[0].text == pair[1].text]
+    share = len(identical) / max(len(pairs), 1)
+    difference = max((abs(a.score - b.score) for a, b in identical), default=0.0)
     rows = [
         ["text", text.name],
         ["lines", f"{len(pairs):,}"],
-        ["identical", f"{len(same):,} ({100 * share:.2f} %)"],
-        ["largest difference of their scores", f"{difference:.1e}"],
+        ["identical", f"{len(identical):,} ({100 * share:.2f} %)"],
+        ["largest score difference", f"{difference:.1e}"],
     ]
-    lost = 0.0
+    loss = 0.0
     if text.reference is not None:
-        bleu = [text.bleu([line.text for line in translations]) for translations in found]
-        lost = bleu[0] - bleu[1]
-        rows += [[f"BLEU, {name}", f"{of:.2f}"] for name, of in zip(names, bleu, strict=True)]
-    differing = [(number, pair) for number, pair in pairs if pair[0].text != pair[1].text]
-    shown = [  # both scores: equal ones are a tie
+        bleu = [text.bleu([line.text for line in translations]) for translations in translated]
+        loss = bleu[0] - bleu[1]
+        rows += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in zip(names, bleu, strict=True)]
+    differing = [(i, pair) for i, pair in enumerate(pairs, 1) if pair[0].text != pair[1].text]
+    shown = [  # with both scores: equal ones are a tie
         f"line {number}: {translation.score:.4f} {translation.text}"
-        for number, pair in differing[:MOST_SHOWN]
+        for number, pair in differing[:MAX_SHOWN_LINES]
         for translation in pair
     ]
     data_lines([*table(rows), *shown])
-    if exported.engine.name.endswith("float32") and share < LEAST_IDENTICAL:
+    if names[1].endswith("float32") and share < MIN_IDENTICAL_SHARE:
         raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
-    if lost > MOST_BLEU_LOST:
-        raise MtkitError(f"{exported.engine.name} loses {lost:.2f} BLEU")
+    if loss > MAX_BLEU_LOSS:
+        raise MtkitError(f"{names[1]} loses {loss:.2f} BLEU")

@@ -1,8 +1,9 @@
-"""A model in another program's format, and proof that it says the same there."""
+"""Export of a model to another program's format, with a check that it translates the same."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from mtkit.artifacts.manifest import refuse_existing
 from mtkit.errors import UserError
@@ -14,39 +15,35 @@ def export_model(
     model: str | None = None,
     output: Path | None = None,
     *,
-    to: str | None = None,
+    to: Literal["ctranslate2", "huggingface"],
     quantization: str | None = None,
     check: bool = False,
     text: Path | None = None,
 ) -> None:
-    """Writes a model in the format `to`; that of CTranslate2, without `output`, for `translate`.
+    """Write a model in another format to the new folder `output`.
 
-    `check` translates `text`, else the test or validation text of the model's run, before and
-    after. Raises UserError for what a format cannot represent, MtkitError where a check fails.
+    For CTranslate2 the default is the cache of `translate`. `check` translates `text`, else the
+    test or validation text of the model's run, with CTranslate2 and with PyTorch.
+
+    Raises:
+        UserError: the format cannot represent the model, or there is no text to check.
+        MtkitError: the check fails.
     """
-    if text is not None and not check:
-        raise UserError("--text: only with --check")
-    if check and to != "ctranslate2":
-        raise UserError("--check: only --to ctranslate2")
-    match to:  # the format's library is imported only where it is asked for
-        case "ctranslate2":
-            from mtkit.formats.ctranslate2 import to_ctranslate2 as exporter
-        case "huggingface":
-            from mtkit.formats.huggingface import to_huggingface as exporter
-        case _:
-            raise UserError("export: say the format, --to ctranslate2 or --to huggingface")
     if output is not None:
         refuse_existing(output)
     opened = open_model(model)
-    if not check:
-        say(f"exported: {exporter(opened, output, quantization).path}")
+    if to == "huggingface":
+        from mtkit.formats.huggingface import to_huggingface
+
+        say(f"exported: {to_huggingface(opened, output).path}")
         return
     from mtkit.decoding.ctranslate2 import obstacle_on
-    from mtkit.formats.ctranslate2 import check_export, text_to_check
+    from mtkit.formats.ctranslate2 import check_export, load_text_to_check, to_ctranslate2
 
-    checked = text_to_check(opened, text)  # before anything is written
-    if reason := obstacle_on("cpu", quantization or "auto"):
+    checked = load_text_to_check(opened, text) if check else None  # before anything is written
+    if check and (reason := obstacle_on("cpu", quantization or "auto")):
         raise UserError(f"--check: {reason}")
-    exported = exporter(opened, output, quantization)
+    exported = to_ctranslate2(opened, output, quantization)
     say(f"exported: {exported.path}")
-    check_export(opened, exported, checked)
+    if checked is not None:
+        check_export(opened, exported, checked)

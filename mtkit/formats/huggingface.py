@@ -1,13 +1,13 @@
-"""Models of Hugging Face's transformers, MarianMTModel with MarianTokenizer, from ours and as ours.
+"""Models of Hugging Face's transformers (MarianMTModel with MarianTokenizer), both ways.
 
-Both ways without transformers or torch. Weights keep their values, and on the way out symbols their
-ids: the outputs are the same, but for two conventions of its beam search: it counts end of sentence
-in |y|, and `length_penalty` means the exponent of that |y|.
+transformers is not needed. Weights keep their values, so outputs are the same, but for two
+conventions of its beam search: |y| counts the end of sentence, and scores are divided by its power
+of `length_penalty`.
 
-On the way in, as of an OPUS-MT model, the rows of embeddings and output follow the new order of the
-symbols (see `symbols`). A symbol that is only ours gets so low an output bias that it has no part
-in P. Of characters that `source.spm` lacks, MarianTokenizer looks a run up in `vocab.json`, as if
-it were a piece; here each run is <unk>.
+An import, as of an OPUS-MT model, puts the symbols into our order (see `symbols`), and the rows of
+embeddings and output with them. A symbol that only we have gets an output bias of -1,000.
+MarianTokenizer looks up a run of characters that `source.spm` lacks in `vocab.json`, as if it were
+a piece; here it becomes <unk>.
 """
 
 from __future__ import annotations
@@ -35,63 +35,68 @@ from mtkit.models.folder import OpenedModel, save_model_config
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 
-LEAST_POSITIONS = 1024
-"""Sinusoids go on for ever, but its table of them ends."""
-IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
-SILENCE = -1000.0
-"""e to this, beside any other logit, is nothing in float32."""
-NO_PLACE = {
-    **dict.fromkeys(("sentences", "truecase"), "transformers reads lines as they are"),
-    "repetition_penalty": marian.OTHER_PENALTY,
+MIN_POSITIONS = 1024
+"""Smallest table of sinusoids to ask for; ours have no end."""
+SPECIAL_IDS = {
+    "pad_token_id": PAD,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+    "decoder_start_token_id": BOS,
 }
-"""Settings of our search that are left out, and why."""
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-Kind = TypeVar("Kind", bound=Settings)
+SUPPRESSED_BIAS = -1000.0
+"""Makes a symbol's probability 0 in float32."""
+UNSUPPORTED_SEARCH = {
+    **dict.fromkeys(("sentences", "truecase"), "transformers takes lines as they are"),
+    "repetition_penalty": marian.PENALTY_DIFFERS,
+}
+"""Settings of our search that an export leaves out, and why."""
+ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+"""Activations, by their name and ours."""
+AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-def to_huggingface(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
-    """Writes the folder `output`, which must not be there yet.
+def to_huggingface(opened: OpenedModel, output: Path | None) -> Artifact:
+    """Write a model to the new folder `output`.
 
-    Raises UserError for a model that MarianMT cannot be, by the setting.
+    Raises:
+        UserError: MarianMT cannot represent one of its settings.
     """
-    if quantization is not None:
-        raise UserError("--quantization: only --to ctranslate2")
     if output is None:
         raise UserError("--to huggingface: name a new folder with -o")
-    settings = _suitable(opened.config.model)
-    weights = _their_weights(opened, settings)
+    settings = _check_exportable(opened.config.model)
+    weights = _export_weights(opened, settings)
     inputs = {"model": opened.artifact.identity}
     with create(output, "export", {"format": "huggingface"}, inputs) as folder:
-        save_file(weights, folder / marian.WEIGHTS, metadata={"format": "pt"})
-        write_json(folder / marian.CONFIG, _their_config(opened, settings))
-        write_json(folder / marian.GENERATION, _their_search(opened.config.decoding))
-        _write_tokenizer(folder, opened)
+        save_file(weights, folder / marian.WEIGHTS_FILE, metadata={"format": "pt"})
+        write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
+        write_json(folder / marian.GENERATION_FILE, _export_search(opened.config.decoding))
+        _export_tokenizer(folder, opened)
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
     changed = opened.config.decoding.without_defaults()
-    for name, reason in NO_PLACE.items():
+    for name, reason in UNSUPPORTED_SEARCH.items():
         if name in changed:
-            say(f"decoding.{name} has no place there: {reason}")
+            say(f"decoding.{name} is not exported: {reason}")
     return open_artifact(output, "export")
 
 
-def _suitable(settings: ModelSettings) -> TransformerSettings:
+def _check_exportable(settings: ModelSettings) -> TransformerSettings:
     try:
         transformer = settings.as_transformer()
     except ValueError as error:
-        raise UserError(f"{error}: MarianMT is a Transformer with halves alike") from None
-    suitable: Mapping[str, Collection[str | None]] = {
+        raise UserError(f"{error}: MarianMT has equal Transformer layers on both sides") from None
+    supported: Mapping[str, Collection[str | None]] = {
         "norm": ["post"],
         "positions": ["sinusoidal"],
         "neighbourhood": [None],
-        "activation": ACTIVATIONS,
+        "activation": ACTIVATION_NAMES,
     }
-    for name, values in suitable.items():
-        if (found := getattr(transformer, name)) not in values:
-            raise UserError(f"model.{name}: {found}: MarianMT has none")
+    for name, values in supported.items():
+        if (value := getattr(transformer, name)) not in values:
+            raise UserError(f"model.{name}: {value}: not supported by MarianMT")
     return transformer
 
 
-def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
+def _export_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
     vocabularies = opened.config.source_vocab, opened.config.target_vocab
     parameters = [
         *marian.vocabulary_parameters(settings, *vocabularies),
@@ -100,13 +105,13 @@ def _their_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[s
     shapes = {parameter.ours: parameter.shape for parameter in parameters}
     if settings.output_bias:
         shapes["output_bias"] = vocabularies[1:]
-    arrays = marian.read_arrays(opened.weights, shapes)
-    bias = arrays.get("output_bias", torch.zeros(vocabularies[1]))
-    weights = {parameter.theirs: arrays[parameter.ours] for parameter in parameters}
+    tensors = marian.read_tensors(opened.weights, shapes)
+    bias = tensors.get("output_bias", torch.zeros(vocabularies[1]))
+    weights = {parameter.theirs: tensors[parameter.ours] for parameter in parameters}
     return weights | {marian.OUTPUT_BIAS: bias[None]}
 
 
-def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
+def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
     pair = settings.as_pair()
     return {
         "architectures": ["MarianMTModel"],
@@ -120,142 +125,143 @@ def _their_config(opened: OpenedModel, settings: TransformerSettings) -> dict[st
         "encoder_layers": pair.encoder.layers,
         "decoder_layers": pair.decoder.layers,
         "activation_function": settings.activation,
-        "max_position_embeddings": max(LEAST_POSITIONS, opened.config.decoding.max_length + 1),
+        "max_position_embeddings": max(MIN_POSITIONS, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
         **{
-            f"{half}_{theirs}": getattr(settings, ours)
-            for half, (theirs, ours) in product(("encoder", "decoder"), marian.ALIKE.items())
+            f"{side}_{theirs}": getattr(settings, ours)
+            for side, (theirs, ours) in product(
+                ("encoder", "decoder"), marian.SHARED_SETTINGS.items()
+            )
         },
-        **{name: needed for name, (_, needed) in marian.REPRESENTED.items()},
-        **{name: getattr(settings, name) for name in marian.DROPOUTS},
-        **IDS,
+        **{name: value for name, (_, value) in marian.FIXED_SETTINGS.items()},
+        **{name: getattr(settings, name) for name in marian.DROPOUT_SETTINGS},
+        **SPECIAL_IDS,
     }
 
 
-def _their_search(decoding: DecodingSettings) -> dict[str, Any]:
-    """As near ours as it goes: K finished hypotheses end it, PAD and BOS never come."""
+def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
+    """Return the nearest settings: K finished hypotheses end a search, PAD and BOS never occur."""
     return {
-        **IDS,
-        **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH.items()},
+        **SPECIAL_IDS,
+        **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH_SETTINGS.items()},
         "early_stopping": True,
-        "max_length": decoding.max_length + 1,  # BOS counts
+        "max_length": decoding.max_length + 1,  # counts BOS
         "suppress_tokens": [PAD, BOS],
-        "renormalize_logits": True,  # P is among what may follow
+        "renormalize_logits": True,  # without the suppressed symbols
     }
 
 
-def _write_tokenizer(folder: Path, opened: OpenedModel) -> None:
-    """Two SentencePiece models, and the ids of their pieces: once where both agree."""
+def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
+    """Write two SentencePiece models and the ids of their pieces, one list if they agree."""
     tokenizer = opened.tokenizer
-    files = list(tokenizer.models)  # one for both sides, or source then target
-    for name, file in ((marian.SOURCE_SPM, files[0]), (marian.TARGET_SPM, files[-1])):
-        (folder / name).write_bytes((opened.artifact.path / file).read_bytes())
-    source, target = (
-        # A target language's code stands without the space that SentencePiece has before it.
-        {marian.code_in(piece) or piece: i for i, piece in enumerate(pieces)}
+    models = list(tokenizer.models.values())  # one for both sides, or source then target
+    (folder / marian.SOURCE_SPM).write_bytes(models[0])
+    (folder / marian.TARGET_SPM).write_bytes(models[-1])
+    source, target = (  # MarianTokenizer looks a language code up without SentencePiece's space
+        {marian.language_code_in(piece) or piece: i for i, piece in enumerate(pieces)}
         for pieces in tokenizer.vocabularies
     )
-    write_json(folder / marian.VOCABULARY, source)
+    write_json(folder / marian.VOCABULARY_FILE, source)
     if source != target:
-        write_json(folder / marian.TARGET_VOCABULARY, target)
+        write_json(folder / marian.TARGET_VOCABULARY_FILE, target)
     pad, unk, bos, eos = tokenizer.target_pieces([PAD, UNK, BOS, EOS])
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": source != target,
-        "model_max_length": opened.config.decoding.max_length + 1,  # EOS counts
+        "model_max_length": opened.config.decoding.max_length + 1,  # counts EOS
         **{"pad_token": pad, "unk_token": unk, "bos_token": bos, "eos_token": eos},
     }
-    write_json(folder / marian.TOKENIZER, settings)
+    write_json(folder / marian.TOKENIZER_FILE, settings)
 
 
 def from_huggingface(folder: Path | None, output: Path | None) -> None:
-    """Writes the model artifact `output`, which must not be there yet.
+    """Import the model in `folder` as the new model folder `output`.
 
-    Of the settings of its search it takes the beam, the length penalty, the lengths and the n-grams
-    that may not come twice. Raises UserError where something in the folder is missing, damaged, or
-    cannot be represented.
+    Beam, length penalty, lengths and the n-grams that may not repeat are imported too.
+
+    Raises:
+        UserError: something in the folder is missing, damaged, or not supported.
     """
     if folder is None or output is None:
         raise UserError("--from huggingface: name its folder, and a new one with -o")
     refuse_existing(output)
-    config = marian.json_in(folder, marian.CONFIG)
-    if (folder / marian.GENERATION).is_file():
-        config |= marian.json_in(folder, marian.GENERATION)
-    model = _our_model(folder / marian.CONFIG, config)
+    config = marian.read_json_object(folder, marian.CONFIG_FILE)
+    if (folder / marian.GENERATION_FILE).is_file():
+        config |= marian.read_json_object(folder, marian.GENERATION_FILE)
+    model = _import_model(folder / marian.CONFIG_FILE, config)
     source, target, tokenizer = read_vocabulary(folder, config)
-    weights = _our_weights(folder, model, source, target)
+    weights = _import_weights(folder, model, source, target)
     settings = {
         "model": model.model_copy(update={"output_bias": "output_bias" in weights}),
         "source_vocab": tokenizer.source_vocab,
         "target_vocab": tokenizer.target_vocab,
-        "decoding": _our_search(folder, config),
+        "decoding": _import_search(folder, config),
     }
-    card = _validated(ModelConfig, folder, settings)
-    there = [folder / name for name in marian.FILES if (folder / name).is_file()]
-    inputs = {file.name: hash_file(file) for file in there}
+    ours = _validate(ModelConfig, folder, settings)
+    files = [folder / name for name in marian.MARIAN_FILES if (folder / name).is_file()]
+    inputs = {file.name: hash_file(file) for file in files}
     report = {"parameters": sum(weight.numel() for weight in weights.values())}
-    with create(output, "model", {"of": "huggingface", **card.model_dump()}, inputs, report) as new:
+    with create(output, "model", {"of": "huggingface", **ours.model_dump()}, inputs, report) as new:
         save_file(weights, new / WEIGHTS)
-        save_model_config(new, card, tokenizer)
+        save_model_config(new, ours, tokenizer)
     say(f"{output}: the model of {folder}, {report['parameters']:,} parameters")
 
 
-def _our_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
-    for name, (absent, needed) in marian.REPRESENTED.items():
-        if (found := config.get(name, absent)) != needed:
-            raise UserError(f"{path}: {name} is {found}: mtkit can only represent {needed}")
-    for name in marian.ALIKE:
+def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
+    for name, (default, supported) in marian.FIXED_SETTINGS.items():
+        if (value := config.get(name, default)) != supported:
+            raise UserError(f"{path}: {name} is {value}: mtkit supports {supported} only")
+    for name in marian.SHARED_SETTINGS:
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
             raise UserError(f"{path}: {name} of encoder and decoder differ")
     activation = str(config.get("activation_function"))
-    if activation not in ACTIVATIONS:
-        raise UserError(f"{path}: activation_function is {activation}: mtkit has none such")
+    if activation not in ACTIVATION_NAMES:
+        raise UserError(f"{path}: activation_function is {activation}: not supported by mtkit")
     tied = config.get("tie_word_embeddings", True)
     shared = config.get("share_encoder_decoder_embeddings", True)
     settings = {
         "layers": config.get("encoder_layers"),
         "decoder_layers": config.get("decoder_layers"),
         "d_model": config.get("d_model"),
-        "activation": ACTIVATIONS[activation],
+        "activation": ACTIVATION_NAMES[activation],
         "tie": ("all" if shared else "target") if tied else "none",
-        **{ours: config.get(f"encoder_{theirs}") for theirs, ours in marian.ALIKE.items()},
-        **{name: config.get(name, 0.0) for name in marian.DROPOUTS},
+        **{ours: config.get(f"encoder_{name}") for name, ours in marian.SHARED_SETTINGS.items()},
+        **{name: config.get(name, 0.0) for name in marian.DROPOUT_SETTINGS},
     }
-    return _validated(TransformerSettings, path, settings)
+    return _validate(TransformerSettings, path, settings)
 
 
-def _our_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
-    """Its lengths count the symbol that decoding starts from, but for those of new tokens."""
-    there = {name: value for name, value in config.items() if value is not None}
-    if there.get("repetition_penalty", 1.0) != 1.0:
-        warn(f"{path}: repetition_penalty is left out: {marian.OTHER_PENALTY}")
-    lengths = {name: there.get(name) for name in ("max_length", "min_length")}
+def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
+    present = {name: value for name, value in config.items() if value is not None}
+    if present.get("repetition_penalty", 1.0) != 1.0:
+        warn(f"{path}: repetition_penalty is left out: {marian.PENALTY_DIFFERS}")
+    # Lengths count the start symbol, but for those of new tokens, which take precedence.
+    lengths = {name: present.get(name) for name in ("max_length", "min_length")}
     settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}
-    named = marian.SEARCH | {"max_new_tokens": "max_length"}  # which has the last word there, too
-    settings |= {ours: there[theirs] for theirs, ours in named.items() if theirs in there}
-    return _validated(DecodingSettings, path, settings)
+    named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
+    settings |= {ours: present[theirs] for theirs, ours in named.items() if theirs in present}
+    return _validate(DecodingSettings, path, settings)
 
 
-def _validated(kind: type[Kind], path: Path, settings: Mapping[str, Any]) -> Kind:
+def _validate(kind: type[AnySettings], path: Path, settings: Mapping[str, Any]) -> AnySettings:
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        parts = filter(None, (str(path), *first_error(error)))
-        raise UserError(": ".join(parts)) from None
+        raise UserError(": ".join(filter(None, (str(path), *first_error(error))))) from None
 
 
-def _our_weights(
+def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
-    """With an output bias where there is anything in it."""
-    of_symbols = marian.vocabulary_parameters(settings, source.before, target.before)
-    parameters = [*marian.layer_parameters(settings), *of_symbols]
+    """Return our weights; an output bias of zeros is left out."""
+    per_symbol = marian.vocabulary_parameters(settings, source.size, target.size)
+    parameters = [*marian.layer_parameters(settings), *per_symbol]
     shapes = {parameter.theirs: parameter.shape for parameter in parameters}
-    shapes[marian.OUTPUT_BIAS] = (1, target.before)
-    arrays = marian.read_arrays(marian.file_in(folder, marian.WEIGHTS), shapes)
-    weights = {parameter.ours: arrays[parameter.theirs] for parameter in parameters}
-    for name, *_ in of_symbols:
+    shapes[marian.OUTPUT_BIAS] = (1, target.size)
+    tensors = marian.read_tensors(marian.find_file(folder, marian.WEIGHTS_FILE), shapes)
+    weights = {parameter.ours: tensors[parameter.theirs] for parameter in parameters}
+    for name, *_ in per_symbol:
         weights[name] = weights[name][(source if name.startswith("source") else target).rows]
-    bias = arrays[marian.OUTPUT_BIAS][0][target.rows]
-    bias[torch.tensor(target.silent, dtype=torch.long)] = SILENCE
+    bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
+    bias[torch.tensor(target.suppressed, dtype=torch.long)] = SUPPRESSED_BIAS
     return weights | {"output_bias": bias} if bias.any() else weights

@@ -1,13 +1,13 @@
-"""How Hugging Face stores a MarianMT model, in the terms of ours: what both directions share.
+"""The layout of a MarianMT folder of Hugging Face, beside ours: what both directions share.
 
-It is the layout of the OPUS-MT models (Tiedemann and Thottingal 2020): a post-norm Transformer with
-compute_sinusoids in split halves, as Marian (Junczys-Dowmunt et al. 2018) has it.
+OPUS-MT models have it (Tiedemann and Thottingal 2020): a post-norm Transformer with sinusoids in
+split halves, as in Marian (Junczys-Dowmunt et al. 2018).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,19 +21,17 @@ from mtkit.errors import UserError
 from mtkit.models.weights import read_weights
 from mtkit.symbols import SPACE
 
-WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
-CONFIG, GENERATION = "config.json", "generation_config.json"
-TOKENIZER = "tokenizer_config.json"
+WEIGHTS_FILE, PICKLE_FILE = "model.safetensors", "pytorch_model.bin"
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+TOKENIZER_FILE = "tokenizer_config.json"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
-VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
-
-FILES = (
-    *(WEIGHTS, CONFIG, GENERATION, TOKENIZER),
-    *(SOURCE_SPM, TARGET_SPM, VOCABULARY, TARGET_VOCABULARY),
+VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
+MARIAN_FILES = (
+    *(WEIGHTS_FILE, CONFIG_FILE, GENERATION_FILE, TOKENIZER_FILE),
+    *(SOURCE_SPM, TARGET_SPM, VOCABULARY_FILE, TARGET_VOCABULARY_FILE),
 )
-OUTPUT_BIAS = "final_logits_bias"
 
-REPRESENTED: Mapping[str, tuple[Any, Any]] = {
+FIXED_SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "model_type": (None, "marian"),
     "scale_embedding": (False, True),
     "normalize_before": (False, False),
@@ -41,24 +39,23 @@ REPRESENTED: Mapping[str, tuple[Any, Any]] = {
     "add_final_layer_norm": (False, False),
     "static_position_embeddings": (True, True),
 }
-"""Settings that must have one value: what they are where they are absent, and what they must be."""
-SEARCH = {
+"""Settings of theirs with only one possible value for us: their default, and that value."""
+SEARCH_SETTINGS = {
     "num_beams": "beam",
     "length_penalty": "length_penalty",
     "min_new_tokens": "min_length",
     "no_repeat_ngram_size": "no_repeat_ngram",
 }
-"""What a search is told, by their name and by ours."""
-OTHER_PENALTY = "a beam search there lowers log P by it, ours logits"
-"""Why `repetition_penalty`, which both have, stays on its side."""
-ALIKE = {"attention_heads": "heads", "ffn_dim": "ffn"}
-"""What its halves have in common here, by the name after encoder_ or decoder_, and by ours."""
-DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
-"""Settings that both call the same."""
+"""Settings of the search, by their name and ours."""
+PENALTY_DIFFERS = "in a beam search transformers lowers log P by it, mtkit lowers logits"
+"""Why `repetition_penalty`, which both have, is not converted."""
+SHARED_SETTINGS = {"attention_heads": "heads", "ffn_dim": "ffn"}
+"""Settings that encoder and decoder share, by their name after encoder_ or decoder_ and ours."""
+DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
+"""Settings with equal names."""
 
-_CODE = re.compile(f"{SPACE}?(>>.+<<)")
-
-LAYER = {
+OUTPUT_BIAS = "final_logits_bias"
+PARAMETER_NAMES = {
     "self_attention.query": "self_attn.q_proj",
     "self_attention.key": "self_attn.k_proj",
     "self_attention.value": "self_attn.v_proj",
@@ -73,11 +70,13 @@ LAYER = {
     "feed_forward.contract": "fc2",
     "feed_forward_residual.norm": "final_layer_norm",
 }
-"""What has a weight and a bias in a layer; none of an encoder is called cross."""
+"""Parts of a layer, each with a weight and a bias; an encoder layer has no cross attention."""
+
+_CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 
 class Parameter(NamedTuple):
-    """A weight, by our name and by theirs."""
+    """A weight, by our name and theirs."""
 
     ours: str
     theirs: str
@@ -85,16 +84,16 @@ class Parameter(NamedTuple):
 
 
 def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
-    """Every weight of the encoder's and the decoder's layers."""
+    """Yield every weight of the encoder's and the decoder's layers."""
     d_model, ffn = settings.d_model, settings.ffn
     shapes = {"feed_forward.expand": (ffn, d_model), "feed_forward.contract": (d_model, ffn)}
     pair = settings.as_pair()
     for side, half in (("encoder", pair.encoder), ("decoder", pair.decoder)):
-        for i, (name, other) in product(range(half.layers), LAYER.items()):
+        for i, (name, other) in product(range(half.layers), PARAMETER_NAMES.items()):
             if side == "decoder" or not name.startswith("cross"):
                 ours, theirs = f"{side}.layers.{i}.{name}", f"model.{side}.layers.{i}.{other}"
-                usual = (d_model,) if name.endswith("norm") else (d_model, d_model)
-                shape = shapes.get(name, usual)
+                default = (d_model,) if name.endswith("norm") else (d_model, d_model)
+                shape = shapes.get(name, default)
                 yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
                 yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
 
@@ -102,7 +101,7 @@ def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
 def vocabulary_parameters(
     settings: TransformerSettings, source_vocab: int, target_vocab: int
 ) -> list[Parameter]:
-    """Embeddings and output matrix, a row for each symbol; a tied matrix once."""
+    """Return embeddings and output matrix, with a row per symbol; a tied matrix once."""
     source, target = (source_vocab, settings.d_model), (target_vocab, settings.d_model)
     if settings.tie == "all":
         return [Parameter("target_embedding.weight", "model.shared.weight", target)]
@@ -115,38 +114,47 @@ def vocabulary_parameters(
     return parameters
 
 
-def file_in(folder: Path, name: str) -> Path:
-    """That very file: in the cache of the hub every name is a link. UserError where it is none."""
+def find_file(folder: Path, name: str) -> Path:
+    """Return the file itself: in the hub's cache every name is a link.
+
+    Raises:
+        UserError: there is none, or the weights are a pickle.
+    """
     path = (folder / name).resolve()
     if path.is_file():
         return path
-    if name == WEIGHTS and (folder / PICKLE).exists():
+    if name == WEIGHTS_FILE and (folder / PICKLE_FILE).exists():
         raise UserError(
-            f"{folder / PICKLE}: a pickle may run any code, and is never loaded: write {name} "
+            f"{folder / PICKLE_FILE}: a pickle may run any code, and is never loaded: write {name} "
             f'beside it with transformers, MarianMTModel.from_pretrained("{folder}")'
             f'.save_pretrained("{folder}")'
         )
     raise UserError(f"{folder}: no {name} here: not a MarianMT model of Hugging Face")
 
 
-def json_in(folder: Path, name: str) -> dict[str, Any]:
-    """UserError where there is no JSON object."""
-    value = read_json(file_in(folder, name))
+def read_json_object(folder: Path, name: str) -> dict[str, Any]:
+    """Read a file of the folder.
+
+    Raises:
+        UserError: it is missing or not a JSON object.
+    """
+    value = read_json(find_file(folder, name))
     if not isinstance(value, dict):
         raise UserError(f"{folder / name}: not a JSON object")
     return value
 
 
-def read_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """The named weights of a file, in float32; others in it are passed over.
+def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    """Read the named weights of a file in float32, and ignore others.
 
-    Raises UserError as `open_weights`, or naming the first that is not finite.
+    Raises:
+        UserError: as for `read_weights`.
     """
-    like = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    like = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
     return read_weights(path, like, may_hold_others=True)
 
 
-def code_in(piece: str) -> str | None:
-    """The code of a target language, such as >>fra<<, that a piece is, with or without a space."""
+def language_code_in(piece: str) -> str | None:
+    """Return the target language code that the piece is, such as >>fra<<, without its space."""
     match = _CODE.fullmatch(piece)
     return match[1] if match else None

@@ -17,8 +17,8 @@ from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.sampling import Sampler
 
-JOINT = "spm.model"
-SOURCE, TARGET = "spm.source.model", "spm.target.model"
+JOINT_MODEL = "spm.model"
+SOURCE_MODEL, TARGET_MODEL = "spm.source.model", "spm.target.model"
 
 _LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -44,12 +44,12 @@ class Tokenizer:
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
         """The tokenizer in a tokenizer artifact or in a model folder; UserError where none is."""
-        names = (JOINT,) if (folder / JOINT).is_file() else (SOURCE, TARGET)
+        names = (JOINT_MODEL,) if (folder / JOINT_MODEL).is_file() else (SOURCE_MODEL, TARGET_MODEL)
         try:
             return cls({folder / name: (folder / name).read_bytes() for name in names})
         except OSError as error:
             raise UserError(
-                f"{folder}: no tokenizer here ({JOINT}, or {SOURCE} and {TARGET})"
+                f"{folder}: no tokenizer here ({JOINT_MODEL}, or {SOURCE_MODEL} and {TARGET_MODEL})"
             ) from error
 
     def copy_to(self, folder: Path) -> None:

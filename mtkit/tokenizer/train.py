@@ -26,7 +26,7 @@ from mtkit.corpus.validate import look_at
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import progress, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.codec import JOINT, SOURCE, TARGET, Tokenizer
+from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 
 LINE_CHARACTERS = 2000
 """Number of characters in a training line; SentencePiece drops longer ones, or fails on them."""
@@ -81,9 +81,12 @@ def _train(draft: Draft, config: Config) -> str:
     settings, report = config.tokenizer, draft.report
     sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
-    lines: dict[str, Iterable[str]] = {JOINT: chain.from_iterable(sample)}
+    lines: dict[str, Iterable[str]] = {JOINT_MODEL: chain.from_iterable(sample)}
     if not settings.joint:
-        lines = {SOURCE: (side for side, _ in sample), TARGET: (side for _, side in sample)}
+        lines = {
+            SOURCE_MODEL: (side for side, _ in sample),
+            TARGET_MODEL: (side for _, side in sample),
+        }
     for name, of_model in lines.items():
         model = train_model(of_model, settings, name)
         (draft.folder / name).write_bytes(model)
@@ -155,7 +158,7 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
 def _explained(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
     """SentencePiece's complaint in terms of our settings."""
     asked = f"tokenizer.vocab_size: {settings.vocab_size} is too"
-    of = {SOURCE: " of the source side", TARGET: " of the target side"}.get(name, "")
+    of = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
         message = f"{asked} large for the text{of}: {largest[1]} is the largest that works"
         return VocabularyTooLarge(int(largest[1]), message)

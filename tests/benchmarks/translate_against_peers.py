@@ -111,7 +111,7 @@ def compare_ctranslate2(task: Task) -> None:
 
 def compare_torch(task: Task) -> None:
     folder = task.work / "huggingface"
-    to_huggingface(task.opened, folder, None)
+    to_huggingface(task.opened, folder)
     for compute_type in ("float32", "bfloat16"):
         arguments = [str(folder), "--compute-type", compute_type, "--threads", str(CORES)]
         peer = _peer("peer_hf_generate.py", task, arguments)

@@ -234,7 +234,7 @@ def test_what_may_not_come_twice_is_exported_and_a_penalty_of_another_meaning_is
     wanted = {"no_repeat_ngram": 1, "min_length": 8}
     model = write_model(tmp_path / "model", tokenizer, transformer(tie="target"), **wanted)
     export(model, tmp_path / "out")
-    assert "no place" not in capsys.readouterr().err
+    assert "not exported" not in capsys.readouterr().err
     theirs = Theirs(transformers, tmp_path / "out")
     assert searched(model)[0] == theirs.search(LINES)[0]
     assert searched(model)[0] != theirs.search(LINES, no_repeat_ngram_size=0)[0]
@@ -242,7 +242,7 @@ def test_what_may_not_come_twice_is_exported_and_a_penalty_of_another_meaning_is
         tmp_path / "penalised", tokenizer, transformer(tie="target"), repetition_penalty=1.3
     )
     export(penalised, tmp_path / "other")
-    assert "decoding.repetition_penalty has no place there" in capsys.readouterr().err
+    assert "decoding.repetition_penalty is not exported" in capsys.readouterr().err
 
 
 def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_divided_by(
@@ -506,7 +506,9 @@ def test_codes_of_target_languages_are_symbols(
 ) -> None:
     folder = write_opus(transformers, task, tmp_path / "opus", codes=(">>deu<<", ">>cmn_Hans<<"))
     from_huggingface(folder, tmp_path / "model")
-    assert "several languages: begin each line with its code, as >>deu<<" in capsys.readouterr().err
+    assert (
+        "several languages: start each line with a code, such as >>deu<<" in capsys.readouterr().err
+    )
     theirs, tokenizer = Theirs(transformers, folder), Tokenizer.load(tmp_path / "model")
     there = theirs.tokenizer.get_vocab()
     lines = [">>deu<< ant bee", ">>cmn_Hans<< cat", "dog"]

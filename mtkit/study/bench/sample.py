@@ -24,7 +24,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS
-from mtkit.tokenizer.codec import JOINT, Tokenizer
+from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
 from mtkit.tokenizer.train import train_model
 from mtkit.training.setup import card_of
 
@@ -81,8 +81,8 @@ def draw_tokenizer(vocab: int) -> Tokenizer:
     """Return a tokenizer whose ordinary subwords are words: w and a number."""
     settings = TokenizerSettings(vocab_size=vocab, byte_fallback=False)
     words = (f"w{symbol}" for symbol in range(EOS + 1, vocab))
-    model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT)
-    return Tokenizer({Path(JOINT): model})
+    model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT_MODEL)
+    return Tokenizer({Path(JOINT_MODEL): model})
 
 
 def draw_sentences(size: ModelSize) -> list[str]:
