@@ -1,4 +1,4 @@
-"""The ways a command ends early; `cli` turns each into one line on stderr and an exit code."""
+"""Errors that end a command; `cli` turns each into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from contextlib import contextmanager
 
 
 class MtkitError(Exception):
-    """Something failed while running (disk full, out of memory, diverged): exit code 1."""
+    """A failure while running (disk full, out of memory, diverged): exit code 1."""
 
     exit_code = 1
 
 
 class UserError(MtkitError):
-    """The user can mend it before any work: where, what was found, what to do. Exit code 2."""
+    """A mistake that the user can fix before any work: exit code 2."""
 
     exit_code = 2
 
 
 class SettingError(UserError):
-    """What a setting names cannot be used; who knows where it was written says that, too."""
+    """An unusable value of a setting, of which the caller may know where it was written."""
 
     def __init__(self, key: tuple[str | int, ...], message: str) -> None:
         super().__init__(f"{'.'.join(map(str, key))}: {message}")
@@ -28,15 +28,15 @@ class SettingError(UserError):
 
 @contextmanager
 def blame_setting(key: tuple[str | int, ...]) -> Iterator[None]:
-    """Around what a setting leads to."""
+    """Re-raise a UserError as a SettingError that names this key."""
     try:
         yield
     except UserError as error:
         raise SettingError(key, str(error)) from error
 
 
-class Interrupted(MtkitError):  # noqa: N818 - it is no error
-    """Stopped by a signal with everything saved: exit code 128 + its number."""
+class Interrupted(MtkitError):  # noqa: N818 - not an error
+    """A stop by a signal, with everything saved: exit code 128 + its number."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)
@@ -44,8 +44,8 @@ class Interrupted(MtkitError):  # noqa: N818 - it is no error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation was refused: by Python, by PyTorch on any device, or to map a file."""
-    refusals = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+    """Return whether an allocation failed: by Python, PyTorch on any device, or mapping a file."""
+    messages = ("out of memory", "can't allocate memory", "Cannot allocate memory")
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(text in str(error) for text in refusals)
+        isinstance(error, RuntimeError) and any(text in str(error) for text in messages)
     )

@@ -1,4 +1,4 @@
-"""Console: stdout is data alone, lines are plain without a terminal."""
+"""The console: stdout carries data only, progress is plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import sys
 import pytest
 
 from mtkit import report
+from mtkit.progress import SECONDS_BETWEEN_LINES, progress
 
 
 def test_everything_but_data_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    with report.progress("train", 3, "steps") as shown:
+    with progress("train", 3, "steps") as shown:
         for _ in range(3):
             shown.advance(note="loss 1.0")
         report.say("hello")
@@ -37,7 +38,7 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "first second third\n"
 
 
-def test_text_that_could_steer_a_terminal_is_shown_as_escapes(
+def test_control_characters_are_escaped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert report.printable("한국어 e\N{COMBINING ACUTE ACCENT}\u00a0\u3000") == (
@@ -48,33 +49,33 @@ def test_text_that_could_steer_a_terminal_is_shown_as_escapes(
     assert capsys.readouterr().err == "warning: two\\x07\nlines\n"
 
 
-def test_columns_line_up_to_the_left_and_to_the_right() -> None:
+def test_table_columns_are_aligned() -> None:
     rows = [["a", "1", "x"], ["long", "23", ""]]
     assert list(report.table(rows)) == ["a      1  x", "long  23"]
     assert list(report.table(rows, left=2)) == ["a     1   x", "long  23"]
     assert list(report.table([])) == []
 
 
-def test_progress_without_a_terminal_is_lines_seconds_apart(
+def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr("mtkit.report.time.monotonic", lambda: float(next(clock)))
-    with report.progress("encode", 30, "lines") as shown:
+    monkeypatch.setattr("mtkit.progress.time.monotonic", lambda: float(next(clock)))
+    with progress("encode", 30, "lines") as shown:
         for _ in range(30):
             shown.advance()
     lines = capsys.readouterr().err.splitlines()
-    assert 30 * 4 / report.SECONDS_BETWEEN_LINES - 2 <= len(lines) <= 13
+    assert 30 * 4 / SECONDS_BETWEEN_LINES - 2 <= len(lines) <= 13
     assert lines[-1].startswith("encode: 30/30 lines in 0:02:")
     assert "left" in lines[0]
 
 
-def test_time_left_does_not_count_what_was_done_before(
+def test_remaining_time_ignores_steps_before_resuming(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("mtkit.report.time.monotonic", lambda: now)
-    with report.progress("train", 1000, "steps") as shown:
+    monkeypatch.setattr("mtkit.progress.time.monotonic", lambda: now)
+    with progress("train", 1000, "steps") as shown:
         shown.advance(900)  # a resumed run
         for _ in range(10):
             now += 2.0
@@ -84,7 +85,8 @@ def test_time_left_does_not_count_what_was_done_before(
 
 SCRIPT = """
 from mtkit import report
-with report.progress("train", 2, "steps") as shown:
+from mtkit.progress import progress
+with progress("train", 2, "steps") as shown:
     shown.advance(note="loss 1.0")
     report.say("[bold]said[/bold]")
     report.data("data\\n")
@@ -93,7 +95,7 @@ with report.progress("train", 2, "steps") as shown:
 
 
 def in_terminal(script: str, columns: int) -> tuple[bytes, bytes]:
-    """What it writes to stdout, which is none, and to the terminal."""
+    """Run a script with stderr on a terminal; return its stdout and what the terminal shows."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -122,7 +124,7 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
 
 
 LONG = """
-from mtkit.report import progress
+from mtkit.progress import progress
 with progress("train", 300_000, "steps") as shown:
     shown.count = 112_345
     type(shown).left = "1 day, 3:46:12 left"
@@ -131,7 +133,7 @@ with progress("train", 300_000, "steps") as shown:
 
 
 @pytest.mark.parametrize("columns", [56, 80, 120])
-def test_a_narrow_terminal_cuts_the_note_before_the_time_left(columns: int) -> None:
+def test_a_narrow_terminal_cuts_the_note_before_the_remaining_time(columns: int) -> None:
     _, shown = in_terminal(LONG, columns)
     assert b"train" in shown
     assert b"112,346/300,000 steps  1 day, 3:46:12 left" in shown
@@ -144,7 +146,7 @@ while (line := ask("> ")) is not None:
 """
 
 
-def test_lines_are_asked_for_on_stderr_where_stdout_is_no_terminal() -> None:
+def test_the_prompt_goes_to_stderr_if_stdout_is_not_a_terminal() -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", TYPED],
@@ -161,7 +163,7 @@ def test_lines_are_asked_for_on_stderr_where_stdout_is_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_json_is_not_written_as_json(
+def test_numbers_that_json_lacks_are_not_written(
     value: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ValueError, match="JSON"):
@@ -172,10 +174,9 @@ def test_what_is_no_json_is_not_written_as_json(
 @pytest.mark.parametrize(
     ("arguments", "code"), [("score -r {here} {here}", 0), ("score -r nowhere {here}", 2)]
 )
-def test_nobody_who_listens_changes_neither_data_nor_exit_code(arguments: str, code: int) -> None:
-    """As where `2>&1 | tee` is gone."""
-    nobody, stderr = os.pipe()
-    os.close(nobody)
+def test_a_closed_stderr_changes_neither_data_nor_exit_code(arguments: str, code: int) -> None:
+    reader, stderr = os.pipe()
+    os.close(reader)
     command = [sys.executable, "-m", "mtkit", *arguments.format(here=__file__).split()]
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
     os.close(stderr)

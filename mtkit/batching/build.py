@@ -31,7 +31,8 @@ from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
 from mtkit.corpus.validate import look_at
 from mtkit.errors import UserError
-from mtkit.report import progress, say
+from mtkit.progress import progress
+from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"

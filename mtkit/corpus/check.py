@@ -30,7 +30,7 @@ from mtkit.corpus.rules import RULES, Rule, held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics
 from mtkit.corpus.tally import SideReport, Tally
 from mtkit.errors import UserError
-from mtkit.report import progress
+from mtkit.progress import progress
 
 MIN_HELD_OUT_PAIRS = 1, 100
 """Pairs below which a validation or test set fails, and below which there is a warning."""

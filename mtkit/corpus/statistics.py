@@ -20,7 +20,7 @@ import numpy as np
 from mtkit.corpus.languages import IDENTIFIED_SCRIPTS, count_languages, is_supported
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.scripts import UNSPACED_SCRIPTS, count_scripts
-from mtkit.report import progress
+from mtkit.progress import progress
 
 SAMPLE_SIZE = 20_000
 """Pairs that the statistics are computed from."""

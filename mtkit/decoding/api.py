@@ -21,7 +21,7 @@ from mtkit.decoding.segment import Translation, Window
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, open_models
 from mtkit.prefetch import Ahead
-from mtkit.report import progress
+from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
 
 

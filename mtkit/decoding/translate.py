@@ -24,7 +24,8 @@ from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Translation
 from mtkit.decoding.sentences import LONGEST
 from mtkit.errors import UserError
-from mtkit.report import Progress, progress, say, warn
+from mtkit.progress import Progress, progress
+from mtkit.report import say, warn
 
 
 @dataclass(frozen=True)

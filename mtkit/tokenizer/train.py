@@ -24,7 +24,8 @@ from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.corpus.read import Pair, contents_of, read_pairs
 from mtkit.corpus.validate import look_at
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import progress, say
+from mtkit.progress import progress
+from mtkit.report import say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 

@@ -21,7 +21,8 @@ from mtkit.config.yaml import dump_config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
-from mtkit.report import Progress, progress, say, warn
+from mtkit.progress import Progress, progress
+from mtkit.report import say, warn
 from mtkit.training.journal import Journal
 from mtkit.training.launcher import MOMENT, SIGNALS, launch
 from mtkit.training.memory import GIVE_BACK_UPDATES, give_back, split_if_refused

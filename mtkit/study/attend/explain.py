@@ -14,7 +14,8 @@ from torch import Tensor
 from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
-from mtkit.report import progress, show, table, warn
+from mtkit.progress import progress
+from mtkit.report import show, table, warn
 from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Pair, measure
 from mtkit.study.attend.show import Reader, sentences_of
 from mtkit.study.attend.weights import as_words

@@ -21,7 +21,8 @@ from torch.utils.benchmark import Timer
 
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
-from mtkit.report import progress, show
+from mtkit.progress import progress
+from mtkit.report import show
 from mtkit.study.bench.machine import (
     Record,
     count_operations,

@@ -19,7 +19,8 @@ from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
 from mtkit.models.device import TORCH_DTYPES, pick_device
-from mtkit.report import progress, show
+from mtkit.progress import progress
+from mtkit.report import show
 from mtkit.study.bench.machine import Record, count_operations, describe_machine, machine_line
 from mtkit.study.bench.sample import ModelSize, draw_batches, draw_tokenizer, load_size
 from mtkit.study.bench.speed import TrainingSample, timed_steps, window_rates

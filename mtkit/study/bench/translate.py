@@ -26,7 +26,8 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import in_windows, input_lines
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes, processors
-from mtkit.report import progress, say, show
+from mtkit.progress import progress
+from mtkit.report import say, show
 from mtkit.scoring.files import SOURCE
 
 ENGINES = (
