@@ -2,10 +2,10 @@
 
     import mtkit
 
-    config = mtkit.load_config("mtkit.yaml")
-    mtkit.run(config)                           # every stage that is not up to date
+    scores = mtkit.run("mtkit.yaml")            # every stage that is not up to date
     translator = mtkit.load("runs/latest")
     translator.translate(["A dog runs."])
+    mtkit.score(hypotheses, references)["bleu"].value
 
 Nothing heavy is imported before one of these names is used.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mtkit.config.yaml import load_config as load_config
     from mtkit.decoding.api import load as load
     from mtkit.pipeline import run as run
+    from mtkit.scoring.metrics import score as score
     from mtkit.training.train import train as train
 
 __version__ = VERSION
@@ -28,10 +29,11 @@ _HOMES = {
     "load": "mtkit.decoding.api",
     "load_config": "mtkit.config.yaml",
     "run": "mtkit.pipeline",
+    "score": "mtkit.scoring.metrics",
     "train": "mtkit.training.train",
 }
 
-__all__ = ["__version__", "load", "load_config", "run", "train"]
+__all__ = ["__version__", "load", "load_config", "run", "score", "train"]
 
 
 def __getattr__(name: str) -> Any:

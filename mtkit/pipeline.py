@@ -1,4 +1,4 @@
-"""All stages in order, then the test set; a stage whose artifact is up to date skips itself."""
+"""All stages in order, then the scores on the test set."""
 
 from __future__ import annotations
 
@@ -12,63 +12,84 @@ from mtkit.artifacts.stage import Draft, Stage
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
+from mtkit.config.yaml import load_config
 from mtkit.corpus.read import contents_of, read_pairs
 from mtkit.corpus.validate import look_at
 from mtkit.decoding.api import Translator
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
-from mtkit.scoring.metrics import score
+from mtkit.scoring.metrics import Score, score
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.setup import check_origin
 from mtkit.training.train import finish as end_training
 from mtkit.training.train import train
 
 SAMPLES = 3
+"""Number of test sentences that are shown with their translations."""
+
+Scores = dict[str, Score]
+"""Scores on the test set by metric: "bleu", "chrf" …; empty without a test set."""
 
 
-def run(config: Config) -> None:
-    """Trains whatever is not up to date; with a test set, writes its scores to stdout.
+def run(config: Config | str | Path) -> Scores:
+    """Run every stage that is not up to date, and return the scores on the test set.
 
     Raises what the stages raise.
     """
+    if not isinstance(config, Config):
+        config = load_config(config)
     look_at(config.data, "train", "valid", "test")
     check_origin(config)
     train_tokenizer(config)
     build_batches(config)
-    _score(config, train(config))
+    return _score(config, train(config))
 
 
-def finish(run: Path | None = None) -> None:
-    """Ends the training of a run where it stands, then does what `run` does after training.
+def finish(run: Path | None = None) -> Scores:
+    """End the training of a run early, and return the scores of its model on the test set.
 
-    None is the last run, whatever model $MTKIT_MODEL names. Raises what `training.train.finish`
-    raises.
+    The default is the latest run, whatever $MTKIT_MODEL names. Raises what ending it raises.
     """
     place = run or LATEST
     config = config_of(place)
-    if not (Path(config.run).exists() and place.samefile(config.run)):  # moved, or from elsewhere
+    if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})
     look_at(config.data, "test")
-    _score(config, end_training(config))
+    return _score(config, end_training(config))
 
 
-def _score(config: Config, model: Artifact) -> None:
-    """Writes the scores on the test set, if there is one, to stdout; says how to translate."""
+def print_scores(scores: Scores) -> None:
+    """Write scores to stdout, with their signatures."""
+    rows = [[it.name, f"{it.value:6.2f}", it.signature] for it in scores.values()]
+    data_lines(table(rows, left=3))
+
+
+def run_and_print(config: Config) -> None:
+    """Run every stage that is not up to date, and write the scores to stdout."""
+    print_scores(run(config))
+
+
+def _score(config: Config, model: Artifact) -> Scores:
+    """Return the scores on the test set, and say how to translate."""
+    scores = {}
     if config.data.test is not None:
-        test = _test(config, config.data.test, model)
+        test = _test_set(config, config.data.test, model)
         try:
             _show_samples(test.path)
-            scores = {name: of for name, of in test.report.items() if name != FROM}
-            rows = [[name, f"{of['score']:6.2f}", of["signature"]] for name, of in scores.items()]
-            data_lines(table(rows, left=3))
+            scores = {
+                key: Score(facts["name"], float(facts["score"]), facts["signature"])
+                for key, facts in test.report.items()
+                if key != FROM
+            }
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{test.path}: not as mtkit writes it ({error!r}): delete it") from None
+            raise UserError(f"{test.path}: damaged ({error!r}): delete it") from None
     say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
+    return scores
 
 
-def _test(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
-    """The test set translated and scored, into RUN/test."""
+def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
+    """Return the artifact RUN/test: the test set, translated and scored."""
     contents = contents_of(corpus, "data.test")
     inputs = {"model": model.identity, "test": contents.identity}
     sources = {**origin_of(model), **contents.told}
@@ -86,8 +107,9 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
     for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")
-    for it in score(hypotheses, references, language=config.data.target_language).values():
-        draft.report[it.name] = {"score": round(it.value, 4), "signature": it.signature}
+    for key, it in score(hypotheses, references, language=config.data.target_language).items():
+        facts = {"name": it.name, "score": round(it.value, 4), "signature": it.signature}
+        draft.report[key] = facts
 
 
 def _show_samples(folder: Path) -> None:

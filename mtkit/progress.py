@@ -74,7 +74,9 @@ class _Lines(Progress):
         if now - self.last_shown < SECONDS_BETWEEN_LINES:
             return
         self.last_shown = now
-        report.say("  ".join(filter(None, (f"{self.description}: {self.counted}", note, self.left))))
+        report.say(
+            "  ".join(filter(None, (f"{self.description}: {self.counted}", note, self.left)))
+        )
 
 
 @dataclass

@@ -1,20 +1,18 @@
-"""From text to text: the stages one after the other, as a user runs them."""
+"""All stages in order, as a user of the Python API runs them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mtkit.batching.build import build_batches
-from mtkit.decoding.api import Translator
-from mtkit.scoring.metrics import corpus_bleu
-from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.train import train
+import mtkit
+from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
 from tasks import tiny_config, write_reversal_task
 
-pytestmark = pytest.mark.slow
 LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transformer": (
         {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
@@ -24,8 +22,9 @@ LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LEARN)
-def test_a_reversing_task_is_learnt_to_bleu_above_95(
+def test_each_architecture_learns_to_reverse_sentences(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -35,11 +34,22 @@ def test_a_reversing_task_is_learnt_to_bleu_above_95(
     config = tiny_config(
         tmp_path, kind, batching={"max_tokens": 1024}, model=model, training=training | often
     )
-    train_tokenizer(config)
-    build_batches(config)
-    train(config)
-    sources, references = (
-        (tmp_path / f"test.{side}").read_text("utf-8").splitlines() for side in ("src", "tgt")
+    assert mtkit.run(config)["bleu"].value > 95
+
+
+def test_run_takes_a_path_and_returns_the_scores_again(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
+    first = mtkit.run("mtkit.yaml")
+    assert capsys.readouterr().out == ""
+    assert first.keys() >= {"bleu", "chrf"}
+    assert mtkit.run(Path("mtkit.yaml")) == first
+    assert "test: up to date" in capsys.readouterr().err
+    hypotheses, references = (
+        (Path(config.run) / "test" / f"{name}.txt").read_text("utf-8").splitlines()
+        for name in ("hypotheses", "reference")
     )
-    hypotheses = Translator.load(tmp_path / "run").translate(sources)
-    assert corpus_bleu(hypotheses, references) > 95
+    scores = mtkit.score(hypotheses, references)
+    assert scores["chrf"].value == pytest.approx(first["chrf"].value, abs=1e-4)

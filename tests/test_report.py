@@ -38,9 +38,7 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "first second third\n"
 
 
-def test_control_characters_are_escaped(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert report.printable("한국어 e\N{COMBINING ACUTE ACCENT}\u00a0\u3000") == (
         "한국어 e\N{COMBINING ACUTE ACCENT}\u00a0\u3000"
     )

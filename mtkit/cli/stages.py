@@ -39,7 +39,7 @@ def run(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides =
 
     Stages whose results are up to date are skipped.
     """
-    _call("mtkit.pipeline:run", config, run, overrides)
+    _call("mtkit.pipeline:run_and_print", config, run, overrides)
 
 
 def train_spm(
@@ -76,9 +76,9 @@ def finish(
     Writes RUN/model/ and scores the test set. A later `mtkit run` resumes training and replaces
     the model when it ends.
     """
-    from mtkit.pipeline import finish
+    from mtkit.pipeline import finish, print_scores
 
-    finish(run)
+    print_scores(finish(run))
 
 
 @dataclass(frozen=True)
