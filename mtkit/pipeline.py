@@ -28,12 +28,11 @@ from mtkit.training.train import train
 SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
 
-Scores = dict[str, Score]
-"""Scores on the test set by metric: "bleu", "chrf" …; empty without a test set."""
 
+def run(config: Config | str | Path) -> dict[str, Score]:
+    """Run every stage that is not up to date, and return the scores on the test set by metric.
 
-def run(config: Config | str | Path) -> Scores:
-    """Run every stage that is not up to date, and return the scores on the test set.
+    The metrics are "bleu", "chrf" and others of `mtkit.score`; without a test set there are none.
 
     Raises what the stages raise.
     """
@@ -46,7 +45,7 @@ def run(config: Config | str | Path) -> Scores:
     return _score(config, train(config))
 
 
-def finish(run: Path | None = None) -> Scores:
+def finish(run: Path | None = None) -> dict[str, Score]:
     """End the training of a run early, and return the scores of its model on the test set.
 
     The default is the latest run, whatever $MTKIT_MODEL names. Raises what ending it raises.
@@ -59,7 +58,7 @@ def finish(run: Path | None = None) -> Scores:
     return _score(config, end_training(config))
 
 
-def print_scores(scores: Scores) -> None:
+def print_scores(scores: dict[str, Score]) -> None:
     """Write scores to stdout, with their signatures."""
     rows = [[it.name, f"{it.value:6.2f}", it.signature] for it in scores.values()]
     data_lines(table(rows, left=3))
@@ -70,7 +69,7 @@ def run_and_print(config: Config) -> None:
     print_scores(run(config))
 
 
-def _score(config: Config, model: Artifact) -> Scores:
+def _score(config: Config, model: Artifact) -> dict[str, Score]:
     """Return the scores on the test set, and say how to translate."""
     scores = {}
     if config.data.test is not None:

@@ -5,15 +5,68 @@ from __future__ import annotations
 import os
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mtkit import report
-from mtkit.pace import Pace
 
 SECONDS_BETWEEN_LINES = 10.0
+MAX_MARKS = 512
+"""Number of moments that a pace remembers; of more, every other one is dropped."""
+
+
+@dataclass
+class Pace:
+    """Estimates the time left for `total` units, with pauses after every `pause_every` of them.
+
+    Units are expected to go on at the speed of the later half of the time so far, as the load of
+    the machine changes, and pauses to last as long as those before. There is one at the end, too.
+    """
+
+    total: int
+    pause_every: int | None = None
+    _marks: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds of work, and the units done by then, every `_stride` units."""
+    _stride: int = 1
+    _last: tuple[float, int] | None = None
+    _paused: float = 0.0
+    _pauses: int = 0
+    _since: float | None = None
+
+    def note(self, count: int, now: float) -> None:
+        """Record that `count` units were done at time `now`, in seconds."""
+        if self._since is None:  # units of the first note were done before
+            self._since = now
+        self._last = (now - self._since - self._paused, count)
+        if not self._marks or count >= self._marks[-1][1] + self._stride:
+            self._marks.append(self._last)
+        if len(self._marks) > MAX_MARKS:
+            self._marks, self._stride = self._marks[::2], 2 * self._stride
+
+    def paused(self, seconds: float) -> None:
+        """Record a pause."""
+        self._paused += seconds
+        self._pauses += 1
+
+    def left(self) -> float | None:
+        """Return the seconds left after the last note; None if unknown."""
+        if self._last is None:
+            return None
+        end, count = self._last
+        halfway = self._marks[0][0] + (end - self._marks[0][0]) / 2
+        start, before = self._marks[bisect_right(self._marks, (halfway, count)) - 1]
+        if count == before:
+            return None
+        work = (self.total - count) * (end - start) / (count - before)
+        return work + self._pauses_left(count) * self._paused / max(1, self._pauses)
+
+    def _pauses_left(self, count: int) -> int:
+        if self.pause_every is None or count >= self.total:
+            return 0
+        return -(-self.total // self.pause_every) - count // self.pause_every
 
 
 @dataclass

@@ -18,8 +18,9 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "terms", "machine", "symbols", "pace", "prefetch"),
-    ("report", "progress"),
+    ("errors", "terms", "machine", "symbols", "prefetch"),
+    ("report",),
+    ("progress",),
     ("config",),
     ("artifacts",),
     ("corpus",),

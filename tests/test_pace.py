@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.pace import MOST_MARKS, Pace
+from mtkit.progress import MAX_MARKS, Pace
 
 
 def run(pace: Pace, seconds: list[float], pause: float = 0.0, done: int = 0) -> dict[int, float]:
@@ -63,5 +63,5 @@ def test_nothing_is_said_before_anything_is_done_and_memory_is_bounded() -> None
     assert pace.left() is None
     for count in range(1, 5000):
         pace.note(count, 1.0 + count)
-    assert len(pace._marks) <= MOST_MARKS
+    assert len(pace._marks) <= MAX_MARKS
     assert pace.left() == pytest.approx(10**6 - 4999, rel=1e-3)
