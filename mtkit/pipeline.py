@@ -22,8 +22,7 @@ from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import Score, score
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.setup import check_origin
-from mtkit.training.train import finish as end_training
-from mtkit.training.train import train
+from mtkit.training.train import finish, train
 
 SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
@@ -45,7 +44,7 @@ def run(config: Config | str | Path) -> dict[str, Score]:
     return _score(config, train(config))
 
 
-def finish(run: Path | None = None) -> dict[str, Score]:
+def finish_run(run: Path | None = None) -> dict[str, Score]:
     """End the training of a run early, and return the scores of its model on the test set.
 
     The default is the latest run, whatever $MTKIT_MODEL names. Raises what ending it raises.
@@ -55,7 +54,7 @@ def finish(run: Path | None = None) -> dict[str, Score]:
     if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})
     look_at(config.data, "test")
-    return _score(config, end_training(config))
+    return _score(config, finish(config))
 
 
 def print_scores(scores: dict[str, Score]) -> None:

@@ -49,10 +49,10 @@ LIGHT += ["study/info/info", "study/plots/picture", "training/metrics"]
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}
 SAME_NAMES = (
-    "ATTENTION BLOCK COLUMNS CONFIG FEWEST_TOKENS FORMATS Item Key Kind LAYER LONGEST Lengths "
-    "Lines MAX_EXAMPLES MOMENT MOST_LINES MOST_TOKENS Metric NOTHING Pair Progress Rows Run "
+    "ATTENTION BLOCK COLUMNS CONFIG FEWEST_TOKENS Item Key Kind LAYER LONGEST Lengths "
+    "Lines MAX_EXAMPLES MOMENT MOST_LINES MOST_TOKENS NOTHING Pair Progress Rows Run "
     "SAMPLE_LINES SECONDS_EACH SENTENCES SOURCE SPECIAL Sampler Segmentation Sentence Size "
-    "THREADS UNSPACED UPDATES WEIGHTS WIDTH Window compare explain finish listed measure "
+    "THREADS UNSPACED UPDATES WEIGHTS WIDTH Window compare explain listed measure "
     "pick_device processors settings_of "
 )
 """Public names that two modules still define, to be renamed."""

@@ -37,7 +37,7 @@ COMMANDS: Mapping[Kind, str] = {
     "export": "mtkit export",
 }
 """The command that makes each kind of artifact."""
-FORMATS: Mapping[Kind, int] = {
+FORMAT_VERSIONS: Mapping[Kind, int] = {
     "tokenizer": 2,
     "batches": 2,
     "checkpoint": 3,
@@ -113,7 +113,7 @@ def create(
             yield partial
             manifest = {
                 "kind": kind,
-                "format": FORMATS[kind],
+                "format": FORMAT_VERSIONS[kind],
                 "mtkit": VERSION,
                 "settings": settings,
                 "inputs": inputs,
@@ -169,9 +169,9 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
         is_foreign = kind == "model" and manifest["settings"].get("format") == "huggingface"
         hint = ": convert it with `mtkit export --from huggingface`" if is_foreign else ""
         raise UserError(f"{path}: holds {_article(manifest['kind'])}, not {_article(kind)}{hint}")
-    if manifest["format"] != FORMATS[kind]:
+    if manifest["format"] != FORMAT_VERSIONS[kind]:
         raise OtherFormatError(
-            f"{path}: format {manifest['format']}; this mtkit reads {FORMATS[kind]}: "
+            f"{path}: format {manifest['format']}; this mtkit reads {FORMAT_VERSIONS[kind]}: "
             f"rebuild it with `{command}`"
         )
     if manifest != manifest | hashes_of(manifest):

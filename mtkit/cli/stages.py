@@ -76,9 +76,9 @@ def finish(
     Writes RUN/model/ and scores the test set. A later `mtkit run` resumes training and replaces
     the model when it ends.
     """
-    from mtkit.pipeline import finish, print_scores
+    from mtkit.pipeline import finish_run, print_scores
 
-    print_scores(finish(run))
+    print_scores(finish_run(run))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ Neighbourhood = Annotated[
 ]
 
 
-class Kind(Settings):
+class ModelSection(Settings):
     """A section that comes in kinds; each class names its own."""
 
     kind: str
@@ -53,12 +53,12 @@ class TransformerLayers(Settings):
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
-class TransformerEncoderSettings(TransformerLayers, Kind):
+class TransformerEncoderSettings(TransformerLayers, ModelSection):
     kind: Literal["transformer"] = "transformer"
     neighbourhood: Neighbourhood = None
 
 
-class TransformerDecoderSettings(TransformerLayers, Kind):
+class TransformerDecoderSettings(TransformerLayers, ModelSection):
     kind: Literal["transformer"] = "transformer"
 
 
@@ -71,12 +71,12 @@ class LstmLayers(Settings):
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
-class LstmEncoderSettings(LstmLayers, Kind):
+class LstmEncoderSettings(LstmLayers, ModelSection):
     kind: Literal["lstm"] = "lstm"
     bidirectional: bool = True
 
 
-class LstmDecoderSettings(LstmLayers, Kind):
+class LstmDecoderSettings(LstmLayers, ModelSection):
     """An LSTM decoder with the attention of Bahdanau et al. 2015 or Luong et al. 2015, or none."""
 
     kind: Literal["lstm"] = "lstm"
@@ -90,7 +90,7 @@ class LstmDecoderSettings(LstmLayers, Kind):
         return self
 
 
-class Embeddings(Kind):
+class Embeddings(ModelSection):
     """Settings that encoder and decoder share."""
 
     d_model: Width = 512

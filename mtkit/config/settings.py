@@ -91,7 +91,7 @@ class Muon(Settings):
 
 
 Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
-Metric = Literal["loss", "perplexity", "bleu", "chrf", "step"]
+Criterion = Literal["loss", "perplexity", "bleu", "chrf", "step"]
 
 
 class SubwordSampling(Settings):
@@ -134,7 +134,7 @@ class TrainingSettings(Settings):
     )
     validate_every: PositiveInt = 500
     validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
-    best_by: Metric = Field("bleu", description="on the validation set; step: the last is best")
+    best_by: Criterion = Field("bleu", description="on the validation set; step: the last is best")
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = "auto"
     compile: Annotated[bool | Literal["auto"], Scope.EXECUTION] = Field(
         "auto", description="torch.compile, on a GPU; auto: if the run is long enough to repay it"

@@ -19,7 +19,7 @@ from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact, 
 from mtkit.artifacts.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
 from mtkit.artifacts.stage import Stage, checkpoint_mismatch
 from mtkit.artifacts.storage import read_json, write_json
-from mtkit.config.settings import Metric
+from mtkit.config.settings import Criterion
 from mtkit.errors import UserError, is_out_of_memory
 from mtkit.models.weights import get_weights, load_weights, save_weights
 from mtkit.report import warn
@@ -72,7 +72,9 @@ class Checkpoints:
             numbers = PROGRESS.dump_python(state) | {"scaler": state.scaler.state_dict()}
             write_json(folder / "state.json", numbers)
 
-    def prune(self, state: TrainState, metric: Metric, newest: int, best: int, steps: int) -> None:
+    def prune(
+        self, state: TrainState, metric: Criterion, newest: int, best: int, steps: int
+    ) -> None:
         """Keeps the newest and the best, and names the last and the best in a small JSON.
 
         There it also says how many `steps` the run is to have. Before the first validation none is

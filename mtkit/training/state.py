@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from mtkit.config.settings import Metric, Optimizer
+from mtkit.config.settings import Criterion, Optimizer
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
@@ -53,7 +53,7 @@ class Validation:
     bleu: float | None = None
     chrf: float | None = None
 
-    def key(self, metric: Metric) -> tuple[float, float]:
+    def key(self, metric: Criterion) -> tuple[float, float]:
         """Smaller is better, whatever the metric; the loss tells between equals, as 0 and 0.
 
         What is no number is worse than any.
@@ -64,12 +64,12 @@ class Validation:
         return worth, loss
 
 
-def rank(validations: Sequence[Validation], metric: Metric) -> list[Validation]:
+def rank(validations: Sequence[Validation], metric: Criterion) -> list[Validation]:
     """Best first; of those that nothing tells apart the earlier first."""
     return sorted(validations, key=lambda validation: validation.key(metric))
 
 
-def is_stalled(validations: Sequence[Validation], metric: Metric, patience: int | None) -> bool:
+def is_stalled(validations: Sequence[Validation], metric: Criterion, patience: int | None) -> bool:
     """Whether the last `patience` validations brought no new best."""
     if patience is None or not validations:
         return False
