@@ -1,8 +1,7 @@
-"""Other segmentations of the same text, at random: a pure function of the text and a seed.
+"""Subword sampling: random segmentations of a text, a pure function of the text and a seed.
 
-SentencePiece can draw them, but from random numbers that differ in every process, so that no run
-could be repeated or resumed. Here words are drawn one by one: pieces do not cross spaces, so that
-the draws of words are independent.
+SentencePiece's own sampling differs in every process, so no run could be repeated or resumed. Here
+words are drawn one by one: subwords do not cross spaces, so the draws are independent.
 """
 
 from __future__ import annotations
@@ -19,24 +18,28 @@ from mtkit.errors import UserError
 from mtkit.symbols import SPACE
 
 VARIANTS = 32
-"""Number of draws of a word that a sampler knows: enough to vary, few enough to be made once."""
-WORD_PIECES = 12
-"""Number of subwords after which a word ends where a language writes no spaces."""
-WORDS_KEPT = 1 << 18
+"""Draws per word, computed once each."""
+MAX_WORD_PIECES = 12
+"""Longest word, for languages that write no spaces."""
+CACHED_WORDS = 1 << 18
 
 Word = tuple[int, ...]
 
 
-class Sampler:
-    """Draws segmentations for one SentencePiece model.
+class SubwordSampler:
+    """A sampler of segmentations for one SentencePiece model.
 
-    Of a bpe model each merge is left out with probability `alpha` whenever it could be made
-    (BPE-dropout, Provilkov et al. 2020, algorithm 1); of a unigram model a segmentation is drawn
-    from P(segmentation)^alpha (Kudo 2018) by filtering forwards and sampling backwards.
+    BPE: each possible merge is skipped with probability `alpha` (BPE-dropout, Provilkov et al.
+    2020, algorithm 1). Unigram: a segmentation is drawn from P(segmentation)^alpha (Kudo 2018), by
+    forward filtering and backward sampling.
     """
 
     def __init__(self, processor: SentencePieceProcessor, alpha: float) -> None:
-        """Raises UserError for a model that knows one segmentation of a text only."""
+        """Read the model.
+
+        Raises:
+            UserError: a text has only one segmentation.
+        """
         self.alpha = alpha
         self._pieces: list[str] = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
         odd = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
@@ -47,17 +50,17 @@ class Sampler:
         self._longest = max(map(len, self._ids), default=1)
         if self._longest == 1:
             raise UserError(
-                "training.subword_sampling: a char tokenizer knows one segmentation of a text "
-                "only: take bpe or unigram, or no sampling"
+                "training.subword_sampling: a char tokenizer has one segmentation of a text: use "
+                "bpe or unigram, or no sampling"
             )
-        # The score of a bpe piece is the place of its merge; that of a unigram one a log-prob.
-        merges = all(score == round(score) for score in self._scores.values())
-        self._draw = self._merged if merges else self._filtered
+        # The score of a BPE piece is the rank of its merge, that of a unigram piece a log-prob.
+        is_bpe = all(score == round(score) for score in self._scores.values())
+        self._draw = self._draw_bpe if is_bpe else self._draw_unigram
         self._begins = [piece.startswith(SPACE) for piece in self._pieces]
-        self.variant = lru_cache(WORDS_KEPT)(self._variant)
+        self.variant = lru_cache(CACHED_WORDS)(self._variant)
 
     def __call__(self, lines: list[list[int]], seed: int) -> list[list[int]]:
-        """Another segmentation of each line; words with unknown characters or bytes stay."""
+        """Draw a segmentation of each line; words with unknown characters or bytes keep theirs."""
         random, drawn = Random(seed), []
         for line in lines:
             numbers = random.choices(range(VARIANTS), k=len(line))
@@ -68,7 +71,7 @@ class Sampler:
     def _words(self, line: list[int]) -> Iterator[Word]:
         begin = 0
         for place, i in enumerate(line):
-            if place > begin and (self._begins[i] or place == begin + WORD_PIECES):
+            if place > begin and (self._begins[i] or place == begin + MAX_WORD_PIECES):
                 yield tuple(line[begin:place])
                 begin = place
         if begin < len(line):
@@ -81,24 +84,24 @@ class Sampler:
         drawn = self._draw("".join(pieces), Random(f"{index} {word}"))
         return tuple(self._ids[piece] for piece in drawn) if drawn else word
 
-    def _merged(self, text: str, random: Random) -> list[str]:
-        """A draw by merges, some of them left out; empty where a character is no piece."""
+    def _draw_bpe(self, text: str, random: Random) -> list[str]:
+        """Merge, with some merges skipped; return nothing if a character is not a piece."""
         symbols = list(text)
         if any(symbol not in self._ids for symbol in symbols):
             return []
         while True:
-            left = [
+            merges = [
                 (-self._scores[a + b], place)
                 for place, (a, b) in enumerate(pairwise(symbols))
                 if a + b in self._scores and random.random() >= self.alpha
             ]
-            if not left:
+            if not merges:
                 return symbols
-            place = min(left)[1]
+            place = min(merges)[1]
             symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
 
-    def _filtered(self, text: str, random: Random) -> list[str]:
-        """From the lattice of all segmentations; weights are sums over paths, in log space."""
+    def _draw_unigram(self, text: str, random: Random) -> list[str]:
+        """Draw from the lattice of all segmentations, whose weights sum over paths in log space."""
         ends: list[list[tuple[str, float]]] = [[] for _ in range(len(text) + 1)]
         reach = [0.0] + [-math.inf] * len(text)
         for end in range(1, len(text) + 1):
@@ -114,7 +117,7 @@ class Sampler:
         end = len(text)
         while end:
             pieces, weights = zip(*ends[end], strict=True)
-            shares = [math.exp(weight - reach[end]) for weight in weights]
-            drawn.append(random.choices(pieces, shares)[0])
+            probabilities = [math.exp(weight - reach[end]) for weight in weights]
+            drawn.append(random.choices(pieces, probabilities)[0])
             end -= len(drawn[-1])
         return drawn[::-1]

@@ -1,4 +1,4 @@
-"""Trains a tokenizer on a sample of the training corpus: `RUN/tokenizer`.
+"""Stage 1: train a tokenizer on a sample of the training corpus, into `RUN/tokenizer`.
 
 The same corpus, settings and seed give the same bytes, on any number of cores.
 """
@@ -29,19 +29,18 @@ from mtkit.report import say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 
-LINE_CHARACTERS = 2000
-"""Number of characters in a training line; SentencePiece drops longer ones, or fails on them."""
-SAMPLE_CHARACTERS = 1 << 28
-"""Number of characters in the sample, at most: long lines make it smaller, not memory larger."""
-THREADS = 16
-"""Number of threads: fixed, as SentencePiece's sums (and the model file) depend on it."""
-SPECIAL, BYTES = 4, 256
-PAIRS_PER_SIGN = 10_000
-"""Number of pairs between two signs of progress."""
+MAX_LINE_CHARACTERS = 2000
+"""Longest line to train on; SentencePiece drops longer ones or fails."""
+MAX_SAMPLE_CHARACTERS = 1 << 28
+"""Largest sample: with long lines it has fewer, so that memory stays bounded."""
+SPM_THREADS = 16
+"""Fixed, because SentencePiece's sums, and hence the model file, depend on it."""
+PROGRESS_PAIRS = 10_000
+"""Pairs between two updates of the progress bar."""
 
 
-class VocabularyTooLarge(UserError):  # noqa: N818 - it says what was found
-    """More subwords are asked for than can be made of the text."""
+class VocabularyTooLarge(UserError):  # noqa: N818
+    """The text does not have so many subwords; `largest` is the largest size that works."""
 
     def __init__(self, largest: int, message: str) -> None:
         super().__init__(message)
@@ -51,7 +50,7 @@ class VocabularyTooLarge(UserError):  # noqa: N818 - it says what was found
 def train_tokenizer(config: Config) -> Artifact:
     """Return the artifact `RUN/tokenizer`, trained unless it is up to date.
 
-    With `training.init_from` it is a copy of that model's tokenizer, whose ids its weights know.
+    With `training.init_from` it is a copy of that model's tokenizer, to which its weights belong.
 
     Raises:
         UserError: the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
@@ -102,37 +101,42 @@ def _train(draft: Draft, config: Config) -> str:
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
-    """At most `size` pairs, each with the same chance (reservoir sampling, Vitter 1985).
+    """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985).
 
-    Where they are long, they are fewer, so that SAMPLE_CHARACTERS are never exceeded.
+    The sample shrinks as needed to hold at most MAX_SAMPLE_CHARACTERS.
     """
     random = Random(seed)
     sample: list[tuple[str, str]] = []
-    seen = held = 0
+    seen = characters = 0
     with progress("reading", unit="pairs") as shown:
         for seen, pair in enumerate(pairs):
             place = seen if seen < size else random.randrange(seen + 1)
             if place < size:
                 replaced = sample[place : place + 1]
                 sample[place : place + 1] = [(pair.tagged, pair.target)]
-                held += _characters(sample[place : place + 1]) - _characters(replaced)
-            while held > SAMPLE_CHARACTERS:
-                held -= _characters([sample.pop(random.randrange(len(sample)))])
+                characters += _count_characters(sample[place : place + 1])
+                characters -= _count_characters(replaced)
+            while characters > MAX_SAMPLE_CHARACTERS:
+                characters -= _count_characters([sample.pop(random.randrange(len(sample)))])
                 size = len(sample)
-            if (seen + 1) % PAIRS_PER_SIGN == 0:
-                shown.advance(PAIRS_PER_SIGN)
-        shown.advance((seen + 1) % PAIRS_PER_SIGN)
+            if (seen + 1) % PROGRESS_PAIRS == 0:
+                shown.advance(PROGRESS_PAIRS)
+        shown.advance((seen + 1) % PROGRESS_PAIRS)
     return sample
 
 
-def _characters(pairs: list[tuple[str, str]]) -> int:
+def _count_characters(pairs: list[tuple[str, str]]) -> int:
     return sum(len(source) + len(target) for source, target in pairs)
 
 
 def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
-    """A serialised SentencePiece model; UserError, of the side that `name` says, if none fits."""
-    most = LINE_CHARACTERS
-    pieces = (line[i : i + most] for line in lines for i in range(0, len(line), most))
+    """Train a SentencePiece model and return it serialised; `name` is its file.
+
+    Raises:
+        UserError: the text does not suit the settings.
+    """
+    size = MAX_LINE_CHARACTERS
+    pieces = (line[i : i + size] for line in lines for i in range(0, len(line), size))
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -143,8 +147,8 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             character_coverage=settings.character_coverage,
-            max_sentence_length=4 * LINE_CHARACTERS,  # bytes
-            num_threads=THREADS,
+            max_sentence_length=4 * size,  # in bytes
+            num_threads=SPM_THREADS,
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,
@@ -152,21 +156,21 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
             minloglevel=3,
         )
     except RuntimeError as error:
-        raise _explained(str(error), settings, name) from error
+        raise _translate_error(str(error), settings, name) from error
     return model.getvalue()
 
 
-def _explained(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
-    """SentencePiece's complaint in terms of our settings."""
-    asked = f"tokenizer.vocab_size: {settings.vocab_size} is too"
-    of = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
+def _translate_error(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
+    """Express SentencePiece's message in terms of our settings."""
+    too = f"tokenizer.vocab_size: {settings.vocab_size} is too"
+    side = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        message = f"{asked} large for the text{of}: {largest[1]} is the largest that works"
+        message = f"{too} large for the text{side}: {largest[1]} is the largest that works"
         return VocabularyTooLarge(int(largest[1]), message)
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return UserError(f"{asked} small for the characters{of}: {smallest[1]} is the smallest")
+        return UserError(f"{too} small for the characters{side}: {smallest[1]} is the smallest")
     if "char_model_trainer" in message and settings.byte_fallback:
-        return UserError(f"{asked} small: byte_fallback alone needs {SPECIAL + BYTES}")
+        return UserError(f"{too} small: byte_fallback alone needs 260")
     if "sentences_.empty()" in message or "all_chars_count" in message:
-        return UserError(f"data.train: no text{of} to train a tokenizer on")
+        return UserError(f"data.train: no text{side} to train a tokenizer on")
     return MtkitError(f"{name}: SentencePiece failed: {message}")

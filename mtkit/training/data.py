@@ -29,7 +29,7 @@ from mtkit.config.settings import Config
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.sampling import Sampler
+from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.training.processes import ALONE, Ranks
 
 NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
@@ -75,8 +75,8 @@ class Segmentation:
     Equal for equal seeds; what has become longer than `longest` subwords is not taken.
     """
 
-    source: Sampler | None
-    target: Sampler | None
+    source: SubwordSampler | None
+    target: SubwordSampler | None
     longest: int
     seed: int
 
@@ -127,7 +127,7 @@ class Segmentation:
 
 
 def _drawn(
-    side: Side, sampler: Sampler | None, seed: int, longest: int
+    side: Side, sampler: SubwordSampler | None, seed: int, longest: int
 ) -> list[NDArray[np.integer]]:
     """The ids of each sequence of `side`, cut anew where there is a sampler."""
     ids, lengths = side

@@ -21,7 +21,7 @@ from mtkit.tokenizer.train import sample_pairs, train_tokenizer
 
 
 def sentences(syllables: str, seed: int) -> list[str]:
-    """Lines of made-up words of the syllables."""
+    """Return lines of made-up words of the syllables."""
     random = Random(seed)
     pieces = syllables.split()
     words = ["".join(random.choices(pieces, k=random.randint(1, 4))) for _ in range(200)]
@@ -35,7 +35,7 @@ any_text = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def config(folder: Path, english: list[str], korean: list[str], **tokenizer: Any) -> Config:
-    """A config of a corpus that is written into `folder`."""
+    """Write a corpus into `folder` and return a config."""
     paths = {"source": str(folder / "train.en"), "target": str(folder / "train.ko")}
     for path, lines in zip(paths.values(), (english, korean), strict=True):
         Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
@@ -56,7 +56,7 @@ def files(artifact: Artifact) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """Every character survives normalisation `identity`, apart from blanks."""
+    """A joint tokenizer; normalisation `identity` keeps every character but repeated spaces."""
     folder = tmp_path_factory.mktemp("joint")
     return train_tokenizer(config(folder, ENGLISH, KOREAN, normalization="identity"))
 
@@ -67,7 +67,7 @@ def tokenizer(artifact: Artifact) -> Tokenizer:
 
 
 @given(st.lists(any_text, max_size=3))
-def test_any_text_survives_and_never_becomes_unk(tokenizer: Tokenizer, lines: list[str]) -> None:
+def test_encoding_and_decoding_keeps_any_text(tokenizer: Tokenizer, lines: list[str]) -> None:
     ids = tokenizer.encode_target(lines)
     assert all(EOS < i < tokenizer.target_vocab for line in ids for i in line)
     kept = [" ".join(filter(None, line.replace("▁", " ").split(" "))) for line in lines]
@@ -76,9 +76,7 @@ def test_any_text_survives_and_never_becomes_unk(tokenizer: Tokenizer, lines: li
 
 
 @given(any_text)
-def test_ids_are_those_of_sentencepiece(
-    artifact: Artifact, tokenizer: Tokenizer, line: str
-) -> None:
+def test_ids_equal_sentencepieces(artifact: Artifact, tokenizer: Tokenizer, line: str) -> None:
     path = str(artifact.path / "spm.model")
     reference = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = reference.encode(line)
@@ -104,20 +102,22 @@ def test_special_ids_are_fixed_and_not_decoded(artifact: Artifact, tokenizer: To
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_equal_corpora_and_settings_give_equal_bytes(
+def test_equal_corpora_and_settings_give_equal_files(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    artifacts = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         size = 300 if kind == "char" else 350
-        made.append(train_tokenizer(config(Path(), ENGLISH, KOREAN, type=kind, vocab_size=size)))
-    assert files(made[0]) == files(made[1])
-    assert made[0].identity == made[1].identity
+        artifacts.append(
+            train_tokenizer(config(Path(), ENGLISH, KOREAN, type=kind, vocab_size=size))
+        )
+    assert files(artifacts[0]) == files(artifacts[1])
+    assert artifacts[0].identity == artifacts[1].identity
 
 
-def test_an_equal_request_is_not_trained_again(
+def test_an_up_to_date_tokenizer_is_not_trained_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = config(tmp_path, ENGLISH, KOREAN)
@@ -129,16 +129,16 @@ def test_an_equal_request_is_not_trained_again(
     assert train_tokenizer(config(tmp_path, ENGLISH[1:], KOREAN[1:])).identity != first.identity
 
 
-def test_a_separate_tokenizer_knows_its_sides_apart(tmp_path: Path) -> None:
-    made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, joint=False, vocab_size=330))
-    tokenizer = Tokenizer.load(made.path)
+def test_separate_models_serve_source_and_target(tmp_path: Path) -> None:
+    artifact = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, joint=False, vocab_size=330))
+    tokenizer = Tokenizer.load(artifact.path)
     assert list(tokenizer.models) == ["spm.source.model", "spm.target.model"]
     english, korean = tokenizer.encode_source(ENGLISH[:1]), tokenizer.encode_target(ENGLISH[:1])
     assert len(english[0]) < len(korean[0])
     assert tokenizer.decode(korean) == ENGLISH[:1]
 
 
-def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> None:
+def test_a_copied_tokenizer_is_identical(artifact: Artifact, tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(artifact.path)
     tokenizer.copy_to(tmp_path)
     copied = sorted(path.name for path in tmp_path.iterdir())
@@ -147,7 +147,7 @@ def test_a_copy_is_the_same_tokenizer(artifact: Artifact, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
+def test_every_pair_has_the_same_chance_of_being_sampled(tmp_path: Path, size: int) -> None:
     lines = [str(i) for i in range(5)]
     corpus = config(tmp_path, lines, lines).data.train
     seen = [0] * 5
@@ -160,10 +160,10 @@ def test_every_pair_is_sampled_as_often(tmp_path: Path, size: int) -> None:
     assert all(abs(count - 80 * size) < 45 for count in seen)
 
 
-def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_long_lines_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{i:05}" for i in range(100)]
     corpus = config(tmp_path, lines, lines).data.train
-    monkeypatch.setattr("mtkit.tokenizer.train.SAMPLE_CHARACTERS", 200)
+    monkeypatch.setattr("mtkit.tokenizer.train.MAX_SAMPLE_CHARACTERS", 200)
     for size in (10, 50, 1000):
         sample = sample_pairs(read_pairs(corpus), size, seed=1)
         assert len(sample) == len(set(sample)) == min(size, 20)
@@ -177,25 +177,27 @@ def test_of_long_lines_fewer_are_sampled(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_sample_follows_the_seed(tmp_path: Path) -> None:
     def vocabulary(seed: int) -> bytes:
         settings = config(tmp_path, ENGLISH, KOREAN, sample_lines=50)
-        made = train_tokenizer(settings.model_copy(update={"seed": seed}))
-        return files(made)["spm.vocab"]
+        artifact = train_tokenizer(settings.model_copy(update={"seed": seed}))
+        return files(artifact)["spm.vocab"]
 
     first = vocabulary(1)
     assert vocabulary(2) != first
     assert vocabulary(1) == first  # trained again in between
 
 
-def test_without_bytes_an_unseen_character_is_unk(tmp_path: Path) -> None:
-    made = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, byte_fallback=False, vocab_size=100))
-    (ids,) = Tokenizer.load(made.path).encode_source(["ж"])
+def test_without_byte_fallback_an_unseen_character_is_unknown(tmp_path: Path) -> None:
+    artifact = train_tokenizer(
+        config(tmp_path, ENGLISH, KOREAN, byte_fallback=False, vocab_size=100)
+    )
+    (ids,) = Tokenizer.load(artifact.path).encode_source(["ж"])
     assert UNK in ids
-    assert b"<0x" not in files(made)["spm.vocab"]
+    assert b"<0x" not in files(artifact)["spm.vocab"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_characters_of_very_long_lines_are_learned(tmp_path: Path, kind: str) -> None:
+def test_characters_at_the_end_of_very_long_lines_are_learned(tmp_path: Path, kind: str) -> None:
     long = "가나다라마바사" * 20_000 + "한"
-    made = train_tokenizer(
+    artifact = train_tokenizer(
         config(
             tmp_path,
             [*ENGLISH, long],
@@ -205,7 +207,7 @@ def test_characters_of_very_long_lines_are_learned(tmp_path: Path, kind: str) ->
             character_coverage=1.0,
         )
     )
-    assert "한" in (made.path / "spm.vocab").read_text(encoding="utf-8")
+    assert "한" in (artifact.path / "spm.vocab").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -237,19 +239,19 @@ def test_a_vocabulary_too_large_names_the_largest_that_works(
         ({"vocab_size": 8, "byte_fallback": False}, "8 is too small for the characters"),
     ],
 )
-def test_a_vocabulary_too_small_is_told(
+def test_a_vocabulary_too_small_is_refused(
     tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
         train_tokenizer(config(tmp_path, ENGLISH, KOREAN, **settings))
 
 
-def test_a_corpus_of_blank_lines_is_told(tmp_path: Path) -> None:
+def test_a_corpus_of_blank_lines_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no text to train a tokenizer on"):
         train_tokenizer(config(tmp_path, ["", "  "], ["", "\u3000"]))
 
 
-def test_what_is_no_tokenizer_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tokenizer here"):
         Tokenizer.load(tmp_path)
     model = (artifact.path / "spm.model").read_bytes()

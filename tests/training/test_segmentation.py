@@ -24,7 +24,7 @@ from mtkit.errors import UserError
 from mtkit.symbols import EOS, PAD, UNK
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.sampling import Sampler
+from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.tokenizer.train import train_model
 from mtkit.training import data as training_data
 from mtkit.training.data import Portion, Segmentation, load_batch
@@ -295,7 +295,7 @@ def test_a_budget_below_the_longest_length_is_kept_too(
 def test_ids_are_whole_numbers_even_where_none_are_drawn(
     tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
+    monkeypatch.setattr(SubwordSampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
     (portion,) = portions_of(store, tokenizers["bpe"], [np.arange(4)], alpha=0.3)
     ids, lengths = portion.pairs.side(np.arange(4), target=False)
     assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
