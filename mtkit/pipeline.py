@@ -13,8 +13,8 @@ from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
-from mtkit.corpus.read import contents_of, read_pairs
-from mtkit.corpus.validate import look_at
+from mtkit.corpus.read import hash_corpora, read_pairs
+from mtkit.corpus.validate import check_all_readable
 from mtkit.decoding.api import Translator
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
@@ -37,7 +37,7 @@ def run(config: Config | str | Path) -> dict[str, Score]:
     """
     if not isinstance(config, Config):
         config = load_config(config)
-    look_at(config.data, "train", "valid", "test")
+    check_all_readable(config.data, "train", "valid", "test")
     check_origin(config)
     train_tokenizer(config)
     build_batches(config)
@@ -53,7 +53,7 @@ def finish_run(run: Path | None = None) -> dict[str, Score]:
     config = config_of(place)
     if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})
-    look_at(config.data, "test")
+    check_all_readable(config.data, "test")
     return _score(config, finish(config))
 
 
@@ -88,9 +88,9 @@ def _score(config: Config, model: Artifact) -> dict[str, Score]:
 
 def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
     """Return the artifact RUN/test: the test set, translated and scored."""
-    contents = contents_of(corpus, "data.test")
+    contents = hash_corpora(corpus, "data.test")
     inputs = {"model": model.identity, "test": contents.identity}
-    sources = {**origin_of(model), **contents.told}
+    sources = {**origin_of(model), **contents.files}
     path = Path(config.run) / "test"
     stage = Stage("test", path, scores_recipe(config), inputs, sources)
     return stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))

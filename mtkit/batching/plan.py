@@ -1,19 +1,18 @@
-"""Which pairs go together: lengths, budget, seed, epoch → batches. Pure, and equal on any machine.
+"""Plan batches: which pairs go together, as a function of lengths, budget, seed and epoch.
 
-A batch costs rows × (its longest side, EOS included). Rows are put in random order, sorted by
-length within a large window, cut greedily where the budget is full, and the batches shuffled. An
-epoch of many rows comes in blocks, each planned by itself when its turn comes, so that neither
-memory nor the time to the first batch grow with the corpus. A block has short runs of rows from all
-over the corpus, drawn anew in each epoch: it is like the whole, and its ids are read once.
+A batch costs its number of pairs times its longest side, end of sentence included. Pairs are
+shuffled, sorted by length within large windows, cut where the budget is full, and the batches are
+shuffled. Plans are the same on every machine.
 
-The longer side of a row sets its cost, so rows are sorted by the longer side's length, first up
-where that is the target, then down where it is the source; among equals by the shorter side's, up
-and down in turn. So neighbours differ little in both, also where one length gives way to the next.
+A large epoch is planned in blocks, one at a time, so that neither memory nor the time to the first
+batch grow with the corpus. A block consists of short runs of consecutive pairs from all over the
+corpus, drawn anew in each epoch: it resembles the whole, and is read from disk in large pieces.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,30 +20,46 @@ from numpy.typing import NDArray
 from mtkit.errors import UserError
 
 WINDOW_ROWS = 1 << 20
-"""Number of rows that are sorted together; at most 2^30, for the sort keys."""
-BLOCK_ROWS = 1 << 23
-"""Number of rows that are planned together, at most; up to so many are one block."""
+"""Rows that are sorted together; at most 2^30, for the sort keys."""
+MAX_BLOCK_ROWS = 1 << 23
+"""Rows that are planned together; a corpus of up to this many is one block."""
 RUN_ROWS = 256
-"""Number of consecutive rows that are in one block, or in a sample, and so are read together."""
+"""Consecutive rows that are in one block, and so are read together."""
 
 Rows = NDArray[np.signedinteger[Any]]
-Lengths = NDArray[np.integer[Any]]
+"""Row numbers of pairs in a store."""
+PairLengths = NDArray[np.integer[Any]]
+"""(n, 2): lengths of source and target, without end of sentence."""
 
 
-@runtime_checkable
-class Weights(Protocol):
-    """How often an epoch sees each row: an array, or what is indexed like one."""
+@dataclass(frozen=True)
+class PairWeights:
+    """How often an epoch contains each pair: the weight of its corpus."""
 
-    def __getitem__(self, rows: Rows, /) -> NDArray[np.floating[Any]]: ...
+    by_corpus: NDArray[np.float64]
+    corpora: NDArray[np.unsignedinteger[Any]] | None
+    """(n,) the place of each pair's corpus in `by_corpus`; None if there is only one corpus."""
+
+    def at(self, rows: Rows) -> NDArray[np.float64]:
+        """(k,) the weights of k rows."""
+        return self.by_corpus[np.zeros_like(rows) if self.corpora is None else self.corpora[rows]]
 
 
 def plan_epoch(
-    lengths: Lengths, *, max_tokens: int, seed: int, epoch: int, weights: Weights | None = None
+    lengths: PairLengths,
+    *,
+    max_tokens: int,
+    seed: int,
+    epoch: int,
+    weights: PairWeights | None = None,
 ) -> list[Rows]:
-    """Batches of row numbers, for (n, 2) `lengths` without EOS: those of all blocks, in order.
+    """Return the batches of an epoch, those of all blocks in order.
 
-    Every row is in once; with `weights` (n,), ⌊w⌋ times, and once more with probability w - ⌊w⌋.
-    Raises UserError where a single pair is over the budget.
+    An epoch contains every row once or, with a weight w, ⌊w⌋ times and once more with probability
+    w - ⌊w⌋.
+
+    Raises:
+        UserError: a single pair is over the budget.
     """
     check_fit(lengths, max_tokens)
     place = {"max_tokens": max_tokens, "seed": seed, "epoch": epoch}
@@ -53,43 +68,43 @@ def plan_epoch(
 
 
 def count_blocks(rows: int) -> int:
-    """Number of blocks, of nearly equal size, that an epoch of so many rows comes in."""
-    return -(-rows // BLOCK_ROWS)
+    """Return the number of blocks, of nearly equal size, in an epoch of this many rows."""
+    return -(-rows // MAX_BLOCK_ROWS)
 
 
 def plan_block(
-    lengths: Lengths,
+    lengths: PairLengths,
     block: int,
-    weights: Weights | None = None,
+    weights: PairWeights | None = None,
     *,
     max_tokens: int,
     seed: int,
     epoch: int,
 ) -> list[Rows]:
-    """The batches of `block`, from 0, of an epoch; that every pair fits the budget is not checked.
+    """Return the batches of one block of an epoch, all of whose pairs must fit the budget.
 
-    The weights leave one row at least.
+    At least one row is left, whatever the weights.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
     if weights is not None:
-        wanted = weights[rows]
-        whole = np.floor(wanted)
-        copies = whole + (random.random(len(rows)) < wanted - whole)
+        weight = weights.at(rows)
+        whole = np.floor(weight)
+        copies = whole + (random.random(len(rows)) < weight - whole)
         if not copies.any():
-            copies[wanted.argmax()] = 1
+            copies[weight.argmax()] = 1
         rows = np.repeat(rows, copies.astype(np.int64))
     random.shuffle(rows)
     batches = [
         batch
         for start in range(0, len(rows), WINDOW_ROWS)
-        for batch in _cut(_sorted(rows[start : start + WINDOW_ROWS], lengths), lengths, max_tokens)
+        for batch in _cut(_sort(rows[start : start + WINDOW_ROWS], lengths), lengths, max_tokens)
     ]
     return [batches[i] for i in random.permutation(len(batches))]
 
 
 def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
-    """Which of `count` rows are in the block, run by run."""
+    """Return the rows of a block, of `count` in all, run by run."""
     dtype = np.int32 if count < 1 << 31 else np.int64
     blocks = count_blocks(count)
     if blocks == 1:
@@ -100,8 +115,8 @@ def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
     return rows[rows < count].astype(dtype)
 
 
-def check_fit(lengths: Lengths, max_tokens: int) -> None:
-    """UserError where a single pair is over the budget."""
+def check_fit(lengths: PairLengths, max_tokens: int) -> None:
+    """Raise UserError if a single pair is over the budget."""
     longest = int(lengths.max()) + 1
     if longest > max_tokens:
         raise UserError(
@@ -110,16 +125,8 @@ def check_fit(lengths: Lengths, max_tokens: int) -> None:
         )
 
 
-def sample_rows(count: int) -> Rows:
-    """Row numbers of all or, of more than WINDOW_ROWS, those of blocks spread over the corpus."""
-    if count <= WINDOW_ROWS:
-        return np.arange(count)
-    starts = np.linspace(0, count - RUN_ROWS, WINDOW_ROWS // RUN_ROWS).astype(np.int64)
-    return (starts[:, None] + np.arange(RUN_ROWS)).ravel()
-
-
-def padding(lengths: Lengths, batches: list[Rows]) -> float:
-    """Share of the positions in both rectangles of every batch that hold no token."""
+def padding(lengths: PairLengths, batches: list[Rows]) -> float:
+    """Return the share of padding in the source and target rectangles of all batches."""
     real = padded = 0
     for rows in batches:
         taken = lengths[rows].astype(np.int64) + 1
@@ -128,21 +135,25 @@ def padding(lengths: Lengths, batches: list[Rows]) -> float:
     return (padded - real) / max(padded, 1)
 
 
-def _sorted(rows: Rows, lengths: Lengths) -> Rows:
-    """The rows by length; equal ones stay in the order given."""
+def _sort(rows: Rows, lengths: PairLengths) -> Rows:
+    """Return the rows sorted by the longer side; equal ones stay in order.
+
+    First upwards those whose target is longer, then downwards the others; among equals by the
+    shorter side, up and down in turn. So neighbours differ little on both sides.
+    """
     source, target = lengths[rows].T.astype(np.int64, order="C")
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
     first = np.where(source > target, 0x1FFFF - longer, longer)
     second = np.where(longer % 2, shorter, 0xFFFF - shorter)
-    # Keys end in the position, so that no two are equal and any sorting algorithm agrees.
+    # Keys end in the position: no two are equal, and every sorting algorithm agrees.
     keys: Rows = ((first << 16 | second) << 30) + np.arange(len(rows))
     keys.sort()
     ordered: Rows = rows[keys & ((1 << 30) - 1)]
     return ordered
 
 
-def _cut(rows: Rows, lengths: Lengths, max_tokens: int) -> list[Rows]:
-    """Consecutive runs of rows, each as long as the budget allows."""
+def _cut(rows: Rows, lengths: PairLengths, max_tokens: int) -> list[Rows]:
+    """Cut the rows into consecutive batches, each as large as the budget allows."""
     longest = lengths[rows].max(axis=1).astype(np.int64) + 1
     batches, start = [], 0
     while start < len(rows):

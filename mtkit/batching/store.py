@@ -1,8 +1,8 @@
-"""Token ids of sentence pairs on disk, memory-mapped: any row at once, whatever the size.
+"""Token stores: ids of sentence pairs on disk, memory-mapped, with random access to any row.
 
 `NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS;
 `NAME.lengths.npy` holds the (n, 2) lengths, whose running sum says where a pair starts;
-`NAME.corpus.npy`, where there are several corpora, says which one a pair came from.
+`NAME.corpus.npy` holds the place of each pair's corpus, if there are several.
 """
 
 from __future__ import annotations
@@ -23,45 +23,33 @@ from mtkit.errors import UserError
 
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
-Corpora = NDArray[np.uint16]
 STRIDE = 64
-"""Number of rows between those whose place in the ids is kept in memory."""
+"""Only the place of every row of this many is kept in memory."""
 DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
 def token_dtype(vocab: int) -> np.dtype[Any]:
-    """The smallest type that holds all ids of a vocabulary."""
+    """Return the smallest type that holds all ids of a vocabulary."""
     return DTYPES[0] if vocab <= 1 << 16 else DTYPES[1]
 
 
-def open_lengths(folder: Path, name: str) -> Lengths:
-    """The (n, 2) lengths of the store `name`."""
-    return _mapped(folder / f"{name}.lengths.npy", width=(2,))
+def _open_column(path: Path, width: tuple[int, ...]) -> NDArray[np.uint16]:
+    """Map a file that `_column` wrote; UserError for any other.
 
-
-def open_corpora(folder: Path, name: str) -> Corpora | None:
-    """Which corpus each row came from; None where there is one only."""
-    path = folder / f"{name}.corpus.npy"
-    return _mapped(path, width=()) if path.is_file() else None
-
-
-def _mapped(path: Path, width: tuple[int, ...]) -> NDArray[np.uint16]:
-    """What `_column` wrote; UserError for anything else.
-
-    The header is compared with what it has to be: NumPy's reader would evaluate and believe it.
+    The header is compared with the expected one, as NumPy's reader would evaluate it.
     """
     start = len(_header((0, *width)))
-    sound = False
+    is_sound = False
     with suppress(FileNotFoundError), path.open("rb") as file:
         rows = (os.fstat(file.fileno()).st_size - start) // (2 * prod(width))
-        sound = rows > 0 and file.read(start) == _header((rows, *width))
-    if not sound:
-        raise UserError(f"{path}: no column of a token store: remake it with `mtkit batch`")
+        is_sound = rows > 0 and file.read(start) == _header((rows, *width))
+    if not is_sound:
+        raise UserError(f"{path}: not a column of a token store: rebuild it with `mtkit batch`")
     return np.asarray(np.memmap(path, np.uint16, "r", start, (rows, *width)))
 
 
 def _header(shape: tuple[int, ...]) -> bytes:
-    """NumPy's header of an array of 16-bit numbers; it leaves room for any number of rows."""
+    """Return NumPy's header of a 16-bit array, whose size does not depend on the number of rows."""
     header = BytesIO()
     facts = {"descr": np.dtype(np.uint16).str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(header, facts)
@@ -71,11 +59,13 @@ def _header(shape: tuple[int, ...]) -> bytes:
 @contextmanager
 def store_writer(
     folder: Path, name: str, vocab: int
-) -> Iterator[Callable[[Tokens, Lengths, Corpora], None]]:
-    """Yields what appends pairs: their ids laid end to end, (k, 2) lengths and k corpora.
+) -> Iterator[Callable[[Tokens, Lengths, NDArray[np.uint16]], None]]:
+    """Yield a function that appends k pairs: their ids end to end, (k, 2) lengths, (k,) corpora.
 
-    `vocab`: of the larger vocabulary; ids of a type that holds more than these are a TypeError. The
-    store is complete when the `with` block ends.
+    The store is complete when the `with` block ends. `vocab`: size of the larger vocabulary.
+
+    Raises:
+        TypeError: ids have a type that holds larger vocabularies.
     """
     dtype, several = token_dtype(vocab), False
     corpus = folder / f"{name}.corpus.npy"
@@ -85,7 +75,7 @@ def store_writer(
         _column(corpus, width=()) as all_corpora,
     ):
 
-        def append(tokens: Tokens, lengths: Lengths, corpora: Corpora) -> None:
+        def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
             nonlocal several
             ids.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
@@ -99,7 +89,7 @@ def store_writer(
 
 @contextmanager
 def _column(path: Path, width: tuple[int, ...]) -> Iterator[BinaryIO]:
-    """A .npy file of 16-bit numbers that grows row by row, so that memory does not."""
+    """Open a .npy file of 16-bit numbers for appending rows."""
     with path.open("wb") as file:
         start = file.write(_header((0, *width)))
         yield file
@@ -110,33 +100,39 @@ def _column(path: Path, width: tuple[int, ...]) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class Store:
-    """Read-only pairs; row numbers count from 0 in the order of the corpus."""
+    """An opened token store; rows count from 0 in the order of the corpus."""
 
     tokens: Tokens
     lengths: Lengths
-    """(n, 2): source and target, without EOS."""
+    """(n, 2): source and target, without end of sentence."""
     starts: NDArray[np.int64]
-    """(⌊n / STRIDE⌋ + 1,): where each STRIDE-th row starts in `tokens`, with its source."""
-    corpora: Corpora | None
-    """(n,): index of the corpus a row came from, where there are several."""
+    """(⌊n / STRIDE⌋ + 1,): where every STRIDE-th row starts in `tokens`, with its source."""
+    corpora: NDArray[np.uint16] | None
+    """(n,): the place of each row's corpus, if there are several."""
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Store:
-        """The store `name` in `folder`; UserError where its files do not fit together."""
+        """Open the store `name` in `folder`.
+
+        Raises:
+            UserError: there is none, or its files do not fit together.
+        """
         path = next((p for d in DTYPES if (p := folder / f"{name}.{d.name}").is_file()), None)
         if path is None:
-            raise UserError(f"{folder}: no token store {name!r} here: remake it with `mtkit batch`")
-        lengths = open_lengths(folder, name)
+            raise UserError(f"{folder}: no token store {name!r}: rebuild it with `mtkit batch`")
+        lengths = _open_column(folder / f"{name}.lengths.npy", width=(2,))
         strides = len(lengths) // STRIDE
         sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
         starts = np.append(0, sums.cumsum())
         end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
         dtype = np.dtype(path.suffix.removeprefix("."))
         if not 0 < path.stat().st_size == end * dtype.itemsize:
-            raise UserError(f"{path}: does not fit its lengths: remake it with `mtkit batch`")
-        corpora = open_corpora(folder, name)
-        if corpora is not None and len(corpora) != len(lengths):
-            raise UserError(f"{folder}: {name} does not fit its corpora: remake with `mtkit batch`")
+            raise UserError(f"{path}: does not fit its lengths: rebuild it with `mtkit batch`")
+        corpus_path, corpora = folder / f"{name}.corpus.npy", None
+        if corpus_path.is_file():
+            corpora = _open_column(corpus_path, width=())
+            if len(corpora) != len(lengths):
+                raise UserError(f"{corpus_path}: does not fit: rebuild it with `mtkit batch`")
         return cls(np.memmap(path, dtype, mode="r"), lengths, starts, corpora)
 
     def __len__(self) -> int:
@@ -145,16 +141,16 @@ class Store:
     def side(
         self, rows: NDArray[np.integer[Any]], *, target: bool
     ) -> tuple[Tokens, NDArray[np.int64]]:
-        """Ids of one side of `rows`, laid end to end, and the length of each."""
+        """Return the ids of one side of `rows`, end to end, and the (k,) lengths."""
         lengths = self.lengths[rows].astype(np.int64)
-        wanted, before = lengths[:, int(target)], lengths[:, 0] if target else 0
-        shifts = self._starts_of(rows) + before + wanted - wanted.cumsum()
-        return self.tokens[np.repeat(shifts, wanted) + np.arange(wanted.sum())], wanted
+        own, before = lengths[:, int(target)], lengths[:, 0] if target else 0
+        shifts = self._starts_of(rows) + before + own - own.cumsum()
+        return self.tokens[np.repeat(shifts, own) + np.arange(own.sum())], own
 
     def _starts_of(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """(k,): where each of `rows` starts in `tokens`."""
+        """(k,) where each of `rows` starts in `tokens`."""
         known, after = np.divmod(rows, STRIDE)
-        # Of up to 63 rows before each, both lengths are fetched as one number.
+        # Both lengths of up to 63 rows before each are fetched as one number.
         between = (known * STRIDE)[:, None] + np.arange(STRIDE - 1)
         both = self.lengths.view(np.uint32)[np.minimum(between, rows[:, None]), 0]
         both = np.where(np.arange(STRIDE - 1) < after[:, None], both, 0)

@@ -1,7 +1,7 @@
-"""Lines of files that are read twice, streamed, plain or gzip.
+"""Read lines of text files, plain or gzip, as a stream.
 
-Only a line feed ends a line. A line over 1 MiB is no sentence: it is read as an empty one, so that
-memory is bounded whatever a file (or the few bytes of a .gz) unfolds to.
+Only a line feed ends a line. A line over 1 MiB is not a sentence and is read as a blank one, so
+that memory stays bounded whatever a file contains or decompresses to.
 """
 
 from __future__ import annotations
@@ -22,32 +22,36 @@ from mtkit.errors import UserError
 from mtkit.report import warn
 
 GZIP_MAGIC = b"\x1f\x8b"
-NOT_READ = {
+UNSUPPORTED_FORMATS = {
     b"BZh91AY&SY": "bzip2",
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstandard",
     b"PK\x03\x04": "zip",
 }
-"""What files begin with that hold no text as they are."""
+"""Compressed formats that are refused, by the first bytes of their files."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LINE_BYTES = 1 << 20
-"""Number of bytes in a line, at most, its end included."""
+MAX_LINE_BYTES = 1 << 20
+"""Size of a line, line feed included, above which it is read as blank."""
 DEMO = "demo:"
-BLOCK = 1 << 20
-GZIP_FAULTS = (EOFError, gzip.BadGzipFile, zlib.error)
+"""Prefix of the files of the demo corpus, which are part of the package."""
+READ_BYTES = 1 << 20
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 _warn_once = cache(warn)  # a corpus is read several times
 
 
-def existing(path: str) -> Path:
-    """The file meant, which is there and can be read, more than once.
+def existing_file(path: str) -> Path:
+    """Return a file that exists and can be read more than once.
 
-    `demo:NAME` is a file of the demo that travels with the package.
+    Raises:
+        UserError: it cannot.
     """
     is_demo = path.startswith(DEMO)
     file = Path(str(files("mtkit.demo")), path.removeprefix(DEMO)) if is_demo else Path(path)
     try:
         if not file.exists():
-            raise UserError(f"{path}: no such file{_counted_from(path)}")
+            is_relative = not (is_demo or file.is_absolute())
+            hint = f": relative paths start in the current folder, {Path.cwd()}"
+            raise UserError(f"{path}: no such file{hint if is_relative else ''}")
         if file.is_dir():
             raise UserError(f"{path}: a folder, not a file")
         if not file.is_file():
@@ -58,26 +62,21 @@ def existing(path: str) -> Path:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _counted_from(path: str) -> str:
-    """What to know of a path that leads nowhere."""
-    if path.startswith(DEMO) or Path(path).is_absolute():
-        return ""
-    return f": relative paths count from the current folder, {Path.cwd()}"
-
-
 def read_lines(path: str) -> Iterator[str]:
-    """Lines without their ends, plain or gzip.
+    """Yield the lines of a file, without line ends.
 
-    Invalid UTF-8 is replaced, and a line over LINE_BYTES is empty, with one warning of each.
-    Raises UserError where the file cannot be read (again), or is a damaged gzip.
+    Invalid UTF-8 is replaced, and a line over MAX_LINE_BYTES is blank; each is warned of once.
+
+    Raises:
+        UserError: the file cannot be read, or the gzip data is damaged.
     """
     number = 0
-    faults: dict[str, tuple[int, int]] = {}  # the first such line, and how many there are
+    faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
     try:
-        with opened(existing(path)) as file:
+        with open_decompressed(existing_file(path)) as file:
             for number, raw in enumerate(_raw_lines(file), 1):
                 fault = ""
-                if len(raw) > LINE_BYTES:
+                if len(raw) > MAX_LINE_BYTES:
                     raw, fault = b"", "longer than 1 MiB, read as an empty line"
                 if number == 1:
                     raw = raw.removeprefix(BYTE_ORDER_MARK)
@@ -89,77 +88,81 @@ def read_lines(path: str) -> Iterator[str]:
                     first, count = faults.get(fault, (number, 0))
                     faults[fault] = first, count + 1
                 yield line.rstrip("\r\n")
-    except GZIP_FAULTS as error:
-        raise damaged(path, error) from error
+    except GZIP_ERRORS as error:
+        raise describe_gzip_error(path, error) from error
     for fault, (first, count) in faults.items():
         _warn_once(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
 
 
 def count_lines(path: str) -> int:
-    """Number of lines that `read_lines` has; UserError as there."""
+    """Return the number of lines that `read_lines` yields; raise the same errors."""
     try:
-        with opened(existing(path)) as file:
-            return lines_in(iter(partial(file.read1, BLOCK), b""))
-    except GZIP_FAULTS as error:
-        raise damaged(path, error) from error
+        with open_decompressed(existing_file(path)) as file:
+            return _count(iter(partial(file.read1, READ_BYTES), b""))
+    except GZIP_ERRORS as error:
+        raise describe_gzip_error(path, error) from error
 
 
-def measured(file: Path) -> dict[str, Any]:
-    """Hash and size of a file, and lines where it is plain text."""
+def describe_file(file: Path) -> dict[str, Any]:
+    """Return the `bytes` and `sha256` of a file, and its `lines` if it is plain text."""
     digest = sha256()
 
     def blocks() -> Iterator[bytes]:
-        while block := stream.read(BLOCK):
+        while block := stream.read(READ_BYTES):
             digest.update(block)
             yield block
 
     with file.open("rb") as stream:
-        lines = lines_in(blocks())
-        facts = {"bytes": stream.tell(), "sha256": digest.hexdigest()}
-    return facts if file.suffix == ".gz" else facts | {"lines": lines}
+        lines = _count(blocks())
+        description = {"bytes": stream.tell(), "sha256": digest.hexdigest()}
+    return description if file.suffix == ".gz" else description | {"lines": lines}
 
 
-def lines_in(blocks: Iterable[bytes]) -> int:
-    """Number of lines of a text that comes in blocks; the last one needs no line feed."""
+def _count(blocks: Iterable[bytes]) -> int:
+    """Count the lines of a text that comes in blocks; the last one needs no line feed."""
     lines, last = 0, b"\n"
     for block in blocks:
         lines, last = lines + block.count(b"\n"), block[-1:]
     return lines + (last != b"\n")
 
 
-def opened(path: Path) -> BufferedReader:
-    """The file, or what it unfolds to where it is gzip, by its name or by its first bytes.
+def open_decompressed(path: Path) -> BufferedReader:
+    """Open a file, decompressing gzip, which its name or first bytes show.
 
-    A pipe or a device is taken as it is. Raises OSError, and UserError for what is compressed
-    otherwise; to read it may raise GZIP_FAULTS.
+    Pipes and devices are opened as they are. Reading may raise GZIP_ERRORS.
+
+    Raises:
+        OSError: the file cannot be opened.
+        UserError: it is compressed in another format.
     """
     if not path.is_file():
         return path.open("rb")
     with path.open("rb") as file:
-        start = file.read(max(map(len, NOT_READ)))
-    for magic, name in NOT_READ.items():
+        start = file.read(max(map(len, UNSUPPORTED_FORMATS)))
+    for magic, name in UNSUPPORTED_FORMATS.items():
         if start.startswith(magic):
             raise UserError(f"{path}: compressed by {name}: unpack it, or compress it by gzip")
-    is_zipped = path.suffix == ".gz" or start.startswith(GZIP_MAGIC)
-    return BufferedReader(gzip.open(path)) if is_zipped else path.open("rb")
+    is_gzip = path.suffix == ".gz" or start.startswith(GZIP_MAGIC)
+    return BufferedReader(gzip.open(path)) if is_gzip else path.open("rb")
 
 
-def damaged(path: str, fault: Exception) -> UserError:
-    """What to say of a file with one of GZIP_FAULTS; read again to know the line that it is in."""
+def describe_gzip_error(path: str, error: Exception) -> UserError:
+    """Return an error that names the line, for one of GZIP_ERRORS in a file."""
     number = 0
-    with suppress(*GZIP_FAULTS), opened(Path(path)) as file:
+    with suppress(*GZIP_ERRORS), open_decompressed(Path(path)) as file:
         for number, _ in enumerate(_raw_lines(file), 1):  # noqa: B007
             pass
-    return UserError(f"{path}:{number + 1}: gzip damaged or cut short ({fault}): get it anew")
+    return UserError(f"{path}:{number + 1}: gzip damaged or cut short ({error}): get another copy")
 
 
 def _raw_lines(file: BufferedReader) -> Iterator[bytes]:
-    """Lines with their ends; of one over LINE_BYTES, just enough to tell that it is."""
-    while raw := file.readline(LINE_BYTES + 1):
+    """Yield lines with their ends; of one over MAX_LINE_BYTES only the first bytes."""
+    while raw := file.readline(MAX_LINE_BYTES + 1):
         yield raw
-        while len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
-            raw = file.readline(LINE_BYTES + 1)
+        while len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            raw = file.readline(MAX_LINE_BYTES + 1)
 
 
 def listed_paths(paths: Paths) -> list[str]:
+    """Return one path or several as a list."""
     return [paths] if isinstance(paths, str) else paths

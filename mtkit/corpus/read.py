@@ -1,9 +1,8 @@
-"""All pairs of the corpora of a config: two parallel texts, a table, or a dataset; streamed.
+"""Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset.
 
-Sides of unequal length are an error, counted to the end of both. A dataset is one of the Hugging
-Face hub, or local files that the `datasets` library can load. What is local streams; what comes
-from the hub is downloaded once and read from disk (memory-mapped) by every stage, so that no stage
-sees another version or needs the network again.
+A dataset is on the Hugging Face hub, or consists of local files that the `datasets` library can
+load. Local files are streamed. A dataset of the hub is downloaded once and memory-mapped by every
+stage, so that no stage sees another version or needs the network again.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any, NamedTuple
 
 from mtkit.artifacts.manifest import sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
-from mtkit.corpus.files import existing, listed_paths, measured, read_lines
-from mtkit.corpus.tables import pair_reader, text_at
+from mtkit.corpus.files import describe_file, existing_file, listed_paths, read_lines
+from mtkit.corpus.tables import pair_parser, text_at
 from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
@@ -27,28 +26,29 @@ LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parque
 EXCERPT_CHARACTERS = 80
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
-"""Number of characters that fill a chunk too, so that long lines do not fill memory."""
+"""Characters that fill a chunk too, so that long lines do not fill memory."""
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, and where they come from."""
+    """A sentence and its translation, and their origin."""
 
     source: str
     target: str
     corpus: int
-    """Place of its corpus in the list of corpora."""
+    """The place of its corpus in the list of corpora, from 0."""
     file: str
     line: int
     tag: str | None = None
-    """What the model reads before the source, where that is marked; no rule sees it."""
+    """A word that the model reads before the source; rules do not see it."""
 
     @property
     def tagged(self) -> str:
-        """What the model reads."""
+        """The source with its tag, as the model reads it."""
         return self.source if self.tag is None else f"{self.tag} {self.source}"
 
     @property
     def where(self) -> str:
+        """The name of the file, and the line."""
         return f"{PurePath(self.file).name}:{self.line}"
 
     @property
@@ -68,7 +68,7 @@ def shorten(text: str) -> str:
 
 
 class UnequalSidesError(UserError):
-    """Two files have unlike numbers of lines; raised after the pairs that there are."""
+    """Two files have different numbers of lines; raised after all pairs were read."""
 
     def __init__(self, paths: tuple[str, str], lines: tuple[int, int]) -> None:
         self.lengths = f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}"
@@ -76,7 +76,11 @@ class UnequalSidesError(UserError):
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
-    """All pairs, corpus after corpus; UserError for what cannot be read, paired, or is empty."""
+    """Yield all pairs, corpus after corpus.
+
+    Raises:
+        UserError: a corpus cannot be read, is empty, or has sides of different length.
+    """
     for index, corpus in enumerate(listed(corpora)):
         match corpus:
             case TextCorpus():
@@ -94,28 +98,28 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """The pairs, so many at a time as fill CHUNK_PAIRS or CHUNK_CHARACTERS."""
+    """Yield lists of up to CHUNK_PAIRS pairs, or about CHUNK_CHARACTERS characters."""
     chunk: list[Pair] = []
-    held = 0
+    characters = 0
     for pair in pairs:
         chunk.append(pair)
-        held += len(pair.source) + len(pair.target)
-        if len(chunk) == CHUNK_PAIRS or held >= CHUNK_CHARACTERS:
+        characters += len(pair.source) + len(pair.target)
+        if len(chunk) == CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
             yield chunk
-            chunk, held = [], 0
+            chunk, characters = [], 0
     if chunk:
         yield chunk
 
 
 def files_of(corpora: Corpus | list[Corpus], setting: str) -> dict[str, Path]:
-    """The files of texts and tables, by the names that `contents_of` has for them."""
+    """Return the files of texts and tables, by the names that `hash_corpora` gives them."""
     plain = [corpus for corpus in listed(corpora) if not isinstance(corpus, DatasetCorpus)]
     paths = (path for corpus in plain for side in _sides(corpus) for path in side)
     return {f"{setting}: {path}": Path(path) for path in paths}
 
 
 def paths_of(corpus: Corpus) -> Iterator[Path]:
-    """Everything local that a corpus is read from: what is in the folder of a dataset, too."""
+    """Yield all local files that a corpus may be read from, those in a dataset's folder too."""
     for side in _sides(corpus):
         for path in map(Path, side):
             yield path
@@ -124,27 +128,31 @@ def paths_of(corpus: Corpus) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What corpora hold."""
+    """The contents of corpora, as hashes."""
 
     identity: str
-    """Hash of the content and of the columns taken; paths and weights do not enter."""
-    told: dict[str, Any]
-    """Size and hash of each file, by its name, for people."""
+    """A hash of the text, the columns and the tags, but not of paths and weights."""
+    files: dict[str, Any]
+    """The size and hash of each file, by its name."""
 
 
-def contents_of(corpora: Corpus | list[Corpus], setting: str) -> Contents:
-    """`setting` is what they are called by: data.train. UserError for what cannot be read."""
-    told: dict[str, Any] = {}
+def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> Contents:
+    """Hash the corpora of a setting, such as data.train.
 
-    def hashed(file: Path, name: str) -> str:
-        facts = told[f"{setting}: {name}"] = measured(file)
-        return str(facts["sha256"])
+    Raises:
+        UserError: a file cannot be read.
+    """
+    files: dict[str, Any] = {}
 
-    return Contents(sha256_of([_content(corpus, hashed) for corpus in listed(corpora)]), told)
+    def hash_file(file: Path, name: str) -> str:
+        description = files[f"{setting}: {name}"] = describe_file(file)
+        return str(description["sha256"])
+
+    return Contents(sha256_of([_content(corpus, hash_file) for corpus in listed(corpora)]), files)
 
 
 def _sides(corpus: Corpus) -> list[list[str]]:
-    """The paths of each side, where it has files of its own, else of both."""
+    """Return the paths of each side, or of both sides together."""
     match corpus:
         case TextCorpus():
             return [listed_paths(corpus.source), listed_paths(corpus.target)]
@@ -153,27 +161,27 @@ def _sides(corpus: Corpus) -> list[list[str]]:
     return [[corpus.dataset]]
 
 
-def _content(corpus: Corpus, hashed: Callable[[Path, str], str]) -> list[Any]:
-    """What identifies the text: hashes of files, the fingerprint of a dataset of the hub."""
+def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]:
+    """Return what identifies the text: hashes of files, or the fingerprint of a dataset."""
     tag = [[corpus.tag]] if corpus.tag is not None else []
     if not isinstance(corpus, DatasetCorpus):
-        found: list[Any] = [
-            [hashed(existing(path), path) for path in side] for side in _sides(corpus)
+        content: list[Any] = [
+            [hash_file(existing_file(path), path) for path in side] for side in _sides(corpus)
         ]
         if isinstance(corpus, TableCorpus):
-            found.append([corpus.source_column, corpus.target_column])
-        return found + tag
-    chosen = [corpus.name, corpus.split, corpus.source_column, corpus.target_column, *tag]
+            content.append([corpus.source_column, corpus.target_column])
+        return content + tag
+    settings = [corpus.name, corpus.split, corpus.source_column, corpus.target_column, *tag]
     path = Path(corpus.dataset)
-    with _explained(corpus):
+    with _dataset_errors(corpus):
         if path.is_file():
-            return [*chosen, hashed(path, str(path))]
+            return [*settings, hash_file(path, str(path))]
         if path.is_dir():
             inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-            # `datasets` leaves cache-….arrow beside what it has saved
+            # `datasets` leaves cache-….arrow beside its files.
             names = sorted(name.as_posix() for name in inside if not name.name.startswith("cache-"))
-            return [*chosen, {name: hashed(path / name, f"{path}/{name}") for name in names}]
-        return [*chosen, _load(corpus)._fingerprint]
+            return [*settings, {name: hash_file(path / name, f"{path}/{name}") for name in names}]
+        return [*settings, _load(corpus)._fingerprint]
 
 
 def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
@@ -191,18 +199,18 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
-    """A pair for each line, but for one that names the columns; a blank line is a blank pair."""
+    """Yield a pair for each line but a header; a blank line is a blank pair."""
     columns = (corpus.source_column, corpus.target_column)
     for path in listed_paths(corpus.table):
         lines = enumerate(read_lines(path), 1)
-        pair_in = pair_reader(path, columns, lines)
+        parse = pair_parser(path, columns, lines)
         for number, line in lines:
-            source, target = pair_in(line, f"{path}:{number}") if line.strip() else ("", "")
+            source, target = parse(line, f"{path}:{number}") if line.strip() else ("", "")
             yield Pair(source, target, index, path, number, corpus.tag)
 
 
 def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
-    with _explained(corpus):
+    with _dataset_errors(corpus):
         for row, record in enumerate(_load(corpus), 1):
             where = f"{corpus.dataset}:{row}"
             source = text_at(record, corpus.source_column, where)
@@ -211,12 +219,13 @@ def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
 
 
 @contextmanager
-def _explained(corpus: DatasetCorpus) -> Iterator[None]:
+def _dataset_errors(corpus: DatasetCorpus) -> Iterator[None]:
+    """Re-raise the errors of a dozen libraries as UserErrors."""
     try:
         yield
     except MtkitError:
         raise
-    except Exception as error:  # a dozen libraries below, each with errors of its own
+    except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(f"{corpus.dataset}: `datasets` cannot load it: {reason}") from error
 
@@ -228,7 +237,7 @@ def _load(corpus: DatasetCorpus) -> Any:
     datasets.disable_progress_bars()
     disable_progress_bars()
     for library in ("datasets", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)  # what fails is told by our error
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     path = Path(corpus.dataset)
     if any((path / name).is_file() for name in SAVED_TO_DISK):
         saved = datasets.load_from_disk(str(path))
@@ -237,7 +246,7 @@ def _load(corpus: DatasetCorpus) -> Any:
         if corpus.split not in saved:
             raise ValueError(f"no split {corpus.split!r}; there are: {', '.join(saved)}")
         return saved[corpus.split]
-    # A slice of a split cannot be streamed.
+    # A slice of a split, such as train[:10], cannot be streamed.
     settings: dict[str, Any] = {
         "split": corpus.split,
         "streaming": path.exists() and "[" not in corpus.split,
@@ -246,9 +255,9 @@ def _load(corpus: DatasetCorpus) -> Any:
         with path.open(encoding="utf-8", errors="replace") as file:
             names = file.readline()
         settings |= {
-            "keep_default_na": False,  # None and null are words, an empty cell is a blank side
-            "encoding_errors": "replace",  # as of text
-            # Where numbers have a decimal comma, spreadsheets write semicolons.
+            "keep_default_na": False,  # None and null are words; an empty cell is a blank side
+            "encoding_errors": "replace",
+            # Spreadsheets write semicolons in languages with a decimal comma.
             "sep": max(",;\t", key=names.count),
         }
     if path.is_file():

@@ -1,4 +1,4 @@
-"""Lines of tables, and records of datasets, as pairs of texts."""
+"""Parse lines of tables and records of datasets."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from typing import Any
 
 from mtkit.errors import UserError
 
-COLUMNS_NAMED = 20
-"""Number of columns that an error names."""
+MAX_NAMED_COLUMNS = 20
+"""Columns that an error lists."""
 
 Columns = tuple[str | int, str | int]
-Lines = Iterator[tuple[int, str]]
+NumberedLines = Iterator[tuple[int, str]]
 
 
-def pair_reader(path: str, columns: Columns, lines: Lines) -> Callable[[str, str], tuple[str, str]]:
-    """What makes a pair of a line, given where that is; takes the line that names columns."""
+def pair_parser(
+    path: str, columns: Columns, lines: NumberedLines
+) -> Callable[[str, str], tuple[str, str]]:
+    """Return a function from a line and its place to source and target; consume a header line."""
     match PurePath(path.removesuffix(".gz")).suffix, columns:
         case ".tsv", (int(source), int(target)) if min(source, target) >= 0:
-            return partial(_pair_in_tsv, (source, target))
+            return partial(_parse_tsv, (source, target))
         case ".tsv", (str(), str()):
             names = [name.strip() for _, line in islice(lines, 1) for name in line.split("\t")]
             if unknown := [column for column in columns if column not in names]:
                 raise _no_column(f"{path}:1", unknown[0], names)
-            return partial(_pair_in_tsv, (names.index(columns[0]), names.index(columns[1])))
+            return partial(_parse_tsv, (names.index(columns[0]), names.index(columns[1])))
         case ".jsonl", (str(source), str(target)):
-            return partial(_pair_in_jsonl, (source, target))
+            return partial(_parse_jsonl, (source, target))
         case ".tsv", _:
             raise UserError(
-                f"{path}: columns of a .tsv are numbers counted from 0, or names that its first "
-                f"line has, not {columns}"
+                f"{path}: columns of a .tsv are numbers from 0, or names in its first line, "
+                f"not {columns}"
             )
         case ".jsonl", _:
             raise UserError(f"{path}: columns of a .jsonl are keys, not {columns}")
@@ -41,20 +43,19 @@ def pair_reader(path: str, columns: Columns, lines: Lines) -> Callable[[str, str
             raise UserError(f"{path}: a table is .tsv or .jsonl, plain or .gz, not {other!r}")
 
 
-def _pair_in_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, str]:
+def _parse_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, str]:
     cells = line.split("\t")
     try:
         return cells[columns[0]], cells[columns[1]]
     except IndexError:
-        wanted = f"columns {columns[0]} and {columns[1]} (counted from 0)"
-        names = "--columns, or source_column and target_column"
         raise UserError(
-            f"{where}: {wanted} are wanted, the line has {len(cells)}: mend the line, or, if all "
-            f"are like it, name others by {names}"
+            f"{where}: columns {columns[0]} and {columns[1]} (from 0) are needed, the line has "
+            f"{len(cells)}: correct it, or name other columns by --columns, or by source_column "
+            "and target_column"
         ) from None
 
 
-def _pair_in_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str, str]:
+def _parse_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str, str]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -62,13 +63,13 @@ def _pair_in_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str
     return text_at(record, columns[0], where), text_at(record, columns[1], where)
 
 
-def _no_column(where: str, column: str | int, there: Iterable[str]) -> UserError:
-    known = ", ".join(islice(there, COLUMNS_NAMED)) or "none"
+def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
+    known = ", ".join(islice(columns, MAX_NAMED_COLUMNS)) or "none"
     return UserError(f"{where}: no column {column!r}; there are: {known}")
 
 
 def text_at(record: Any, column: str, where: str) -> str:
-    """The text of a record at a column, as one line; a dot leads into a record in it."""
+    """Return the text of a record's column, as one line; a dot leads into a nested record."""
     value = record
     is_one_key = isinstance(record, Mapping) and column in record
     for key in [column] if is_one_key else column.split("."):
@@ -77,21 +78,21 @@ def text_at(record: Any, column: str, where: str) -> str:
         if not isinstance(value, Mapping) or key not in value:
             raise _no_column(where, column, _columns(record))
         value = value[key]
-    if value is None:  # nothing is there, as in an empty cell
+    if value is None:  # an empty cell
         return ""
     if not isinstance(value, str):
         raise UserError(f"{where}: column {column!r} holds {str(value)[:40]!r}, not text")
-    # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
+    # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
     return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
 
 
 def _columns(record: Any) -> Iterator[str]:
-    """Names of all columns, those inside records with dots."""
-    ahead = [("", record)]
-    while ahead:
-        name, value = ahead.pop()
+    """Yield the names of all columns, with dots for those of nested records."""
+    pending = [("", record)]
+    while pending:
+        name, value = pending.pop()
         if isinstance(value, Mapping):
-            inside = [(f"{name}.{key}" if name else str(key), value[key]) for key in value]
-            ahead += reversed(inside)
+            nested = [(f"{name}.{key}" if name else str(key), value[key]) for key in value]
+            pending += reversed(nested)
         elif name:
             yield name

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import cast
 
-from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
+from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
 from mtkit.decoding.sentences import LONGEST
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
@@ -109,7 +109,7 @@ def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
         yield cast(io.BufferedIOBase, sys.stdin.buffer)
         return
     try:
-        file = opened(path)
+        file = open_decompressed(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): name a text file") from None
     with file:
@@ -124,8 +124,8 @@ def _read(stream: io.BufferedIOBase) -> bytes:
     name = getattr(stream, "name", "input")
     try:
         return stream.read1(CHUNK)
-    except GZIP_FAULTS as error:
-        raise damaged(name, error) from error
+    except GZIP_ERRORS as error:
+        raise describe_gzip_error(name, error) from error
     except OSError as error:
         raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error
 

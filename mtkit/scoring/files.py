@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from mtkit.corpus.files import GZIP_FAULTS, damaged, opened
+from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
@@ -74,10 +74,10 @@ def lines_of(path: Path | None) -> list[str]:
     if path is None and sys.stdin is None:
         raise UserError(f"{name}: closed: name a file of hypotheses")
     try:
-        with opened(path) if path else nullcontext(sys.stdin.buffer) as file:
+        with open_decompressed(path) if path else nullcontext(sys.stdin.buffer) as file:
             raw = file.read()
-    except GZIP_FAULTS as error:
-        raise damaged(name, error) from error
+    except GZIP_ERRORS as error:
+        raise describe_gzip_error(name, error) from error
     except OSError as error:
         raise UserError(f"{name}: cannot be read ({error.strerror})") from None
     if not raw:

@@ -21,8 +21,8 @@ from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
-from mtkit.corpus.read import Pair, contents_of, read_pairs
-from mtkit.corpus.validate import look_at
+from mtkit.corpus.read import Pair, hash_corpora, read_pairs
+from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import MtkitError, UserError
 from mtkit.progress import progress
 from mtkit.report import say
@@ -55,15 +55,15 @@ def train_tokenizer(config: Config) -> Artifact:
     Raises:
         UserError: the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
     """
-    look_at(config.data, "train", "valid")
+    check_all_readable(config.data, "train", "valid")
     path, model = Path(config.run) / "tokenizer", find_origin(config)
     if model:
         recipe, inputs = Recipe({"tokenizer": {"of": "model"}}), {"model": model.identity}
         sources: Mapping[str, Any] = {"training.init_from": config.training.init_from}
     else:
-        train = contents_of(config.data.train, "data.train")
+        train = hash_corpora(config.data.train, "data.train")
         recipe, inputs = tokenizer_recipe(config), {"train": train.identity}
-        sources = train.told
+        sources = train.files
     stage = Stage("tokenizer", path, recipe, inputs, sources)
     return stage.ensure(config, partial(_fill, config=config, model=model))
 

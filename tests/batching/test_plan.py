@@ -1,4 +1,4 @@
-"""Laws of a plan: a partition of the corpus within the budget, equal whenever it is asked for."""
+"""Plans of batches: a partition of the corpus within the budget, and reproducible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mtkit.batching import plan
-from mtkit.batching.plan import count_blocks, padding, plan_block, plan_epoch, sample_rows
+from mtkit.batching.plan import PairWeights, count_blocks, padding, plan_block, plan_epoch
 from mtkit.errors import UserError
 
 length = st.integers(1, 40)
@@ -23,8 +23,13 @@ budgets = st.integers(41, 300)
 seeds = st.integers(0, 2**32)
 
 
+def weighted(weights: NDArray[np.float64]) -> PairWeights:
+    """Return a weight for each row."""
+    return PairWeights(weights, np.arange(len(weights), dtype=np.uint16))
+
+
 def sentence_lengths(count: int) -> NDArray[np.uint16]:
-    """Like those of image captions in two languages."""
+    """Draw lengths like those of image captions in two languages."""
     random = np.random.default_rng(0)
     source = random.lognormal(2.6, 0.35, count)
     target = source * random.normal(1.0, 0.2, count) + random.normal(0, 1.5, count)
@@ -44,43 +49,41 @@ def test_every_row_is_in_one_batch_within_the_budget(
 
 
 @given(some_lengths, budgets, seeds, st.integers(0, 9), st.integers(1, 60), st.integers(1, 9))
-def test_the_blocks_of_an_epoch_hold_every_row_once_and_are_alike_in_size(
+def test_blocks_partition_an_epoch_and_have_similar_sizes(
     lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, block_rows: int, run_rows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "BLOCK_ROWS", block_rows)
+        patch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
         patch.setattr(plan, "RUN_ROWS", run_rows)
         count = count_blocks(len(lengths))
-        ask = partial(plan_block, lengths, max_tokens=budget, seed=seed, epoch=epoch)
-        blocks = [ask(block) for block in range(count)]
+        plan_one = partial(plan_block, lengths, max_tokens=budget, seed=seed, epoch=epoch)
+        blocks = [plan_one(block) for block in range(count)]
         whole = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
     assert [rows.tolist() for rows in whole] == [
         rows.tolist() for block in blocks for rows in block
     ]
     assert sorted(np.concatenate(whole)) == list(range(len(lengths)))
     sizes = [sum(map(len, block)) for block in blocks]
-    assert max(sizes) - min(sizes) < 2 * run_rows  # one of them has the last run, a shorter one
+    assert max(sizes) - min(sizes) < 2 * run_rows  # the last run is shorter
 
 
-def test_a_block_is_like_the_whole_corpus_and_another_in_each_epoch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plan, "BLOCK_ROWS", 20_000)
+def test_blocks_sample_the_whole_corpus_anew_in_each_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", 20_000)
     monkeypatch.setattr(plan, "RUN_ROWS", 10)
     count = 200_000
-    ask = partial(plan_block, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
-    first, again = (np.concatenate(ask(epoch=epoch)) for epoch in (0, 1))
+    plan_fourth = partial(plan_block, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
+    first, again = (np.concatenate(plan_fourth(epoch=epoch)) for epoch in (0, 1))
     for rows in (first, again):
         tenths = np.bincount(rows // (count // 10), minlength=10)
         assert tenths == pytest.approx(np.full(10, len(rows) / 10), rel=0.3)
     assert len(np.intersect1d(first, again)) == pytest.approx(len(first) / 10, rel=0.3)
 
 
-def test_the_order_of_an_epoch_in_one_block_stays_what_it_was() -> None:
-    """Runs go on by it."""
+def test_the_order_of_batches_never_changes() -> None:
+    """Otherwise training could not resume."""
     lengths, weights = np.array([[3, 4], [9, 2], [4, 4], [1, 1], [7, 9], [2, 6]]), np.ones(6)
     weights[[2, 4]] = 2.5, 0.5
-    batches = plan_epoch(lengths, max_tokens=12, seed=1, epoch=2, weights=weights)
+    batches = plan_epoch(lengths, max_tokens=12, seed=1, epoch=2, weights=weighted(weights))
     assert [rows.tolist() for rows in batches] == [[2, 2], [5], [1], [3, 2], [0]]
 
 
@@ -88,15 +91,15 @@ def test_the_order_of_an_epoch_in_one_block_stays_what_it_was() -> None:
 def test_a_plan_is_a_function_of_its_arguments(
     lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int
 ) -> None:
-    def ask() -> list[list[int]]:
-        weights = np.linspace(0.3, 2.2, len(lengths))
+    def planned_rows() -> list[list[int]]:
+        weights = weighted(np.linspace(0.3, 2.2, len(lengths)))
         planned = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch, weights=weights)
         return [rows.tolist() for rows in planned]
 
-    assert ask() == ask()
+    assert planned_rows() == planned_rows()
 
 
-def test_batches_are_as_full_as_the_budget_allows() -> None:
+def test_batches_fill_the_budget() -> None:
     lengths = sentence_lengths(5000)
     for rows in plan_epoch(np.full((1000, 2), 9), max_tokens=100, seed=1, epoch=1):
         assert len(rows) == 10
@@ -105,7 +108,7 @@ def test_batches_are_as_full_as_the_budget_allows() -> None:
     assert np.mean(spent) > 0.95 * 2000
 
 
-def test_epochs_and_seeds_differ_in_members_and_order() -> None:
+def test_epochs_and_seeds_differ_in_batches_and_their_order() -> None:
     lengths = sentence_lengths(5000)
 
     plans = [
@@ -129,45 +132,37 @@ def test_batches_of_all_lengths_are_mixed() -> None:
 
 @given(st.lists(st.floats(0, 4, exclude_min=True), min_size=1, max_size=30), seeds)
 @example([0.008] * 3, 1)
-def test_a_weight_counts_copies_and_one_is_left(weights: list[float], seed: int) -> None:
+def test_a_weight_is_the_number_of_copies_and_one_pair_always_remains(
+    weights: list[float], seed: int
+) -> None:
     lengths = np.full((len(weights), 2), 5)
-    batches = plan_epoch(lengths, max_tokens=64, seed=seed, epoch=0, weights=np.array(weights))
+    batches = plan_epoch(
+        lengths, max_tokens=64, seed=seed, epoch=0, weights=weighted(np.array(weights))
+    )
     copies = np.bincount(np.concatenate(batches), minlength=len(weights))
     for count, weight in zip(copies, weights, strict=True):
         assert int(weight) <= count <= int(weight) + 1
         assert count == weight or weight % 1
 
 
-def test_fractional_weights_come_out_on_average() -> None:
+def test_fractional_weights_hold_on_average() -> None:
     lengths, weights = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000)
-    rows = np.concatenate(plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weights))
+    rows = np.concatenate(
+        plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weighted(weights))
+    )
     assert np.count_nonzero(rows < 2000) == pytest.approx(500, abs=100)
     assert np.count_nonzero(rows >= 2000) == pytest.approx(3000, abs=120)
 
 
-def test_a_pair_over_the_budget_is_told() -> None:
+def test_a_pair_over_the_budget_is_an_error() -> None:
     lengths = np.array([[3, 4], [63, 2]])
     assert len(plan_epoch(lengths, max_tokens=64, seed=1, epoch=0)) == 2
     with pytest.raises(UserError, match=r"batching\.max_tokens: 63 .* \(64 with"):
         plan_epoch(lengths, max_tokens=63, seed=1, epoch=0)
 
 
-@given(st.integers(1, 500))
-def test_a_sample_is_spread_over_the_corpus(count: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "WINDOW_ROWS", 100)
-        patch.setattr(plan, "RUN_ROWS", 10)
-        rows = sample_rows(count)
-    assert len(set(rows)) == len(rows) == min(count, 100)
-    assert (rows[0], rows[-1]) == (0, count - 1)
-    assert np.diff(rows).min(initial=1) == 1
-    assert np.diff(rows).max(initial=1) <= max(1, count // 9)
-
-
 @given(some_lengths, budgets)
-def test_padding_is_the_empty_share_of_both_rectangles(
-    lengths: NDArray[np.uint16], budget: int
-) -> None:
+def test_padding_is_the_share_of_empty_positions(lengths: NDArray[np.uint16], budget: int) -> None:
     batches = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
     cells = [
         [1] * (int(own) + 1) + [0] * (int(longest) - int(own))
@@ -181,7 +176,7 @@ def test_padding_is_the_empty_share_of_both_rectangles(
     assert padding(lengths, []) == 0
 
 
-def test_little_is_padded_on_sentences_like_captions() -> None:
+def test_captions_need_little_padding() -> None:
     lengths = sentence_lengths(29_000)
     assert padding(lengths, plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)) < 0.05
     unsorted = np.array_split(np.arange(len(lengths)), 128)

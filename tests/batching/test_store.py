@@ -1,9 +1,7 @@
-"""What is written to a token store comes out of it, row by row and as padded batches."""
+"""Token stores: what is written is read back, row by row and as padded batches."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from mtkit.batching import store as store_module
 from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.errors import UserError
-from mtkit.prefetch import prefetch
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.training.data import load_batch
 
@@ -48,7 +45,7 @@ def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool 
     st.sampled_from([1, 2, 5, 64]),
     st.data(),
 )
-def test_rows_come_back_as_padded_batches(
+def test_rows_are_read_as_padded_batches(
     written: tuple[int, list[list[Sides]]], stride: int, data: st.DataObject
 ) -> None:
     vocab, chunks = written
@@ -75,7 +72,7 @@ def test_rows_come_back_as_padded_batches(
     assert (batch.source != PAD).sum() == sum(len(s) + 1 for s, _ in chosen)
 
 
-def test_a_store_takes_little_more_than_two_bytes_a_token(tmp_path: Path) -> None:
+def test_a_store_takes_about_two_bytes_per_token(tmp_path: Path) -> None:
     store_of(tmp_path, [[([7] * 15, [8] * 15)] * 1000], 8000)
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert size / (1000 * 30) < 2.3
@@ -89,7 +86,7 @@ def test_rows_know_their_corpus(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 5), max_size=6), st.booleans())
-def test_columns_grow_to_the_bytes_that_numpy_saves(sizes: list[int], several: bool) -> None:
+def test_columns_are_the_bytes_that_numpy_saves(sizes: list[int], several: bool) -> None:
     chunks = [[([4] * n, [5] * (n + 1))] * n for n in sizes]
     lengths = np.array([[len(s), len(t)] for pairs in chunks for s, t in pairs], np.uint16)
     corpora = np.repeat(np.arange(len(sizes), dtype=np.uint16) * several, sizes)
@@ -105,7 +102,7 @@ def test_columns_grow_to_the_bytes_that_numpy_saves(sizes: list[int], several: b
     assert made == saved
 
 
-def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
     store_of(tmp_path, [[([4], [5])]], 8000)
     with (tmp_path / "train.uint16").open("ab") as file:
         file.write(b"xx")
@@ -115,63 +112,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path, "valid")
 
 
-def produced(upto: int, drawn: list[int]) -> Iterator[int]:
-    for i in range(upto):
-        drawn.append(i)
-        yield i
-
-
-@given(st.integers(0, 20), st.integers(1, 5))
-def test_prefetch_gives_the_same_items(upto: int, ahead: int) -> None:
-    assert list(prefetch(produced(upto, []), ahead)) == list(range(upto))
-
-
-def test_prefetch_runs_ahead_by_as_much_as_asked() -> None:
-    drawn: list[int] = []
-    items = prefetch(produced(100, drawn), 3)
-    assert [next(items) for _ in range(10)] == list(range(10))
-    assert len(drawn) <= 10 + 3 + 1  # and the one that waits for room
-    items.close()  # type: ignore[attr-defined]
-
-
-def test_prefetch_works_before_anybody_asks_for_more() -> None:
-    made = threading.Event()
-
-    def items() -> Iterator[int]:
-        yield from range(3)
-        made.set()
-        yield 3
-
-    ahead = prefetch(items(), 3)
-    assert next(ahead) == 0
-    assert made.wait(60)
-    assert list(ahead) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("taken", [0, 1, 50])
-def test_prefetch_leaves_no_thread_behind(taken: int) -> None:
-    before = threading.active_count()
-    items = prefetch(produced(10_000, []), 2)
-    for _ in range(taken):
-        next(items)
-    items.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
-
-
-def test_prefetch_forwards_exceptions_in_their_place() -> None:
-    def failing() -> Iterator[int]:
-        yield 1
-        raise UserError("train.en:2: the disk is gone")
-
-    items = prefetch(failing())
-    assert next(items) == 1
-    with pytest.raises(UserError, match="the disk is gone"):
-        next(items)
-
-
-def test_ids_of_a_larger_type_than_the_store_has_do_not_wrap_but_are_refused(
-    tmp_path: Path,
-) -> None:
+def test_ids_of_a_larger_type_are_an_error(tmp_path: Path) -> None:
     one = np.ones((1, 2), np.uint16)
     with pytest.raises(TypeError), store_writer(tmp_path, "train", vocab=1 << 16) as append:
         append(np.array([4, 70_000], np.int32), one, one[0, :1])

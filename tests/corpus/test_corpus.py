@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mtkit.config.corpora import Corpus
-from mtkit.corpus.files import LINE_BYTES, count_lines, read_lines
-from mtkit.corpus.read import Pair, contents_of, read_pairs
+from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, read_lines
+from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.lines import open_input
 from mtkit.errors import UserError
 from mtkit.scoring.files import lines_of
@@ -31,7 +31,7 @@ no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=
 
 
 def identity(corpora: Any) -> str:
-    return contents_of(corpora, "data.train").identity
+    return hash_corpora(corpora, "data.train").identity
 
 
 def corpus(**settings: Any) -> Corpus:
@@ -98,7 +98,7 @@ def test_what_is_compressed_otherwise_is_not_taken_for_text(
 def test_a_line_over_the_limit_is_empty_with_one_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fits, over, far_over = (b"x" * length for length in (LINE_BYTES, LINE_BYTES, 3_000_000))
+    fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES, 3_000_000))
     for name in ("a", "a.gz"):
         content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
         found = list(read_lines(write(name, content)))
@@ -196,7 +196,7 @@ def test_a_text_of_a_record_is_one_valid_line() -> None:
         ({"source": ["x", "x"], "target": "x"}, "", "2 source files for 1"),
         ({"source": "x", "target": "x"}, "", "empty"),
         ({"table": "x"}, "", "a table is .tsv or .jsonl"),
-        ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* has 1"),
+        ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* the line has 1"),
         ({"table": "x.tsv", "source_column": "en"}, "a\tb\n", "columns of a .tsv are numbers"),
         ({"table": "x.tsv", "source_column": -1}, "a\tb\n", "columns of a .tsv are numbers"),
         (

@@ -18,7 +18,7 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.files import BLOCK, count_lines
+from mtkit.corpus.files import READ_BYTES, count_lines
 from mtkit.decoding import sentences
 from mtkit.decoding.lines import HELD, decode_lines, read_windows
 from mtkit.decoding.output import open_output
@@ -126,11 +126,11 @@ def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_pat
 
 
 def test_lines_that_are_counted_are_not_made(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"line\n" * BLOCK)
+    (tmp_path / "in").write_bytes(b"line\n" * READ_BYTES)
     tracemalloc.start()
     try:
-        assert count_lines(str(tmp_path / "in")) == BLOCK
-        assert tracemalloc.get_traced_memory()[1] < 4 * BLOCK
+        assert count_lines(str(tmp_path / "in")) == READ_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 4 * READ_BYTES
     finally:
         tracemalloc.stop()
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from mtkit.batching import plan
-from mtkit.batching.build import Batches, CorpusWeights, open_batches
-from mtkit.batching.plan import Rows, count_blocks
+from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.plan import PairWeights, Rows, count_blocks
 from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
@@ -41,7 +41,7 @@ def test_a_stream_that_starts_anywhere_goes_on_as_one_from_the_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
-    monkeypatch.setattr(plan, "BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
     monkeypatch.setattr(plan, "RUN_ROWS", 5)
     sampling = {"alpha": 0.3} if sampled else None
     config = fresh("transformer", training={"accumulate": 2, "subword_sampling": sampling})
@@ -67,7 +67,7 @@ def test_every_epoch_and_seed_has_an_order_of_its_own_and_every_corpus_its_weigh
     one = fresh("transformer")
     data = open_batches(Path(one.run) / "batches")
     corpora = np.arange(len(data.train), dtype=np.uint16) % 2
-    weighed = replace(data, weights=CorpusWeights(np.array([1.0, 3.0]), corpora))
+    weighed = replace(data, weights=PairWeights(np.array([1.0, 3.0]), corpora))
 
     def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
         config = one.model_copy(update={"seed": seed})

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.batching.build import open_batches
-from mtkit.batching.plan import Lengths, Rows, padding, plan_epoch
+from mtkit.batching.plan import PairLengths, Rows, padding, plan_epoch
 from mtkit.config.batching import BatchingSettings
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config
@@ -99,7 +99,7 @@ def schedule_of(run: Path, config: Config) -> Curves:
 
 @dataclass(frozen=True)
 class CorpusLengths:
-    lengths: Lengths
+    lengths: PairLengths
     """Number of subwords of source and target of each sentence pair, (n, 2)."""
     plan: list[Rows]
     """The batches of the first epoch."""
