@@ -178,7 +178,7 @@ def _write_store(
 def _read_weights(artifact: Artifact, train: Store) -> PairWeights | None:
     """Return the weights of the training pairs; None if all are 1."""
     try:
-        weights = np.array(artifact.manifest["settings"]["weights"], np.float64)
+        weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         weights = np.empty(0)
     count = 1 if train.corpora is None else int(train.corpora.max()) + 1
