@@ -40,7 +40,7 @@ exact-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign tests/training/test_exact_bits.py
 
 hostile-test: $(INSTALLED)
-	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_nasty_data.py
+	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_hostile_data.py
 
 # Do the tests notice what is wrong? One deleted or negated line at a time; an hour.
 mutants: $(INSTALLED)

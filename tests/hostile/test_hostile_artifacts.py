@@ -1,6 +1,8 @@
-"""Folders from strangers: broken or made to hurt, they load, or one line says why they do not.
+"""Artifacts that are interrupted, damaged or malicious are complete, repaired, or refused.
 
-Whoever makes such a folder can also write hashes that fit; so every case comes with and without.
+A kill or a full disk loses nothing. Damage is found and repaired by running again. A model from
+somebody else loads, or one line says why not; because whoever makes such a folder can also write
+hashes that fit, each case comes with and without them.
 """
 
 from __future__ import annotations
@@ -16,97 +18,338 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+import mtkit
 from architectures import ARCHITECTURES
-from mtkit.artifacts.manifest import MANIFEST, hash_file, hashes_of, open_artifact
-from mtkit.artifacts.recipe import checkpoint_recipe
-from mtkit.artifacts.stage import Stage
-from mtkit.batching.build import open_batches
+from mtkit.artifacts.manifest import (
+    MANIFEST,
+    Kind,
+    clear_leftovers,
+    create,
+    hash_file,
+    hashes_of,
+    kind_at,
+    open_artifact,
+    remove,
+)
+from mtkit.batching.build import build_batches, open_batches
+from mtkit.cli.main import main
 from mtkit.config.settings import Config
-from mtkit.decoding.api import Translator
+from mtkit.artifacts.runs import save_config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import build_without_weights
 from mtkit.pipeline import run
 from mtkit.study.info.info import info
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.processes import ALONE
-from mtkit.training.setup import fresh_state
+from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
-SECONDS = 300
-"""After which a case hangs."""
+KINDS: tuple[Kind, ...] = ("tokenizer", "batches", "model", "test")
+TIMEOUT_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("sound")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus and a finished run."""
+    folder = tmp_path_factory.mktemp("finished")
     write_reversal_task(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run(config_in(folder))
-    return folder / "run"
+    return folder
+
+
+@pytest.fixture
+def here(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, as the working directory."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True, symlinks=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stranger(here: Path) -> Path:
+    """A run to be damaged."""
+    return here / "run"
 
 
 def config_in(folder: Path) -> Config:
-    return tiny_config(folder, "transformer", training={"steps": 2, "keep": 1, "average": 1})
+    """Return a config whose run is the relative run/, so that copies are independent."""
+    return tiny_config(Path(), "transformer", training={"steps": 4, "validate_every": 2})
 
 
-# How each kind of artifact is used
+def identities(folder: Path) -> dict[str, str]:
+    return {
+        kind: open_artifact(folder / "run" / kind, kind, verify=True).identity for kind in KINDS
+    }
 
 
-def use_tokenizer(folder: Path, _: Config) -> None:
+def failure_of(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Return the exit code and the last line of stderr of a command that must fail."""
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors and "internal error" not in errors
+    assert isinstance(end.value.code, int)
+    return end.value.code, errors.splitlines()[-1]
+
+
+# Killed between any two disk operations
+
+
+def survive_at(moment: int, work: Callable[[], None]) -> bool:
+    """Run `work` in a process killed before its `moment`th disk operation; False if it was."""
+    if (child := os.fork()) == 0:
+        accesses = count()
+
+        def audit(event: str, _: object) -> None:
+            if event.startswith(("os.", "open", "shutil.")) and next(accesses) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(audit)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert end in (0, -signal.SIGKILL)
+    return end == 0
+
+
+def make(path: Path, content: str) -> None:
+    with create(path, "tokenizer", {"content": content}, {}) as folder:
+        (folder / "one.txt").write_text(content)
+        (folder / "two.txt").write_text(content)
+
+
+def content_of(path: Path) -> str:
+    return str(open_artifact(path, "tokenizer", verify=True).manifest["settings"]["content"])
+
+
+def test_a_kill_during_a_write_leaves_the_old_or_the_new_artifact(tmp_path: Path) -> None:
+    seen = set()
+    for moment in count():
+        path = tmp_path / str(moment) / "tokenizer"
+        make(path, "older")
+        survived = survive_at(moment, lambda path=path: make(path, "newer"))  # type: ignore[misc]
+        with pytest.raises(ZeroDivisionError), create(path, "tokenizer", {}, {}):
+            raise ZeroDivisionError  # the next try fails for another reason
+        seen.add(content_of(path))
+        make(path, "newest")
+        assert content_of(path) == "newest"
+        assert [entry.name for entry in path.parent.iterdir()] == ["tokenizer"]
+        if survived:
+            break
+    assert seen == {"older", "newer"}
+    assert moment > 20
+
+
+def test_a_kill_during_a_deletion_leaves_all_or_nothing(tmp_path: Path) -> None:
+    seen = set()
+    for moment in count():
+        path = tmp_path / str(moment) / "tokenizer"
+        make(path, "whole")
+        survived = survive_at(moment, lambda path=path: remove(path))  # type: ignore[misc]
+        seen.add(content_of(path) if kind_at(path) else "gone")
+        clear_leftovers(path.parent)
+        remove(path)
+        assert list(path.parent.iterdir()) == []
+        if survived:
+            break
+    assert seen == {"whole", "gone"}
+
+
+# A full or read-only disk
+
+
+LIMITED = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from mtkit.cli.main import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "limit", "lost"),
+    [("train-spm", 100_000, KINDS), ("batch", 4_000, KINDS[1:]), ("train", 40_000, KINDS[2:])],
+)
+def test_a_run_resumes_after_the_disk_was_full(
+    here: Path, command: str, limit: int, lost: tuple[str, ...]
+) -> None:
+    before = identities(here)
+    for kind in lost:
+        shutil.rmtree(here / "run" / kind)
+    if "model" in lost:
+        shutil.rmtree(here / "run" / "checkpoints")
+    kept = sorted(path.name for path in (here / "run").iterdir())
+    limited = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(limit), command, "-c", "run/config.yaml"],
+        capture_output=True,
+        text=True,
+    )
+    assert limited.returncode == 1
+    line = limited.stderr.splitlines()[-1]
+    assert "run/" in line and ("File too large" in line or "disk full" in line)
+    assert "Traceback" not in limited.stderr and "internal error" not in limited.stderr
+    after = {path.name for path in (here / "run").iterdir()}
+    assert after - {".lock", "checkpoints"} == set(kept) - {".lock"}
+    run(config_in(here))
+    assert identities(here) == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte, if file systems can be mounted here."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_the_old_artifact(
+    small_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small_disk)
+    write_reversal_task(Path())
+    config = config_in(small_disk)
+    older = train_tokenizer(config).identity
+    (small_disk / "ballast").write_bytes(bytes(650_000))
+    changed = config.model_copy(update={"seed": 2})
+    save_config(changed)
+    code, line = failure_of("train-spm", "-c", "run/config.yaml", capsys=capsys)
+    assert (code, line) == (1, "run/tokenizer: No space left on device")
+    assert open_artifact(Path("run/tokenizer"), "tokenizer", verify=True).identity == older
+    assert {path.name for path in Path("run").iterdir()} <= {"config.yaml", "tokenizer", ".lock"}
+    (small_disk / "ballast").unlink()
+    assert train_tokenizer(changed).identity != older
+
+
+def test_a_finished_run_on_a_read_only_disk_is_up_to_date(
+    here: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_in(here).model_copy(update={"run": str(small_disk / "run")})
+    for kind in ("tokenizer", "batches", "model"):
+        shutil.copytree(here / "run" / kind, small_disk / "run" / kind)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    train_tokenizer(config)
+    build_batches(config)
+    train(config)
+    assert capsys.readouterr().err.count("up to date") == 3
+    assert mtkit.load(config.run).translate(["ant bee"])
+    with pytest.raises(MtkitError, match=r"cannot write a run there \(Read-only file system\)"):
+        train_tokenizer(config.model_copy(update={"seed": 2}))
+    assert train_tokenizer(config).report
+
+
+# Damaged files
+
+
+def flip(file: Path) -> None:
+    """Flip a bit in the middle; in a manifest, in a hash, because its report is not hashed."""
+    content = bytearray(file.read_bytes())
+    label = b'"request": "'
+    is_manifest = file.name == "manifest.json"
+    content[content.index(label) + len(label) if is_manifest else len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {"flip": flip, "cut": cut, "delete": Path.unlink}
+CASES = [
+    ("tokenizer/spm.model", "flip"),
+    ("tokenizer/manifest.json", "delete"),
+    ("batches/train.uint16", "flip"),
+    ("batches/report.json", "cut"),
+    ("batches/manifest.json", "flip"),
+    ("model/model.safetensors", "flip"),
+    ("model/config.json", "delete"),
+    ("test/manifest.json", "cut"),
+]
+
+
+@pytest.mark.parametrize(("file", "damage"), CASES)
+def test_damage_is_found_by_verify_and_repaired_by_run(
+    here: Path, file: str, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = identities(here)
+    DAMAGES[damage](here / "run" / file)
+    folder = Path("run", file).parent
+    code, line = failure_of("info", "--verify", str(folder), capsys=capsys)
+    assert code == 2
+    assert str(folder) in line
+    run(config_in(here))
+    assert identities(here) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("model.safetensors", "flip"),
+        ("config.json", "cut"),
+        ("spm.model", "delete"),
+        ("manifest.json", "flip"),
+    ],
+)
+def test_a_damaged_model_is_refused(
+    here: Path, file: str, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DAMAGES[damage](here / "run" / "model" / file)
+    code, line = failure_of("translate", "-m", "run", capsys=capsys)
+    assert code == 2
+    assert "run" in line
+
+
+@pytest.mark.parametrize("damage", ["cut", "delete"])
+@pytest.mark.parametrize("file", ["train.uint16", "train.lengths.npy", "valid.source.txt"])
+def test_incomplete_batches_are_refused(here: Path, file: str, damage: str) -> None:
+    DAMAGES[damage](here / "run" / "batches" / file)
+    with pytest.raises(UserError, match=file):
+        open_batches(Path("run/batches"))
+
+
+def test_a_damaged_tokenizer_is_refused(here: Path) -> None:
+    shutil.rmtree("run/batches")
+    flip(here / "run" / "tokenizer" / "spm.model")
+    with pytest.raises(UserError, match=r"spm\.model: damaged"):
+        build_batches(config_in(here))
+
+
+# Folders from somebody else
+
+
+def use_tokenizer(folder: Path) -> None:
     tokenizer = Tokenizer.load(open_artifact(folder, "tokenizer", verify=True).path)
     tokenizer.decode(tokenizer.encode_target(["ant bee ＦＵＬＬ", " ", "日本語"]))
     tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
 
 
-def use_batches(folder: Path, _: Config) -> None:
-    data = open_batches(folder)
-    for store in (data.train, data.valid):
-        rows = np.array([0, len(store) - 1])
-        for target in (False, True):
-            ids, lengths = store.side(rows, target=target)
-            assert len(ids) == lengths.sum()
-
-
-def use_model(folder: Path, _: Config) -> None:
-    translator = Translator.load(folder, "cpu", beam=2, max_length=4, min_length=0)
+def use_model(folder: Path) -> None:
+    translator = mtkit.load(folder, "cpu", beam=2, max_length=4, min_length=0)
     assert len(translator.translate(["ant bee", ""])) == 2
 
 
-def use_checkpoint(folder: Path, config: Config) -> None:
-    tokenizer = Tokenizer.load(Path(config.run) / "tokenizer")
-    state = fresh_state(config, tokenizer, ALONE)
-    manifest = json.loads((Path(config.run) / "checkpoints" / folder.name / MANIFEST).read_text())
-    recipe = checkpoint_recipe(config)
-    stage = Stage("checkpoint", folder.parent, recipe, manifest["inputs"])
-    Checkpoints(stage).load_last(state)
-
-
-USES: dict[str, tuple[str, Callable[[Path, Config], None]]] = {
-    "tokenizer": ("tokenizer", use_tokenizer),
-    "batches": ("batches", use_batches),
-    "model": ("model", use_model),
-    "checkpoint": ("checkpoints/step-00000002", use_checkpoint),
-}
-
-
-# What can be done to one
-
-
+USES: dict[str, Callable[[Path], None]] = {"tokenizer": use_tokenizer, "model": use_model}
 NASTY: list[Any] = [
     None,
     True,
@@ -152,7 +395,7 @@ def spoil_bytes(content: bytes, rng: random.Random) -> bytes:
 
 
 def spoil_value(value: Any, rng: random.Random) -> Any:
-    """One value somewhere in JSON replaced, or a key taken away or added."""
+    """Replace one value somewhere in JSON, or remove or add a key."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         key = rng.choice(sorted(value))
         match rng.randrange(8):
@@ -177,30 +420,15 @@ def spoil_json(content: bytes, rng: random.Random) -> bytes:
 
 
 def spoil_weights(content: bytes, rng: random.Random) -> bytes:
-    """The header of safetensors, which says where each tensor lies, of what type and shape."""
+    """Damage the header of safetensors: place, type and shape of each tensor."""
     (length,) = struct.unpack("<Q", content[:8])
     header = spoil_json(content[8 : 8 + length], rng)
     claimed = rng.choice([len(header)] * 6 + [0, 2**40, 2**63])
     return struct.pack("<Q", claimed) + header + content[8 + length :]
 
 
-def spoil_array(content: bytes, rng: random.Random) -> bytes:
-    """The header of .npy."""
-    header, rest = content[:128], content[128:]
-    swaps = [
-        (b"<u2", rng.choice([b"|O8", b"<i8", b">u2", b"<f4", b"|S9"])),
-        (b"False", b"True "),
-        (b", 2)", rng.choice([b", 3)", b")   ", b",-2)", b", 2,"])),
-        (b"(", rng.choice([b"(9" * 9, b"(-", b"(" * 60, b"(10**9,"])),
-        (b"\x93NUMPY\x01", b"\x93NUMPY" + bytes([rng.randrange(5)])),
-        (b"{'descr'", b"-" * 8),
-    ]
-    changed = header.replace(*rng.choice(swaps), 1)
-    return changed[:128].ljust(128) + rest
-
-
-def spoil_place(file: Path, rng: random.Random) -> None:
-    """Something else where a file should be."""
+def replace_file(file: Path, rng: random.Random) -> None:
+    """Put something else in the place of a file."""
     content = file.read_bytes()
     file.unlink()
     match rng.randrange(7):
@@ -225,23 +453,23 @@ def spoil_place(file: Path, rng: random.Random) -> None:
 
 
 def is_plain(file: Path) -> bool:
-    """Whether these tests may read it: a pipe or a terabyte of nothing is for mtkit to refuse."""
+    """Return whether these tests can read the file: no pipe, no terabyte of zeros."""
     return file.is_file() and not file.is_symlink() and file.stat().st_size < 1 << 30
 
 
 def spoil(folder: Path, rng: random.Random) -> None:
     file = rng.choice(sorted(filter(is_plain, folder.iterdir())))
     if rng.random() < 0.15:
-        spoil_place(file, rng)
+        replace_file(file, rng)
     elif rng.random() < 0.2:
         file.write_bytes(spoil_bytes(file.read_bytes(), rng))
     else:
-        suited = {".json": spoil_json, ".safetensors": spoil_weights, ".npy": spoil_array}
+        suited = {".json": spoil_json, ".safetensors": spoil_weights}
         file.write_bytes(suited.get(file.suffix, spoil_bytes)(file.read_bytes(), rng))
 
 
 def rehash(folder: Path) -> None:
-    """Makes the manifest fit what lies there, as far as it is one."""
+    """Make the hashes of the manifest fit the files, as far as it is a manifest."""
     if not is_plain(folder / MANIFEST):
         return
     try:
@@ -253,9 +481,6 @@ def rehash(folder: Path) -> None:
         (folder / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-
-
-# The law
 
 
 @contextmanager
@@ -273,48 +498,42 @@ def within(seconds: int) -> Iterator[None]:
 
 
 def survives(action: Callable[[], None]) -> bool:
-    """Whether it succeeds; else it must say so in one line."""
+    """Return whether the action succeeds; otherwise its error must have a message."""
     try:
-        with within(SECONDS):
+        with within(TIMEOUT_SECONDS):
             action()
-    except (MtkitError, OSError) as error:  # the command line has one line for both
+    except (MtkitError, OSError) as error:  # the command line shows one line for both
         assert str(error)
         return False
     return True
 
 
-def hostile(examples: int) -> Any:
-    """The law that a stranger's folder can do no harm, on so many of each kind."""
-
-    @pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("examples", [75, pytest.param(1500, marks=pytest.mark.campaign)])
+def test_a_malicious_folder_loads_or_is_refused(examples: int, kind: str, finished: Path) -> None:
     @settings(max_examples=examples)
     @given(st.randoms(use_true_random=False), st.booleans())
-    def law(sound: Path, kind: str, rng: random.Random, fitting: bool) -> None:
-        place, use = USES[kind]
-        stranger = sound.parent / f"stranger-{os.getpid()}"
-        folder = stranger / place
-        shutil.rmtree(stranger, ignore_errors=True)
-        shutil.copytree(sound / place, folder)
+    def check(rng: random.Random, has_right_hashes: bool) -> None:
+        parent = finished / f"stranger-{os.getpid()}"
+        folder = parent / kind
+        shutil.rmtree(parent, ignore_errors=True)
+        shutil.copytree(finished / "run" / kind, folder)
         for _ in range(rng.choice([1, 1, 1, 2, 4])):
             with suppress(
                 ValueError, IndexError, RecursionError, struct.error
-            ):  # spoilt beyond that already
+            ):  # already too broken
                 spoil(folder, rng)
-        if fitting:
+        if has_right_hashes:
             rehash(folder)
-        survives(lambda: use(folder, config_in(sound.parent)))
+        survives(lambda: USES[kind](folder))
         survives(lambda: info(folder))
         survives(lambda: info(folder, verify=True))
         survives(lambda: info(folder, config=True))
 
-    return law
+    check()
 
 
-test_what_a_stranger_made_loads_or_is_refused_in_one_line = hostile(75)
-test_campaign_of_what_strangers_make = pytest.mark.campaign(hostile(1500))
-
-
-# SentencePiece is C++: what ends the process can be seen only from another one
+# SentencePiece is written in C++: only another process can observe a crash
 
 
 SPOILT_PROTOBUFS = r"""
@@ -383,47 +602,35 @@ print(loaded)
 """
 
 
-def spoilt_protobufs(sound: Path, cases: int, seed: int) -> int:
-    """How many of so many spoilt SentencePiece models could be loaded, and used."""
+def spoilt_protobufs(folder: Path, cases: int, seed: int) -> int:
+    """Return how many of so many damaged SentencePiece models could be loaded and used."""
     pytest.importorskip("google.protobuf")
-    arguments = [str(sound / "tokenizer" / "spm.model"), str(cases), str(seed)]
+    arguments = [str(folder / "run/tokenizer/spm.model"), str(cases), str(seed)]
     done = subprocess.run(
         [sys.executable, "-c", SPOILT_PROTOBUFS, *arguments], capture_output=True, text=True
     )
-    assert done.returncode == 0, f"ended with {done.returncode}: a crash, where it is negative"
+    assert done.returncode == 0, f"exit code {done.returncode}: negative if it crashed"
     return int(done.stdout)
 
 
-def test_no_tokenizer_ends_the_process(sound: Path) -> None:
-    assert spoilt_protobufs(sound, 150, seed=1)
+CAMPAIGN = [pytest.param(2000, seed, marks=pytest.mark.campaign) for seed in range(5)]
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(5))
-def test_campaign_of_tokenizers(sound: Path, seed: int) -> None:
-    assert spoilt_protobufs(sound, 2000, seed)
-
-
-# Single tricks
-
-
-@pytest.fixture
-def stranger(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the run to be spoilt."""
-    shutil.copytree(sound, tmp_path / "run")
-    return tmp_path / "run"
+@pytest.mark.parametrize(("cases", "seed"), [(150, 1), *CAMPAIGN])
+def test_no_tokenizer_crashes_the_process(finished: Path, cases: int, seed: int) -> None:
+    assert spoilt_protobufs(finished, cases, seed)
 
 
 def spoil_config(model: Path, **changes: object) -> None:
-    card = json.loads((model / "config.json").read_text())
-    card["model"] |= changes
-    (model / "config.json").write_text(json.dumps(card))
+    config = json.loads((model / "config.json").read_text())
+    config["model"] |= changes
+    (model / "config.json").write_text(json.dumps(config))
     rehash(model)
 
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Half a gigabyte more than this process has by now."""
+    """Limit memory to half a gigabyte more than this process has."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (1 << 29)
@@ -440,36 +647,34 @@ def little_memory() -> Iterator[None]:
         {"layers": 10**9},
         {"layers": 1e99},
         {"layers": "six"},
-        {"layers": [6]},
         {"d_model": 10**9},
-        {"ffn": 10**6},
         {"heads": 0},
         {"max_positions": 10**12},
         {"dropout": -1},
     ],
 )
-def test_a_model_cannot_claim_to_be_anything(stranger: Path, claim: dict[str, object]) -> None:
+def test_a_model_config_out_of_range_is_refused(stranger: Path, claim: dict[str, object]) -> None:
     spoil_config(stranger / "model", **claim)
     with pytest.raises(UserError, match=r"config\.json|weights of another model"):
-        Translator.load(stranger, "cpu")
+        mtkit.load(stranger, "cpu")
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 @pytest.mark.parametrize("claim", [{"ffn": 32768, "d_model": 32768}, {"layers": 64}])
-def test_a_claim_that_the_weights_do_not_bear_out_takes_no_memory(
+def test_a_config_larger_than_the_weights_takes_no_memory(
     stranger: Path, claim: dict[str, object]
 ) -> None:
     spoil_config(stranger / "model", **claim)
     with little_memory(), pytest.raises(UserError, match=r"model\.safetensors: "):
-        Translator.load(stranger, "cpu")
+        mtkit.load(stranger, "cpu")
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture_has_its_shapes_before_it_has_memory(name: str) -> None:
+def test_shapes_are_known_without_memory(name: str) -> None:
     real = dict(EncoderDecoder(ARCHITECTURES[name], 30, 30).named_parameters())
-    hollow = dict(build_without_weights(ARCHITECTURES[name], 30, 30).named_parameters())
-    assert all(parameter.is_meta for parameter in hollow.values())
-    assert {k: v.shape for k, v in hollow.items()} == {k: v.shape for k, v in real.items()}
+    empty = dict(build_without_weights(ARCHITECTURES[name], 30, 30).named_parameters())
+    assert all(parameter.is_meta for parameter in empty.values())
+    assert {k: v.shape for k, v in empty.items()} == {k: v.shape for k, v in real.items()}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -480,14 +685,14 @@ def test_weights_that_are_not_finite_are_refused(stranger: Path, value: float) -
     save_file(weights, file)
     rehash(stranger / "model")
     with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that are not fin"):
-        Translator.load(stranger, "cpu")
+        mtkit.load(stranger, "cpu")
 
 
-def test_weights_that_overflow_still_translate_line_by_line(stranger: Path) -> None:
+def test_weights_that_overflow_still_translate_every_line(stranger: Path) -> None:
     file = stranger / "model" / "model.safetensors"
     save_file({name: torch.full_like(w, 3e38) for name, w in load_file(file).items()}, file)
     rehash(stranger / "model")
-    translator = Translator.load(stranger, "cpu", max_length=5)
+    translator = mtkit.load(stranger, "cpu", max_length=5)
     assert len(translator.translate(["ant", "", "bee cat"])) == 3
 
 
@@ -506,61 +711,41 @@ def test_links_pipes_and_devices_are_never_opened(stranger: Path, trick: str, li
             file.symlink_to("config.json")
         case "device":
             file.symlink_to("/dev/zero")
-    with within(SECONDS), pytest.raises(UserError, match=f"{file.name}: a link, pipe or device"):
-        Translator.load(stranger, "cpu")
+    with (
+        within(TIMEOUT_SECONDS),
+        pytest.raises(UserError, match=f"{file.name}: a link, pipe or device"),
+    ):
+        mtkit.load(stranger, "cpu")
 
 
-# Whether `info`, and `info --config`, have something to show when a file is a pipe.
 PIPES = {
     "model/manifest.json": (False, False),
     "batches/manifest.json": (False, False),
     "config.yaml": (True, False),
     "metrics.jsonl": (True, True),
 }
+"""Whether `info` and `info --config` have something to show if this file is a pipe."""
 
 
 @pytest.mark.parametrize("config", [False, True])
 @pytest.mark.parametrize("name", PIPES)
-def test_a_pipe_does_not_keep_info_waiting(stranger: Path, name: str, config: bool) -> None:
+def test_info_does_not_wait_for_a_pipe(stranger: Path, name: str, config: bool) -> None:
     file = stranger / name
     file.unlink()
     os.mkfifo(file)
-    there_is_none = "no run here" if config else "no run, model or artifact here"
-    refused = pytest.raises(UserError, match=there_is_none)
-    with within(SECONDS), nullcontext() if PIPES[name][config] else refused:
+    refused = pytest.raises(UserError, match="no run")
+    with within(TIMEOUT_SECONDS), nullcontext() if PIPES[name][config] else refused:
         info(file.parent, config=config)
 
 
-HEADERS = {
-    "objects": {"descr": "|O", "fortran_order": False, "shape": (400, 2)},
-    "another order": {"descr": "<u2", "fortran_order": True, "shape": (400, 2)},
-    "another type": {"descr": "<i8", "fortran_order": False, "shape": (100, 2)},
-    "another shape": {"descr": "<u2", "fortran_order": False, "shape": (800,)},
-    "a huge shape": {"descr": "<u2", "fortran_order": False, "shape": (1 << 62, 2)},
-    "no shape": {"descr": "<u2", "fortran_order": False, "shape": (-1, 2)},
-}
-
-
-@pytest.mark.parametrize("name", HEADERS)
-def test_arrays_are_what_mtkit_writes_or_nothing(stranger: Path, name: str) -> None:
-    file = stranger / "batches" / "train.lengths.npy"
-    values = file.read_bytes()[128:]
-    with file.open("wb") as opened:
-        np.lib.format.write_array_header_1_0(opened, HEADERS[name])
-        opened.write(values)
-    rehash(stranger / "batches")
-    with pytest.raises(UserError, match=r"lengths\.npy: no column of a token store"):
-        open_batches(stranger / "batches")
-
-
-def test_aliases_of_aliases_do_not_keep_info_waiting(stranger: Path) -> None:
+def test_info_does_not_expand_nested_yaml_aliases(stranger: Path) -> None:
     lines = ["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))]
     (stranger / "config.yaml").write_text("\n".join(lines))
-    with within(SECONDS), pytest.raises(UserError, match="settings"):
+    with within(TIMEOUT_SECONDS), pytest.raises(UserError, match="settings"):
         info(stranger, config=True)
 
 
-def test_nothing_that_info_shows_commands_the_terminal(
+def test_info_prints_no_terminal_control_sequences(
     stranger: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = json.loads((stranger / "model" / MANIFEST).read_text())

@@ -1,8 +1,7 @@
-"""No text can hurt: every stage, `translate` and `score` on everything in `nasties`, and on more.
+"""Every stage, `translate` and `score` survive any text: everything in `nasties`, and random files.
 
-Each command either does what is documented, or ends with exit code 2 and one line that names the
-place. As many lines come out of `translate` as went in: of each of 320 generated files here, and of
-each of 11,200 in the campaign.
+A command does what is documented, or exits with 2 and one line that names the place. `translate`
+writes as many lines as it reads: for 160 random files here, and 11,200 in the campaign.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ MILLION = 1 << 20
 
 
 def said(capture: Capture) -> list[str]:
-    """The lines on stderr but for warnings, which are no control sequences and no traceback."""
+    """Return the lines on stderr except warnings; they hold no control sequences or traceback."""
     text = capture.readouterr().err
     assert "Traceback" not in text
     assert all(line.isprintable() for line in text.split("\n"))
@@ -66,7 +65,7 @@ def said(capture: Capture) -> list[str]:
 
 
 def refused(capture: Capture, *arguments: str) -> str:
-    """The one line with which a command says what the user can mend."""
+    """Run a command that exits with 2, and return its one line on stderr."""
     capture.readouterr()
     assert call(*arguments, *["--quiet"] * (arguments[0] != "score")) == 2
     (line,) = said(capture)
@@ -77,7 +76,7 @@ def refused(capture: Capture, *arguments: str) -> str:
 def _in_time(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """In a folder of its own; what hangs is interrupted, and fails; how long it takes is unsaid."""
+    """Run each test in its own folder, with a time limit and without progress lines."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", math.inf)
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
@@ -88,7 +87,7 @@ def _in_time(
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small clean corpus, its config, its tokenizer, and an untrained model."""
+    """A folder with a small corpus, its config, its tokenizer, and an untrained model."""
     folder = tmp_path_factory.mktemp("home")
     write_reversal_task(folder)
     every_byte = {"vocab_size": 310, "byte_fallback": True, "normalization": "identity"}
@@ -118,24 +117,24 @@ def model(home: Path) -> str:
 
 
 def stage(command: str, home: Path, *changes: str) -> list[str]:
-    """Arguments of a stage command on the config of `home`, with a run of the test's own."""
+    """Return the arguments of a stage command that writes to ./run."""
     pairs = [part for change in changes for part in ("--set", change)]
     return [command, "-c", str(home / "mtkit.yaml"), "--run", "run", *pairs]
 
 
 def lines_in(content: bytes) -> list[bytes]:
-    """The line contract: only a line feed ends a line, and the last one needs none."""
+    """Split into lines: only a line feed ends a line, and the last line needs none."""
     return [line.removesuffix(b"\n") for line in re.findall(rb"[^\n]*\n|[^\n]+", content)]
 
 
 def texts_in(content: bytes) -> list[str]:
-    """The lines as documented: without line ends, a byte order mark and invalid UTF-8."""
+    """Return the lines as mtkit reads them: no byte order mark, no invalid UTF-8."""
     texts = [raw.decode(errors="replace").rstrip("\r") for raw in lines_in(content)]
     return [texts[0].removeprefix("\ufeff"), *texts[1:]] if texts else []
 
 
 def unfolded(name: str) -> bytes:
-    """The text of one of FILES, which may be gzip."""
+    """Return the text of one of FILES, which may be gzip."""
     return gzip.decompress(FILES[name]) if name == "gzip" else FILES[name]
 
 
@@ -159,7 +158,7 @@ FLAGS = {
 
 
 def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
-    """As many lines as in `content`, in order; blank ones blank, none with a break inside."""
+    """Check that `out` has a line for each of `content`, blank ones blank, without line breaks."""
     rows = out.decode().split("\n")
     assert rows.pop() == ""
     lines = texts_in(content)
@@ -181,7 +180,7 @@ def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
 
 ASKED = [(name, option) for name in ("every line", "blank among others") for option in FLAGS]
 ASKED += [(name, [*FLAGS][number % 4]) for number, name in enumerate(FILES)]
-"""Every option on some files, every file with one of the options."""
+"""All options on some files, and one option on each file."""
 
 
 @pytest.mark.parametrize(("name", "option"), dict.fromkeys(ASKED))
@@ -196,14 +195,14 @@ def test_translate_writes_a_line_for_each_line(
 
 
 def copy(model: EncoderDecoder, source: Tensor, *how: object) -> Hypotheses:
-    """A search that finds the source."""
+    """Return the source as the only hypothesis."""
     tokens = source.masked_fill(source == EOS, PAD).unsqueeze(1)
     lengths = (tokens != PAD).sum(dim=2)
     return Hypotheses(tokens, lengths, torch.zeros(lengths.shape), lengths > 0)
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_translate_leaves_nothing_out_of_a_large_line(
+def test_translate_omits_nothing_from_a_large_line(
     name: str, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pytorch, "search", copy)
@@ -228,7 +227,7 @@ EDIT = st.tuples(st.integers(0, 1 << 16), st.integers(0, 2), st.binary(max_size=
 
 
 def mutated(content: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
-    """At each place (of so many) some bytes are replaced by others."""
+    """Replace bytes at some places."""
     for place, cut, new in edits:
         at = place % (len(content) + 1)
         content = content[:at] + new + content[at + cut :]
@@ -256,30 +255,24 @@ def loaded(model: str) -> Translator:
     return Translator.load(model, "cpu", engine="torch", max_length=6)
 
 
-def generated(count: int) -> Any:
-    """The law of `translate` on `count` files of each strategy, each with one of the options."""
-
-    @pytest.mark.parametrize("strategy", STRATEGIES)
-    @settings(max_examples=count)
-    @given(option=st.sampled_from(list(OPTIONS)), data=st.data())
-    def law(
-        option: str, data: st.DataObject, strategy: str, loaded: Translator, tmp_path: Path
-    ) -> None:
-        content = data.draw(STRATEGIES[strategy])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("examples", [40, pytest.param(2_800, marks=pytest.mark.campaign)])
+def test_translate_writes_a_line_for_each_random_line(
+    examples: int, strategy: str, loaded: Translator, tmp_path: Path
+) -> None:
+    @settings(max_examples=examples)
+    @given(STRATEGIES[strategy], st.sampled_from(list(OPTIONS)))
+    def check(content: bytes, option: str) -> None:
         assume(not content.startswith(b"\x1f\x8b"))  # it would be read as gzip
         (tmp_path / "in").write_bytes(content)
         wanted, form = OPTIONS[option]
         translate(asking(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
         assert_line_for_line(content, (tmp_path / "out").read_bytes(), option)
 
-    return law
+    check()
 
 
-test_translate_writes_a_line_for_each_generated_line = generated(40)
-test_campaign_of_generated_lines = pytest.mark.campaign(generated(2_800))
-
-
-def test_translate_reads_a_pipe_and_names_what_is_no_text(
+def test_translate_reads_a_pipe_and_names_unreadable_input(
     model: str, capsys: Capture, stdin: Stdin
 ) -> None:
     os.mkfifo("pipe")
@@ -302,9 +295,7 @@ class Failing(io.BytesIO):
         raise OSError(5, "Input/output error")
 
 
-def test_an_input_that_fails_is_not_mistaken_for_the_output(
-    model: str, capsys: Capture, stdin: Stdin
-) -> None:
+def test_an_input_error_names_the_input(model: str, capsys: Capture, stdin: Stdin) -> None:
     failing = Failing()
     failing.name = "disk"
     stdin(failing)
@@ -315,10 +306,8 @@ def test_an_input_that_fails_is_not_mistaken_for_the_output(
 # train-spm and batch
 
 
-def assert_stages_keep_what_they_should(
-    home: Path, capture: Capture, nasty: bytes, *changes: str
-) -> None:
-    """`nasty` beside clean text, on both sides: what is in the store is what rules say."""
+def check_batches(home: Path, capture: Capture, nasty: bytes, *changes: str) -> None:
+    """Check what stage 2 keeps of `nasty`, as source and as target of clean text."""
     clean = [b"ant bee %d" % i for i in range(len(lines_in(nasty)))]
     head = b"".join(b"dog cat %d\n" % i for i in range(40))
     sides = [head + nasty, head + b"\n".join(clean)]
@@ -358,9 +347,9 @@ def assert_stages_keep_what_they_should(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_batch_keeps_just_the_pairs_that_it_should(name: str, home: Path, capsys: Capture) -> None:
+def test_batch_keeps_exactly_the_valid_pairs(name: str, home: Path, capsys: Capture) -> None:
     quick = ("tokenizer.type=char", "tokenizer.vocab_size=300")
-    assert_stages_keep_what_they_should(home, capsys, FILES[name], *quick)
+    check_batches(home, capsys, FILES[name], *quick)
 
 
 @pytest.mark.parametrize(
@@ -372,23 +361,23 @@ def test_batch_keeps_just_the_pairs_that_it_should(name: str, home: Path, capsys
         ("unigram", "identity", 480),
     ],
 )
-def test_every_kind_of_tokenizer_is_trained_on_every_line(
+def test_every_tokenizer_type_trains_on_every_line(
     kind: str, normalization: str, size: int, home: Path, capsys: Capture
 ) -> None:
     tokenizer = {"type": kind, "normalization": normalization, "vocab_size": size}
     changes = [f"tokenizer.{key}={value}" for key, value in tokenizer.items()]
-    assert_stages_keep_what_they_should(home, capsys, ALL, *changes)
+    check_batches(home, capsys, ALL, *changes)
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_batch_drops_lines_that_are_no_sentences(name: str, home: Path, capsys: Capture) -> None:
-    assert_stages_keep_what_they_should(home, capsys, LARGE[name], "tokenizer.type=char")
+def test_batch_drops_lines_that_are_too_long(name: str, home: Path, capsys: Capture) -> None:
+    check_batches(home, capsys, LARGE[name], "tokenizer.type=char")
 
 
 def test_lines_over_a_mebibyte_are_blank_with_a_warning(home: Path, capsys: Capture) -> None:
     fits, over = b"x" * (MILLION - 1), b"y" * (MILLION + 1)
     nasty = b"\n".join([fits, over, b"z" * 3 * MILLION, b"dog", over])
-    assert_stages_keep_what_they_should(home, capsys, nasty, "tokenizer.type=char")
+    check_batches(home, capsys, nasty, "tokenizer.type=char")
     shutil.copy("a", "c")  # of "a" it has been said, and is not said again
     changes = ("data.valid={source: c, target: b}", "tokenizer.type=char")
     assert call(*stage("batch", home, *changes)) == 0
@@ -397,7 +386,7 @@ def test_lines_over_a_mebibyte_are_blank_with_a_warning(home: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_read_or_its_fault_named(name: str, home: Path, capsys: Capture) -> None:
+def test_a_table_is_read_or_refused(name: str, home: Path, capsys: Capture) -> None:
     path, content, complaint = TABLES[name]
     Path(path).write_bytes(content)
     columns = ", source_column: s, target_column: t" if path.endswith("jsonl") else ""
@@ -417,9 +406,7 @@ def test_a_table_is_read_or_its_fault_named(name: str, home: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if "jsonl" in table[0]])
-def test_a_table_read_by_datasets_is_a_pair_a_line_or_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_datasets_reads_a_table_or_refuses_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", "cache")
@@ -433,7 +420,7 @@ def test_a_table_read_by_datasets_is_a_pair_a_line_or_refused(
 
 
 @pytest.mark.parametrize("name", ZIPPED)
-def test_a_damaged_gzip_is_named_with_its_line(name: str, home: Path, capsys: Capture) -> None:
+def test_a_damaged_gzip_is_refused_with_its_line(name: str, home: Path, capsys: Capture) -> None:
     content, complaint = ZIPPED[name]
     Path("x.gz").write_bytes(content)
     for train in ("{source: x.gz, target: x.gz}", "[{source: x.gz, target: x.gz}]"):
@@ -442,7 +429,7 @@ def test_a_damaged_gzip_is_named_with_its_line(name: str, home: Path, capsys: Ca
 
 
 def unreadable(patch: pytest.MonkeyPatch, name: str) -> None:
-    """As if the user had no right to read the file; who runs the tests may have all rights."""
+    """Make a file unreadable, also for a user who may read everything."""
     opening = Path.open
 
     def guarded(path: Path, *arguments: Any, **options: Any) -> Any:
@@ -453,7 +440,7 @@ def unreadable(patch: pytest.MonkeyPatch, name: str) -> None:
     patch.setattr(Path, "open", guarded)
 
 
-def test_what_is_no_file_of_text_is_named(
+def test_a_path_that_is_no_text_file_is_refused(
     home: Path, model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo("pipe")
@@ -491,41 +478,11 @@ def test_what_is_no_file_of_text_is_named(
     assert refused(capsys, "score", "-r", "secret", "empty").startswith("secret: cannot be read")
 
 
-@pytest.mark.parametrize(("first", "second"), [(3, 5), (5, 3), (0, 2), (2, 0), (1_000, 1_001)])
-def test_sides_of_unequal_length_are_told_with_both(
-    first: int, second: int, home: Path, capsys: Capture
-) -> None:
-    Path("a").write_bytes(b"x\r\n" * first)
-    Path("b").write_bytes(b"\xff\n" * second)
-    for part in ("train", "valid"):
-        corpus = f"data.{part}={{source: a, target: b}}"
-        assert call(*stage("train-spm", home)) == 0
-        line = refused(capsys, *stage("batch", home, corpus))
-        assert f": a has {first:,} lines, b {second:,}: line n of one must translate" in line
-
-
-def test_a_corpus_that_changed_between_stages_is_noticed(home: Path, capsys: Capture) -> None:
-    shutil.copy(home / "train.src", "a")
-    changes = ("data.train={source: a, target: a}", "tokenizer.type=char")
-    for command in ("train-spm", "batch"):
-        assert call(*stage(command, home, *changes)) == 0
-        assert call(*stage(command, home, *changes)) == 0
-        assert f"{'tokenizer' if command == 'train-spm' else command + 'es'}: up to date" in (
-            capsys.readouterr().err
-        )
-    with Path("a").open("a") as file:
-        file.write("eel fox\n")
-    for command in ("batch", "train-spm", "batch"):
-        assert call(*stage(command, home, *changes)) == 0
-        assert "up to date" not in capsys.readouterr().err
-    assert open_batches(Path("run/batches")).artifact.report["train"]["pairs"] == 401
-
-
 # score
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_score_counts_or_names_the_line(name: str, home: Path, capsys: Capture) -> None:
+def test_score_counts_every_line_or_names_one(name: str, home: Path, capsys: Capture) -> None:
     Path("a").write_bytes(FILES[name])
     content = unfolded(name)
     try:
@@ -553,18 +510,8 @@ def test_score_takes_every_line_as_reference_or_hypothesis(language: str, capsys
     assert said(capsys) == []
 
 
-def test_references_that_are_blank_are_no_division_by_zero(capsys: Capture) -> None:
-    Path("blank").write_bytes(b"\n \t\n")
-    Path("text").write_bytes(b"a b\nc\n")
-    for reference, hypothesis in (("blank", "text"), ("text", "blank"), ("blank", "blank")):
-        assert call("score", "-r", reference, hypothesis, "--json", "--language", "en") == 0
-        json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-
-
 @pytest.mark.parametrize("name", list(LARGE)[1:])
-def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
-    name: str, capsys: Capture
-) -> None:
+def test_slow_metrics_are_left_out_for_very_long_lines(name: str, capsys: Capture) -> None:
     Path("a").write_bytes(LARGE[name])
     Path("b").write_bytes(b"A dog runs.\nWhy?\n")
     assert call("score", "-r", "b", "a", "b", "--language", "en") == 0
@@ -573,7 +520,7 @@ def test_metrics_for_sentences_are_left_out_where_a_line_is_none(
     assert re.search(r"^TER +- +0\.00$", out, re.MULTILINE)
 
 
-def test_score_reads_pipes_and_names_what_it_cannot_score(capsys: Capture, stdin: Stdin) -> None:
+def test_score_reads_pipes_and_refuses_bad_files(capsys: Capture, stdin: Stdin) -> None:
     Path("three").write_bytes(b"a\nb\nc")
     Path("two").write_bytes(b"a\nb\n")
     Path("empty").touch()
@@ -603,9 +550,7 @@ def test_score_reads_pipes_and_names_what_it_cannot_score(capsys: Capture, stdin
     assert refused(capsys, "score", "-r", "two") == "stdin: closed: name a file of hypotheses"
 
 
-def test_a_small_gzip_that_unfolds_to_a_huge_line_takes_little_memory(
-    home: Path, capsys: Capture
-) -> None:
+def test_a_gzip_bomb_takes_little_memory(home: Path, capsys: Capture) -> None:
     with gzip.open("bomb.gz", "wb", compresslevel=1) as file:
         for _ in range(256):
             file.write(bytes(MILLION))
