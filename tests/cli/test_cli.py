@@ -1,4 +1,4 @@
-"""The command line as people meet it: exit codes, one line per error, data alone on stdout."""
+"""The command line: exit codes, one line per error, only data on stdout."""
 
 from __future__ import annotations
 
@@ -70,79 +70,86 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+MESSAGES = {
+    "trian": "mtkit: No such command 'trian'. Did you mean 'train'? (see mtkit --help)",
+    "score": "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)",
+    "translate --beam 2 --beam 3": "mtkit translate: Option '--beam' was given twice.",
+    "translate --beam x": "mtkit translate: Invalid value for '--beam': expected a whole number, "
+    "found 'x'",
+    "train --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did you",
+    "train -c nowhere.yaml": "nowhere.yaml: no such config file",
+    "translate": "runs/latest: no model here: train one with `mtkit train`",
+    "batch -q": "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`",
+}
+"""Messages whose words are tested, as samples of all; elsewhere only the option or file is."""
+
+
+@pytest.mark.parametrize("arguments", MESSAGES)
+def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Capture) -> None:
+    assert call(*arguments.split()) == 2
+    assert capsys.readouterr().err.startswith(MESSAGES[arguments])
+
+
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "key"),
     [
-        ("trian", "mtkit: No such command 'trian'. Did you mean 'train'? (see mtkit --help)"),
-        ("--nope", "mtkit: No such option: --nope (see mtkit --help)"),
-        ("train extra", "mtkit train: Got unexpected extra argument(s) (extra) (see mtkit train"),
-        ("score", "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)"),
-        (
-            "translate --beam x",
-            "mtkit translate: Invalid value for '--beam': expected a whole number, found 'x' (see",
-        ),
-        (
-            "translate --n-best 0",
-            "mtkit translate: Invalid value for '--n-best': should be greater than or equal to 1,",
-        ),
-        (
-            "translate --engine foo",
-            "mtkit translate: Invalid value for '--engine': 'foo' is not one of 'auto', 'torc",
-        ),
-        (
-            "translate --beam 2 --beam 3",
-            "mtkit translate: Option '--beam' was given twice. (see mtkit translate --help)",
-        ),
-        ("bench train --size tiny --size base", "mtkit bench train: Option '--size' was given tw"),
-        ("score -r a -r b -r a h", "a: cannot be read"),
+        ("--nope", "mtkit: "),
+        ("train extra", "mtkit train: "),
+        ("translate --n-best 0", "mtkit translate: Invalid value for '--n-best'"),
+        ("translate --engine foo", "mtkit translate: Invalid value for '--engine'"),
+        ("score -r a -r b -r a h", "a: "),
         ("info --set run=a", "mtkit info: No such option: --set"),
         (
             "train --set training.steps=5 --set training.steps=6",
-            "--set training.steps=6: training.steps is given twice, also by --set training.steps=5",
+            "--set training.steps=6: training.steps is given twice",
         ),
-        ("train --run a --set run=b", "--set run=b: run is given twice, also by --run a"),
+        ("train --run a --set run=b", "--set run=b: run is given twice"),
+        ("train --set decoding.min_length=300", "--set decoding.min_length=300: "),
+        ("train-spm --set data.train.source=no.en", "--set data.train.source=no.en: "),
         ("translate --top-k 3", "--top-k: only with --sample"),
+        ("translate --seed 0", "--seed: only with --sample"),
         ("translate --sample --beam 3", "--beam: not with --sample"),
-        ("translate --sample --n-best 2 --length-penalty 0", "--length-penalty: not with --sample"),
-        (
-            "train --set decoding.min_length=300",
-            "--set decoding.min_length=300: decoding: min_length 300 is above max_length",
-        ),
-        ("translate --sample --top-p 2", "--top-p: should be less than or equal to 1"),
-        ("translate -m nowhere", "nowhere: no model here: train one with `mtkit train`"),
-        ("translate", "runs/latest: no model here: train one with `mtkit train`"),
-        ("info", "runs/latest: no run, model or artifact here: make one with `mtkit run`"),
-        ("info nowhere", "nowhere: no run, model or artifact here: make one with `mtkit run`"),
-        ("info nowhere --config", "nowhere: no such config file"),
-        ("train -c nowhere.yaml", "nowhere.yaml: no such config file"),
-        ("train --set model.haeds=3", "--set model.haeds=3: model.haeds: unknown setting; did you"),
-        ("train -q", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
-        ("batch -q", "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`"),
-        (
-            "train-spm -q --set data.train.source=no.en",
-            "--set data.train.source=no.en: data.train.source: no.en: no such file",
-        ),
-        ("export", "export: name a format, --to ctranslate2 or --to huggingface"),
-        ("export --to ctranslate2", "runs/latest: no model here: train one with `mtkit train`"),
+        ("translate --sample --length-penalty 0", "--length-penalty: not with --sample"),
+        ("translate --sample --top-p 2", "--top-p: "),
+        ("translate --resume", "--resume: "),
+        ("translate -m nowhere", "nowhere: "),
+        ("score -r a --source a", "--source: only with --worst"),
+        ("score -r a --comet", "--comet: needs the source text"),
+        ("score -r a --plot a.png", "--plot: only with --by-length"),
+        ("attend --json", "--json: only with --explain"),
+        ("attend --explain --average", "--average: not with --explain"),
+        ("attend --view html --head 1", "--head: not with --view html"),
+        ("attend -o a.png", "--output: only with --view"),
+        ("export", "export: name a format"),
+        ("export --to ctranslate2", "runs/latest: "),
+        ("export --to huggingface --check", "--check: only with --to ctranslate2"),
+        ("export --to ctranslate2 --text a", "--text: only with --check"),
         ("export somewhere", "somewhere: only with --from"),
         ("export --from huggingface no --check", "--check: not with --from"),
-        ("translate --resume", "--resume: needs text files as INPUT"),
-        ("score -r no.de", "no.de: cannot be read (No such file or directory)"),
+        ("info", "runs/latest: "),
+        ("info nowhere", "nowhere: "),
+        ("info nowhere --config", "nowhere: "),
+        ("info --plot curves --verify", "--verify: not with --plot"),
+        ("info -o a.png", "--output: only with --plot"),
+        ("check", "check: "),
+        ("check a b --set seed=1", "--set: only with -c"),
+        ("check a b --columns 0 1", "--columns: only for a table or dataset"),
+        ("check a", "a: "),
     ],
 )
-def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
-    arguments: str, line: str, capsys: Capture
+def test_what_the_user_can_fix_is_one_line_and_exit_code_2(
+    arguments: str, key: str, capsys: Capture
 ) -> None:
     assert call(*arguments.split()) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(line)
-    assert captured.err.count("\n") == 1
+    assert key in captured.err
+    assert captured.err.count("\n") <= 1 + ("demo" in captured.err)
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
 @pytest.mark.parametrize("command", ["run", "train-spm", "batch"])
-def test_every_corpus_is_looked_at_before_any_work_and_its_line_is_named(
+def test_every_corpus_is_checked_before_any_work(
     command: str, part: str, home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
@@ -153,24 +160,22 @@ def test_every_corpus_is_looked_at_before_any_work_and_its_line_is_named(
     config.write_text(text.replace(f"run: {home}/run", "run: elsewhere"))
     line = 1 + text.splitlines().index("    target: missing.tgt")
     assert call(command, "-c", "missing.yaml") == 2
-    assert capsys.readouterr().err == (
-        f"missing.yaml:{line}: data.{part}.target: missing.tgt: no such file: "
-        f"relative paths count from the current folder, {home}\n"
+    assert capsys.readouterr().err.startswith(
+        f"missing.yaml:{line}: data.{part}.target: missing.tgt: no such file"
     )
     Path("missing.tgt").write_text("one line\n")
     assert call(command, "-c", "missing.yaml") == 2
     said = capsys.readouterr().err
     Path("missing.tgt").unlink()
     assert said.startswith(f"missing.yaml:{line - 2}: data.{part}: {home}/{part}.src has ")
-    assert "missing.tgt 1: line n of one must translate line n of the other" in said
     assert not Path("elsewhere").exists()
 
 
-def test_without_a_config_it_is_said_that_the_demo_is_worked_on(
+def test_without_a_config_the_demo_is_announced(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("train") == 2
-    assert capsys.readouterr().err.startswith("no mtkit.yaml here: working on the demo")
+    assert "demo" in capsys.readouterr().err
     monkeypatch.chdir(home)
     assert call("train") == 0
     assert "demo" not in capsys.readouterr().err
@@ -190,7 +195,7 @@ def test_without_a_config_it_is_said_that_the_demo_is_worked_on(
         (ValueError("a\nb"), 1, "internal error: ValueError: a b: rerun with --debug for the"),
     ],
 )
-def test_what_fails_while_running_is_one_line_and_its_exit_code(
+def test_a_failure_is_one_line_and_its_exit_code(
     problem: BaseException, code: int, line: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -203,7 +208,7 @@ def test_what_fails_while_running_is_one_line_and_its_exit_code(
     assert error.count("\n") == bool(line)
 
 
-def test_debug_shows_the_traceback_and_only_debug(capsys: Capture) -> None:
+def test_only_debug_shows_the_traceback(capsys: Capture) -> None:
     assert call("info", "--debug") == 2
     assert "Traceback" in capsys.readouterr().err
     assert call("info") == 2
@@ -211,16 +216,16 @@ def test_debug_shows_the_traceback_and_only_debug(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
+def test_every_command_has_help(command: str, capsys: Capture) -> None:
     assert call(command, "--help") == 0
     text = capsys.readouterr().out
     assert text.startswith(f"Usage: mtkit {command} [OPTIONS]")
-    for option in ["--debug"] + ["--config", "--run", "--set", "--quiet"] * (command in STAGES):
+    for option in ["--debug", "--quiet"] + ["--config", "--run", "--set"] * (command in STAGES):
         assert option in text
 
 
 def every_command() -> Iterator[tuple[str, TyperCommand]]:
-    """All there are, with those of groups, by the words that call them."""
+    """Return all commands, also those of groups, with the words that call them."""
     group = get_command(app())
     assert isinstance(group, TyperGroup)
     for name, command in group.commands.items():
@@ -231,7 +236,7 @@ def every_command() -> Iterator[tuple[str, TyperCommand]]:
 
 
 @pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
-def test_no_value_of_an_option_is_lost_in_silence(
+def test_an_option_given_twice_is_refused_unless_repeatable(
     name: str, command: TyperCommand, capsys: Capture
 ) -> None:
     options = [it for it in command.params if isinstance(it, TyperOption) and not it.is_flag]
@@ -260,7 +265,7 @@ echo "${{COMPREPLY[@]}}"
         ("mtkit translate --beam 3 --beam 4 --engine t", {"torch"}),
     ],
 )
-def test_a_shell_completes_commands_options_and_values(words: str, wanted: set[str]) -> None:
+def test_shell_completion(words: str, wanted: set[str]) -> None:
     command = Path(sys.executable).with_name("mtkit")
     shell = ["bash", "-c", COMPLETION.format(words=words), "bash", str(command)]
     done = subprocess.run(shell, capture_output=True, text=True, check=True)
@@ -268,14 +273,14 @@ def test_a_shell_completes_commands_options_and_values(words: str, wanted: set[s
     assert done.stderr == ""
 
 
-def test_no_command_is_a_plea_for_help(capsys: Capture) -> None:
+def test_no_arguments_print_the_help(capsys: Capture) -> None:
     assert call() == 0
     listed = capsys.readouterr().out.partition("Commands:\n")[2]
     assert sorted(line.split()[0] for line in listed.splitlines()) == sorted(COMMANDS + GROUPS)
     assert "..." not in listed
 
 
-def test_the_module_is_the_command() -> None:
+def test_python_m_mtkit_is_the_command() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "mtkit", "--version"], capture_output=True, text=True, check=True
     )
@@ -300,7 +305,7 @@ main(sys.argv[1:])
         ("train --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
     ],
 )
-def test_nothing_heavy_is_imported_for_a_light_command(
+def test_light_commands_import_nothing_heavy(
     arguments: str, unwanted: set[str], at_home: Path
 ) -> None:
     process = subprocess.run(
@@ -313,7 +318,7 @@ def test_nothing_heavy_is_imported_for_a_light_command(
     assert not unwanted & set(process.stderr.split())
 
 
-def test_a_second_run_finds_everything_up_to_date(at_home: Path, capsys: Capture) -> None:
+def test_a_second_run_skips_every_stage(at_home: Path, capsys: Capture) -> None:
     assert call("run", "--quiet") == 0
     first = capsys.readouterr()
     assert first.err == ""
@@ -324,30 +329,28 @@ def test_a_second_run_finds_everything_up_to_date(at_home: Path, capsys: Capture
     assert second.err.count("up to date") == 4
 
 
-def test_the_run_option_takes_all_results_elsewhere(at_home: Path, capsys: Capture) -> None:
+def test_the_run_option_changes_the_run_directory(at_home: Path, capsys: Capture) -> None:
     assert call("train-spm", "--run", "other") == 0
     assert (at_home / "other/tokenizer/manifest.json").is_file()
     assert (at_home / "other/config.yaml").read_text().startswith("run: other\n")
 
 
-def test_a_run_cannot_be_written_where_a_file_is(at_home: Path, capsys: Capture) -> None:
+def test_a_file_is_no_run_directory(at_home: Path, capsys: Capture) -> None:
     assert call("run", "--run", "mtkit.yaml") == 2
-    assert capsys.readouterr().err == (
-        "mtkit.yaml: cannot be a folder: choose another run directory\n"
-    )
+    assert capsys.readouterr().err.startswith("mtkit.yaml: ")
 
 
 @pytest.mark.parametrize("options", ["same -o same", "same -o same --resume", "in -o same"])
-def test_what_is_read_is_never_written_over(at_home: Path, capsys: Capture, options: str) -> None:
+def test_translate_never_overwrites_its_input(at_home: Path, capsys: Capture, options: str) -> None:
     for name in ("same", "in"):
         (at_home / name).write_text("ant\n", encoding="utf-8")
     prefix = ["--prefix", "same"] if options.startswith("in") else []
     assert call("translate", *options.split(), *prefix) == 2
-    assert capsys.readouterr().err == "same: is what is to be read: name another with -o\n"
+    assert capsys.readouterr().err.startswith("same: ")
     assert (at_home / "same").read_text() == "ant\n"
 
 
-def test_info_knows_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
+def test_info_finds_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
     run = load_config("mtkit.yaml").run
     told = [(call("info", path), capsys.readouterr().out) for path in ("mtkit.yaml", run)]
     assert told[0] == told[1]
@@ -364,7 +367,7 @@ def test_translate_reads_a_file_and_writes_as_many_lines(at_home: Path, capsys: 
     assert capsys.readouterr().out == ""
 
 
-def test_translate_can_tell_more(at_home: Path, capsys: Capture) -> None:
+def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: Capture) -> None:
     (at_home / "in.txt").write_text("ant bee\ncat\n", encoding="utf-8")
     assert call("translate", "in.txt", "--n-best", "2", "--beam", "3") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
@@ -400,7 +403,7 @@ def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
     assert "nrefs:2" in system["bleu"]["signature"]
 
 
-def test_info_tells_what_was_made_from_what(at_home: Path, capsys: Capture) -> None:
+def test_info_shows_artifacts_and_their_inputs(at_home: Path, capsys: Capture) -> None:
     assert call("info", "run") == 0
     text = capsys.readouterr().out
     for kind in ("tokenizer", "batches", "model", "test"):
@@ -432,7 +435,7 @@ def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> Non
     assert "model.safetensors: damaged" in capsys.readouterr().err
 
 
-def test_a_reader_that_leaves_is_no_error(at_home: Path) -> None:
+def test_a_closed_pipe_is_no_error(at_home: Path) -> None:
     (at_home / "many.txt").write_text("ant bee cat\n" * 20_000, encoding="utf-8")
     with start(
         "translate", "many.txt", "--beam", "1", "--quiet", stdout=subprocess.PIPE

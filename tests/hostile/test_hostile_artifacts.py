@@ -41,10 +41,10 @@ from mtkit.artifacts.manifest import (
     open_artifact,
     remove,
 )
+from mtkit.artifacts.runs import save_config
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
-from mtkit.artifacts.runs import save_config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import build_without_weights
