@@ -254,7 +254,7 @@ def test_a_finished_run_on_a_read_only_disk_is_up_to_date(
     train(config)
     assert capsys.readouterr().err.count("up to date") == 3
     assert mtkit.load(config.run).translate(["ant bee"])
-    with pytest.raises(MtkitError, match=r"cannot write a run there \(Read-only file system\)"):
+    with pytest.raises(MtkitError, match="Read-only file system"):
         train_tokenizer(config.model_copy(update={"seed": 2}))
     assert train_tokenizer(config).report
 
@@ -510,11 +510,13 @@ def survives(action: Callable[[], None]) -> bool:
 
 @pytest.mark.parametrize("kind", USES)
 @pytest.mark.parametrize("examples", [75, pytest.param(1500, marks=pytest.mark.campaign)])
-def test_a_malicious_folder_loads_or_is_refused(examples: int, kind: str, finished: Path) -> None:
+def test_a_malicious_folder_loads_or_is_refused(
+    examples: int, kind: str, finished: Path, tmp_path: Path
+) -> None:
     @settings(max_examples=examples)
     @given(st.randoms(use_true_random=False), st.booleans())
     def check(rng: random.Random, has_right_hashes: bool) -> None:
-        parent = finished / f"stranger-{os.getpid()}"
+        parent = tmp_path / "stranger"
         folder = parent / kind
         shutil.rmtree(parent, ignore_errors=True)
         shutil.copytree(finished / "run" / kind, folder)
