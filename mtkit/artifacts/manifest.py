@@ -24,11 +24,12 @@ from typing import Any, Literal
 from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
 from mtkit.errors import UserError
 
-Kind = Literal["tokenizer", "batches", "checkpoint", "model", "test", "export"]
+Kind = Literal["corpus", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
 """The version of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
 COMMANDS: Mapping[Kind, str] = {
+    "corpus": "mtkit init",
     "tokenizer": "mtkit train-spm",
     "batches": "mtkit batch",
     "checkpoint": "mtkit train",
@@ -38,6 +39,7 @@ COMMANDS: Mapping[Kind, str] = {
 }
 """The command that makes each kind of artifact."""
 FORMAT_VERSIONS: Mapping[Kind, int] = {
+    "corpus": 1,
     "tokenizer": 2,
     "batches": 2,
     "checkpoint": 3,

@@ -74,21 +74,22 @@ def init(
     and forecasts the result. Next: mtkit run
     """
     from mtkit.config.corpora import TextCorpus
-    from mtkit.study.init.init import Wish, init
+    from mtkit.study.init.init import InitOptions, init
 
-    def text(files: TextPair) -> TextCorpus | None:
-        return files and TextCorpus(source=str(files[0]), target=str(files[1]))
-
+    existing: dict[str, TextPair] = {"valid": valid, "test": test}
     init(
-        Wish(
+        InitOptions(
             corpus=named_corpus(source, target, columns),
             minutes=minutes,
             output=output,
             languages=languages or (None, None),
             command=shlex.join(["mtkit", *sys.argv[1:]]),
             run=run,
-            valid=text(valid),
-            test=text(test),
+            existing={
+                part: TextCorpus(source=str(files[0]), target=str(files[1]))
+                for part, files in existing.items()
+                if files is not None
+            },
             force=force,
         )
     )

@@ -57,10 +57,13 @@ class TimedStep:
     """Seconds until its batches were there."""
 
 
-def training_speed(config: Config, data: Batches, tokenizer: Tokenizer, seconds: float) -> float:
+def training_speed(
+    config: Config, data: Batches, tokenizer: Tokenizer, seconds: float, ranks: Ranks = ALONE
+) -> float:
     """Return the target tokens per second of training for some seconds in this process."""
     sample = TrainingSample(config.run, config, data, tokenizer)
-    return median(window_rates(list(timed_steps(sample, sample.new_state(), seconds))))
+    steps = timed_steps(sample, sample.new_state(ranks), seconds, ranks)
+    return median(window_rates(list(steps)))
 
 
 def timed_steps(

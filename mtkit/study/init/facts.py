@@ -1,91 +1,84 @@
-"""What choices are made by: facts of a corpus, of its subwords, and of the speed of a machine."""
+"""What a sample shows of a corpus: its letters, its case, whether lines are single sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from mtkit.config.batching import DropRule
-from mtkit.study.init.sizes import NOMINAL_VOCABULARY, SIZES, Size
+import numpy as np
 
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a corpus."""
-
-    pairs: int
-    """Number of pairs that there are to learn from, about: what is dropped is left out."""
-    valid: int
-    test: int
-    languages: tuple[str | None, str | None]
-    characters: tuple[int, int]
-    """Number of different characters of each side, very rare ones left out."""
-    in_both: int
-    """Number of different characters of both sides together."""
-    shared: float
-    """The part of the letters of a side that the other has as often."""
-    deduplicate: bool
-    """Whether pairs stand there twice."""
-    sentences: str | None
-    """The language of the sources, where each of them is a single sentence."""
-    truecase: bool
-    """Whether sources have capitals, and hardly one of them nothing else, or none."""
-    drop: Mapping[DropRule, int]
-    """Rules that find fault with pairs, and with how many."""
-    most_subwords: int | None = None
-    """Number of subwords that can be made of the text, where it is known."""
+from mtkit.config.settings import TokenizerSettings
+from mtkit.corpus.check import CorpusReport
+from mtkit.corpus.read import Pair
+from mtkit.decoding.casing import has_no_case
+from mtkit.decoding.sentences import split_sentences
+from mtkit.study.init.plan import CorpusFacts
+from mtkit.study.init.split import Split
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """Of pairs in subwords, each side with its end of sentence."""
+def describe_corpus(
+    report: CorpusReport, split: Split, source_language: str | None, existing: Mapping[str, int]
+) -> tuple[CorpusFacts, list[Pair]]:
+    """Return the facts of a corpus, and a sample of the pairs to train on without faulty ones.
 
-    source: float
-    """Mean; so are the next two."""
-    target: float
-    padded: float
-    """What a pair takes of `batching.max_tokens`."""
-    longest: int
-    """What all but one in a hundred pairs stay within."""
-
-
-@dataclass(frozen=True)
-class Rates:
-    """How fast a machine does what a run consists of."""
-
-    tokens: float
-    """Target tokens per second that are learnt from."""
-    sentence: float
-    """Seconds to translate a sentence, greedily, as validation does."""
-    line: float
-    """Seconds for each pair that a tokenizer is trained on."""
-    pair: float
-    """Seconds to read, judge and encode a pair of the corpus."""
-    on_gpu: bool = False
-
-    def rounded(self) -> Rates:
-        """As the next measurement will have it, too, most of the time."""
-        tokens, sentence, line, pair = (float(f"{rate:.2g}") for rate in astuple(self)[:-1])
-        return Rates(tokens, sentence, line, pair, self.on_gpu)
+    Counts are estimated from the sample; `existing`: those of sets that were not held out.
+    """
+    drawn = [Pair(*texts, 0, "", row) for row, texts in enumerate(report.statistics.sample)]
+    scale = report.distinct_pairs / max(1, len(drawn))
+    placed = list(split.split(drawn))
+    parts = Counter(part for part, _ in placed)
+    counts = {part: round(scale * parts[part]) for part in ("valid", "test")} | dict(existing)
+    sample = [pair for part, pair in placed if part == "train" and not split.is_faulty(pair)]
+    sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
+    characters = count_characters(sources), count_characters(targets)
+    is_joint = overlap(*characters) >= 0.5
+    texts = [characters[0] + characters[1]] if is_joint else characters
+    facts = CorpusFacts(
+        pairs=round(scale * len(sample)),
+        valid=counts["valid"],
+        test=counts["test"],
+        is_joint=is_joint,
+        characters=max(count_frequent(text) for text in texts),
+        deduplicate=report.deduplicate,
+        drop={rule: report.estimate(rule) for rule in report.drop},
+        sentences=source_language if has_single_sentences(sources, source_language) else None,
+        truecase=is_usually_cased(sources),
+    )
+    return facts, sample
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Rates with a model that was tried."""
-
-    size: Size
-    vocabulary: int
-    rates: Rates
-
-    def at(self, size: Size, vocabulary: int) -> Rates:
-        """The rates of another model, by what it costs."""
-        ratio = size.cost(vocabulary) / self.size.cost(self.vocabulary)
-        tokens, sentence = self.rates.tokens / ratio, self.rates.sentence * ratio
-        return replace(self.rates, tokens=tokens, sentence=sentence)
+def count_characters(lines: Iterable[str]) -> Counter[str]:
+    """Count the characters of all lines, whatever their case."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.casefold())
+    return counts
 
 
-UNKNOWN_LENGTHS = Lengths(16.0, 16.0, 20.0, 64)
-FIRST_GUESS = Measured(SIZES[1], NOMINAL_VOCABULARY, Rates(8000.0, 2e-3, 5e-5, 5e-5))
-"""Of two cores: what is tried first is chosen by it."""
-GPU_GUESS = Measured(SIZES[3], 32_000, Rates(1e5, 2e-3, 5e-5, 1e-5, on_gpu=True))
-"""Of a GPU, whose speed with a large model cannot be told from that with a small one."""
+def overlap(source: Counter[str], target: Counter[str]) -> float:
+    """Return how much the distributions of the letters of two texts have in common, 0 to 1."""
+    sides = [{c: n for c, n in side.items() if c.isalpha()} for side in (source, target)]
+    totals = [max(1, sum(side.values())) for side in sides]
+    common = sides[0].keys() & sides[1].keys()
+    shares = (min(sides[0][c] / totals[0], sides[1][c] / totals[1]) for c in common)
+    return sum(shares, 0.0)
+
+
+def count_frequent(characters: Counter[str]) -> int:
+    """Return how many of the most frequent characters cover as much text as a tokenizer does."""
+    counts = np.cumsum([count for _, count in characters.most_common()])
+    needed = TokenizerSettings().character_coverage * characters.total()
+    return int(np.searchsorted(counts, needed)) + 1
+
+
+def has_single_sentences(sources: Sequence[str], language: str | None) -> bool:
+    """Return whether under 5 % of the sources have several sentences: a model then learns none."""
+    several = sum(len(split_sentences(source, language)) > 1 for source in sources)
+    return several < 0.05 * len(sources)
+
+
+def is_usually_cased(sources: Sequence[str]) -> bool:
+    """Return whether most sources have capitals, and under 2 % have only capitals, or none."""
+    capitals = sum(source != source.lower() for source in sources)
+    caseless = sum(has_no_case(source) for source in sources)
+    return 2 * capitals > len(sources) and caseless < 0.02 * len(sources)

@@ -1,285 +1,299 @@
-"""`mtkit init`: from a corpus and the minutes somebody has to a config, and what to expect of it.
+"""`mtkit init`: write a config and the files of its corpus, and say what to expect.
 
-The corpus is read by the doctor; then for what may be held out; then to count and to draw a sample;
-then to write its parts.
-Nothing is written before all is known, and then all of it together.
+The training corpus is read three times: twice by the check, once to split and write it.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
 
+from mtkit.artifacts.manifest import create, kind_at
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
+from mtkit.artifacts.storage import open_atomically
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
-from mtkit.corpus.read import paths_of, read_pairs
+from mtkit.corpus.findings import Finding
+from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import Languages
 from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, say, table, warn
-from mtkit.study.init.choice import Plan, plan_of
-from mtkit.study.init.expectation import expectation
-from mtkit.study.init.facts import FIRST_GUESS, GPU_GUESS, UNKNOWN_LENGTHS, Facts, Measured
-from mtkit.study.init.files import refuse_to_overwrite, written_together
-from mtkit.study.init.measure import Trial, measure
-from mtkit.study.init.reasons import Chosen, chosen, settings_of, yaml_of
-from mtkit.study.init.scan import Sample, Scan, has_single_sentences, has_usual_case, scan
-from mtkit.study.init.split import FEWEST_PAIRS, Part, Split, is_among, key_of
+from mtkit.study.init.facts import describe_corpus
+from mtkit.study.init.plan import CorpusFacts, Plan, Trial, choose_plan
+from mtkit.study.init.presets import FEW_EPOCHS, NOMINAL_VOCABULARY, PRESETS, max_epochs
+from mtkit.study.init.split import Split, key_of
+from mtkit.study.init.template import render_config
+from mtkit.study.init.trial import run_trial
+from mtkit.training.processors import cores
 
-PARTS: tuple[Part, ...] = ("train", "valid", "test")
-TRIALS = 3
-"""Number of models that are tried, at most, until the one chosen is the one tried."""
-FEWEST_HELD_OUT = 5
-"""Number of sentences below which nothing could be told by them."""
-OTHER_TEXT = 0.95
-"""The part of the subwords that can be made of a sample which other text of the corpus has, too."""
+PARTS = "train", "valid", "test"
+NEEDED_PAIRS = {"train": 50, "valid": 5, "test": 5}
+EXPECTATIONS = (
+    (2_000, "expect some right words in sentences much like these, and invented text elsewhere"),
+    (10_000, "expect the gist of short sentences like these, and failure on the rest"),
+    (50_000, "enough for text on one narrow subject; other text will be translated badly"),
+    (300_000, "enough for one kind of text; other kinds will be translated badly"),
+    (2_000_000, "enough for a usable translator of such text, given hours on many cores or a GPU"),
+    (1 << 62, "enough for a good translator, given a GPU"),
+)
+"""What to say of a corpus with fewer pairs than this."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody asks for."""
+class InitOptions:
+    """What the user asks for."""
 
     corpus: Corpus
     minutes: float
     output: Path
     command: str
-    """As it was typed: it stands at the top of the config."""
+    """The command line, for the first line of the config."""
     languages: Languages = (None, None)
-    """Codes that the sides are said to be in."""
     run: str | None = None
-    valid: TextCorpus | None = None
-    test: TextCorpus | None = None
+    existing: Mapping[str, TextCorpus] = field(default_factory=dict)
+    """Validation and test sets that are not to be held out."""
     force: bool = False
 
-    @property
-    def given(self) -> dict[str, TextCorpus]:
-        """What is held out already."""
-        parts = {"valid": self.valid, "test": self.test}
-        return {part: corpus for part, corpus in parts.items() if corpus is not None}
 
+def init(options: InitOptions) -> None:
+    """Write a config and the files of its corpus, and say what to expect of a run.
 
-def init(wish: Wish) -> None:
-    """Writes the config and the parts of the corpus; tells what to expect.
-
-    Raises UserError where the corpus cannot be used, or something would be overwritten; OSError
-    where the disk is full: nothing is written then.
+    Raises:
+        UserError: the corpus cannot be used, or a file would be overwritten; nothing is written.
+        OSError: the disk is full; nothing is written.
     """
-    for part, held_out in wish.given.items():
-        check_readable(held_out, (f"--{part}",))
-    corpora = [wish.corpus, *wish.given.values()]
-    read = [path for corpus in corpora for path in paths_of(corpus)]
-    refuse_to_overwrite([wish.output], read, force=wish.force)
-    if wish.run and not wish.force and any(checkpoint_steps(Path(wish.run) / CHECKPOINTS)):
-        raise UserError(f"--run {wish.run}: holds another training: name another folder")
-    checked = _examined(wish)
-    languages = _languages(wish, checked)
-    if languages[1] is None:
-        warn("the target's language cannot be told: name both by --languages, such as en ko")
-    files = _files(wish, languages)
-    made = [path for sides in files.values() for path in sides]
-    refuse_to_overwrite(made, read, force=wish.force)
-    split = _split(wish, checked)
-    found = scan(read_pairs(wish.corpus), split, deduplicate=checked.deduplicate)
-    if left_out := checked.pairs - checked.blank_pairs - found.counts.total():
-        say(
-            f"init: {left_out:,} pairs are left out, which would be held out for nothing: they are "
-            "faulty, training has their targets, or their sources are held out already"
-        )
-    corpus = _facts(found, wish, checked, languages)
-    plan, trial = _plan(corpus, found.sample, wish.minutes)
-    share = plan.pairs / corpus.pairs
-    with written_together([*made, wish.output]) as opened:
-        for part, pair in split.place(read_pairs(wish.corpus)):
-            if part == "train" and share < 1 and not is_among(share, key_of(pair.source)):
-                continue
-            for path, line in zip(files[part], (pair.source, pair.target), strict=True):
-                opened[path].write(f"{line}\n")
-        opened[wish.output].write(_config(wish, files, corpus, plan))
-    data_lines(_told(wish, corpus, plan, trial))
+    folder = options.output.with_name(f"{options.output.stem}-data")
+    _check_outputs(options, folder)
+    run = options.run or _free_run(options.output.stem)
+    if not options.force and _has_checkpoints(run):
+        raise UserError(f"--run {run}: holds another training run: choose another folder")
+    report = check_corpus(options.corpus, options.languages)
+    _check(report, options.corpus)
+    languages = _languages(options, report)
+    counts: dict[str, int] = {}
+    for part, corpus in options.existing.items():
+        own = check_part(part, options.existing, languages)
+        _check(own, corpus)
+        counts[part] = own.pairs - own.blank_pairs
+    split = _make_split(options, report)
+    facts, sample = describe_corpus(report, split, languages[0], counts)
+    _check_counts(options, {"train": facts.pairs, "valid": facts.valid, "test": facts.test})
+    facts, plan = find_plan(facts, sample, options.minutes)
+    split = replace(split, train_share=min(1.0, plan.pairs / facts.pairs))
+    source, target = languages[0] or "source", languages[1] or "target"
+    suffixes = (source, target) if source != target else ("source", "target")
+    names = {part: [f"{part}.{suffix}" for suffix in suffixes] for part in ("train", *split.parts)}
+    data = {
+        part: {"source": str(folder / sides[0]), "target": str(folder / sides[1])}
+        for part, sides in names.items()
+    } | {part: corpus.without_defaults() for part, corpus in options.existing.items()}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        open_atomically(options.output) as config,
+        create(folder, "corpus", {"pairs": plan.pairs}, {}, counts) as draft,
+    ):
+        counts |= _write_pairs(draft, names, split.split(read_pairs(options.corpus)))
+        _check_counts(options, counts)
+        config.write(render_config(facts, plan, data, run, languages[1], counts, options.command))
+    data_lines(_summary(options, languages, folder, counts, facts, plan))
 
 
-def _languages(wish: Wish, checked: CorpusReport) -> Languages:
-    """As they are named, or else as most lines are."""
-    source, target = wish.languages
-    return (
-        source or (checked.source.language if checked.source.is_certain else None),
-        target or (checked.target.language if checked.target.is_certain else None),
-    )
+def find_plan(
+    facts: CorpusFacts, sample: Sequence[Pair], minutes: float
+) -> tuple[CorpusFacts, Plan]:
+    """Choose a plan by a trial; if its speed speaks for another model or batch, by a trial of that.
 
-
-def _files(wish: Wish, languages: Languages) -> dict[Part, tuple[Path, Path]]:
-    """Where both sides go of what is made: in a folder beside the config, and called like it."""
-    source, target = languages
-    names = (source, target) if source and target and source != target else ("source", "target")
-    folder = wish.output.with_name(f"{wish.output.stem}-data")
-    return {
-        part: (folder / f"{part}.{names[0]}", folder / f"{part}.{names[1]}")
-        for part in PARTS
-        if part not in wish.given
-    }
-
-
-def _split(wish: Wish, checked: CorpusReport) -> Split:
-    wanted = frozenset[Part](part for part in ("valid", "test") if part not in wish.given)
-    taken = (key_of(pair.source) for corpus in wish.given.values() for pair in read_pairs(corpus))
-    pair_filter = PairFilter(checked.drop, checked.statistics) if checked.drop else None
-    split = Split(checked.distinct_pairs, wanted, frozenset(taken), pair_filter)
-    return split.without_learnt(partial(read_pairs, wish.corpus))
-
-
-def _facts(found: Scan, wish: Wish, checked: CorpusReport, languages: Languages) -> Facts:
-    """Raises UserError where there are too few pairs, or too few different ones."""
-    counts = {**{str(part): found.counts[part] for part in PARTS}, "train": found.learnt}
-    for part, corpus in wish.given.items():
-        counts[part] = sum(not pair.blank for pair in read_pairs(corpus))
-    if counts["train"] < FEWEST_PAIRS:
-        raise UserError(
-            f"{_name(wish.corpus)}: {counts['train']:,} pairs are left to learn from beside those "
-            f"held out, and {FEWEST_PAIRS} are needed at the least: add more"
-        )
-    for part in ("valid", "test"):
-        if (held_out := counts.get(part, 0)) >= FEWEST_HELD_OUT:
-            continue
-        few = f"{held_out} pairs, and {FEWEST_HELD_OUT} are needed at the least"
-        if part in wish.given:
-            raise UserError(f"{_name(wish.given[part])}: {few}: name a larger file with --{part}")
-        raise UserError(
-            f"{_name(wish.corpus)}: too few pairs unlike all others to hold any out for {part} "
-            f"({few}): name a file of other pairs with --{part}"
-        )
-    source = languages[0]
-    is_of_single = source is not None and has_single_sentences(found.sample, source)
-    return Facts(
-        counts["train"],
-        counts["valid"],
-        counts["test"],
-        languages,
-        found.characters,
-        found.in_both,
-        found.shared,
-        checked.deduplicate,
-        source if is_of_single else None,
-        has_usual_case(found.sample),
-        {rule: checked.estimate(rule) for rule in checked.drop},
-    )
-
-
-def _plan(corpus: Facts, sample: Sample, minutes: float) -> tuple[Plan, Trial]:
-    """The best plan by the speed of a model that was tried, and what its own was like.
-
-    Of two, each of which is the better by the speed of the other, the first.
+    The facts get the largest vocabulary that the text can fill.
     """
-    guess = GPU_GUESS if pick_device("auto").type == "cuda" else FIRST_GUESS
-    plan = plan_of(corpus, UNKNOWN_LENGTHS, guess, minutes)
-    trials: list[tuple[Plan, Trial]] = []
-    while len(trials) < TRIALS:
-        say(f"init: trying {plan.size}, {plan.vocabulary:,} subwords")
-        trial = measure(sample, settings_of(chosen(corpus, plan)))
-        trials.append((plan, trial))
+    trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * cores())
+    if pick_device("auto").type == "cuda":
+        # On a GPU, a small model is no faster than a large one, and says nothing about it.
+        trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
+    plan = choose_plan(facts, trial, minutes)
+    for is_last in False, True:
+        say(f"init: measuring {plan.preset} with {plan.vocabulary:,} subwords")
+        tried, trial = plan, run_trial(facts, plan, sample)
         if trial.vocabulary < plan.vocabulary:
-            share = 1.0 if corpus.pairs <= len(sample) else OTHER_TEXT
-            corpus = replace(corpus, most_subwords=int(share * trial.vocabulary))
-        measured = Measured(plan.size, trial.vocabulary, trial.rates)
-        plan = plan_of(corpus, trial.lengths, measured, minutes)
-        for tried, own in trials:
-            if plan.is_like(tried):
-                return plan, own
-    return plan, trial
+            share = 1.0 if facts.pairs <= len(sample) else 0.95  # other text may fill fewer
+            facts = replace(facts, max_vocabulary=int(share * trial.vocabulary))
+        plan = choose_plan(facts, trial, minutes, tried.preset if is_last else None)
+        if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
+            break
+    return facts, plan
 
 
-def _config(wish: Wish, files: dict[Part, tuple[Path, Path]], corpus: Facts, plan: Plan) -> str:
-    """The text of the config."""
-    counts = {"train": plan.pairs, "valid": corpus.valid, "test": corpus.test}
-    why = {
-        "train": "what it learns from",
-        "valid": "shows on the way how good it becomes",
-        "test": "says in the end how good it is: to judge by, not to choose by",
-    }
-    data = []
-    for part in PARTS:
-        where = wish.given[part].without_defaults() if part in wish.given else _sides(files[part])
-        held_out = ", held out by a hash of the source" if part in files and part != "train" else ""
-        data.append(Chosen("data", {part: where}, f"{counts[part]:,} pairs{held_out}: {why[part]}"))
-    target = corpus.languages[1]
-    if target is not None:
-        reason = "the language that scores are counted in, by the words of its own tokenizer"
-        data.append(Chosen("data", {"target_language": target}, reason))
-    run = wish.run or _free_run(wish.output.stem)
-    return yaml_of(f"Written by `{wish.command}`.", run, [*data, *chosen(corpus, plan)])
+def _check_outputs(options: InitOptions, folder: Path) -> None:
+    """Check that all corpora can be read, and the config and the folder written."""
+    for part, corpus in options.existing.items():
+        check_readable(corpus, (f"--{part}",))
+    corpora = [options.corpus, *options.existing.values()]
+    inputs = {path.resolve() for corpus in corpora for path in paths_of(corpus)}
+    for path in options.output, folder:
+        if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
+            problem = "cannot be a file"
+        elif path.resolve() in inputs.union(*(one.parents for one in inputs)):
+            problem = "is an input"
+        elif folder.exists() and kind_at(folder) != "corpus":
+            problem = f"{folder} was not written by `mtkit init`"
+        elif os.path.lexists(path) and not options.force:
+            problem = "exists, and --force is not given"
+        else:
+            problem = _write_error(path)
+        if problem:
+            raise UserError(f"{path}: {problem}: choose another output with -o")
+
+
+def _write_error(path: Path) -> str:
+    """Return why a path cannot be written, or nothing."""
+    try:
+        str(path).encode()
+        with TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())):
+            return ""
+    except UnicodeEncodeError:
+        return "cannot be written (its name is not UTF-8)"
+    except OSError as error:
+        return f"cannot be written ({error.strerror})"
+
+
+def _has_checkpoints(run: str) -> bool:
+    return any(checkpoint_steps(Path(run) / CHECKPOINTS))
 
 
 def _free_run(name: str) -> str:
-    """The folder in `runs` that is called so, or, where another training is in it, the next one."""
+    """Return the folder of this name in `runs`, or the next one without checkpoints."""
     names = chain([f"runs/{name}"], (f"runs/{name}-{number}" for number in count(2)))
-    run = next(run for run in names if not any(checkpoint_steps(Path(run) / CHECKPOINTS)))
+    run = next(run for run in names if not _has_checkpoints(run))
     if run != f"runs/{name}":
-        say(f"init: runs/{name} holds another training: this one is to be in {run}")
+        say(f"init: runs/{name} holds another training run: the config names {run}")
     return run
 
 
-def _sides(paths: tuple[Path, Path]) -> dict[str, Any]:
-    return dict(zip(("source", "target"), map(str, paths), strict=True))
+def _check(report: CorpusReport, corpus: Corpus) -> None:
+    """Warn of frequent faults.
+
+    Raises:
+        UserError: no model should be trained on the corpus as it is.
+    """
+    # "no text" comes first: it explains the others.
+    failed = sorted(report.failed, key=lambda finding: finding.name != "no text")[:2]
+    if failed:
+        faults = "; ".join(f"{it.name}: {_describe(it)}" for it in failed)
+        raise UserError(f"{_name(corpus)}: {faults} (`mtkit check` shows more)")
+    misalignment = report["misalignment"]
+    for finding in [misalignment] * (misalignment.status == "warned") + report.frequent:
+        action = "dropped" if finding.name in report.drop else "kept"
+        warn(f"{_name(corpus)}: {finding.name}: {_describe(finding)}; {action}")
 
 
-def _told(wish: Wish, corpus: Facts, plan: Plan, trial: Trial) -> Iterator[str]:
-    """What to expect of the config."""
-    forecast, minutes = plan.forecast, 1 / 60
-    yield f"{wish.output}: {plan.size}, {trial.parameters:,} parameters"
-    yield ""
-    parts = {
-        f"tokenizer and batches, {plan.pairs:,} pairs": forecast.preparing,
-        f"training, {plan.times} passes in {plan.steps:,} updates": forecast.training,
-        f"validations, {plan.steps // plan.validate_every}": forecast.validations,
-        f"test, {corpus.test:,} sentences": forecast.test,
-        "everything else": forecast.start,
-        "in all": forecast.total,
-    }
-    yield from table(
-        [["forecast", "minutes"], *([name, f"{s * minutes:.1f}"] for name, s in parts.items())]
+def _describe(finding: Finding) -> str:
+    return finding.note or f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
+
+
+def _languages(options: InitOptions, report: CorpusReport) -> Languages:
+    """Return the declared languages, or else those that were recognised with certainty."""
+    source, target = (
+        declared or (side.language if side.is_certain else None)
+        for declared, side in zip(options.languages, (report.source, report.target), strict=True)
     )
+    if target is None:
+        warn("the target language is unknown: name both languages, such as --languages en ko")
+    return source, target
+
+
+def _make_split(options: InitOptions, report: CorpusReport) -> Split:
+    existing = (pair for corpus in options.existing.values() for pair in read_pairs(corpus))
+    return Split(
+        report.distinct_pairs,
+        frozenset({"valid", "test"} - options.existing.keys()),
+        frozenset(key_of(pair.source) for pair in existing),
+        PairFilter(report.drop, report.statistics),
+    )
+
+
+def _check_counts(options: InitOptions, counts: Mapping[str, int]) -> None:
+    """Check that there are enough pairs in each part."""
+    for part, needed in NEEDED_PAIRS.items():
+        if counts[part] >= needed:
+            continue
+        corpus = options.existing.get(part, options.corpus)
+        advice = "add pairs" if part == "train" else f"choose a file of other pairs with --{part}"
+        raise UserError(
+            f"{_name(corpus)}: {counts[part]:,} different pairs for {part}, at least {needed} are "
+            f"needed: {advice}"
+        )
+
+
+def _write_pairs(
+    folder: Path, names: Mapping[str, Sequence[str]], pairs: Iterable[tuple[str, Pair]]
+) -> Counter[str]:
+    """Write the files of both sides of each part; return the pairs of each part."""
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        opened = {
+            part: [
+                stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n"))
+                for name in sides
+            ]
+            for part, sides in names.items()
+        }
+        for part, pair in pairs:
+            counts[part] += 1
+            for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
+                file.write(f"{text}\n")
+    return counts
+
+
+def _summary(
+    options: InitOptions,
+    languages: Languages,
+    folder: Path,
+    counts: Mapping[str, int],
+    facts: CorpusFacts,
+    plan: Plan,
+) -> Iterator[str]:
+    """Say what was written, how long a run takes, and what to expect of it."""
+    yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
+    written = [f"{counts[part]:,} for {part}" for part in PARTS if part not in options.existing]
+    yield f"wrote {folder}: pairs {', '.join(written)}; no source or target is in two of them"
+    yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
     yield ""
-    yield from expectation(plan, corpus.pairs, wish.minutes)
-    named = [] if wish.output == Path("mtkit.yaml") else ["-c", str(wish.output)]
-    yield f"next: {shlex.join(['mtkit', 'run', *named])}"
+    total = plan.total_seconds / 60
+    labels = {"training": f"training, {plan.epochs_text} epochs in {plan.steps:,} steps"}
+    rows = [[labels.get(part, part), f"{it / 60:.1f}"] for part, it in plan.seconds.items()]
+    yield from table([["forecast", "minutes"], *rows, ["total", f"{total:.1f}"]])
+    yield ""
+    yield from describe_outlook(plan, facts.pairs, options.minutes)
+    config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
+    yield f"next: {shlex.join(['mtkit', 'run', *config])}"
+
+
+def describe_outlook(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:
+    """Say how good the model can become, and what would help; `pairs`: those to train on."""
+    total = plan.total_seconds / 60
+    yield f"{pairs:,} pairs: {next(text for fewer, text in EXPECTATIONS if pairs < fewer)}"
+    if pairs < 10_000:
+        yield "to improve: add sentence pairs; similar text helps most (see opus.nlpl.eu)"
+    if total > 1.15 * minutes:
+        yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"
+    elif plan.pairs < pairs:
+        yield f"{plan.pairs:,} of the {pairs:,} pairs are used: there is no time to see all once"
+    elif plan.epochs < min(FEW_EPOCHS, max_epochs(pairs)):
+        yield f"more --minutes would help: {plan.epochs_text} epochs are few"
+    elif total < 0.85 * minutes:
+        yield f"done in {total:.0f} of {minutes:g} minutes: more epochs are not known to help"
 
 
 def _name(corpus: Corpus) -> str:
-    """As it is called in a message."""
+    """Return what messages call a corpus."""
     settings = corpus.model_dump()
     return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
-
-
-def _examined(wish: Wish) -> CorpusReport:
-    """What the doctor says. UserError for what no model can be trained on."""
-    found = check_corpus(wish.corpus, wish.languages)
-    _refuse_failed(found, wish.corpus)
-    languages = _languages(wish, found)
-    for part, corpus in wish.given.items():
-        _refuse_failed(check_part(part, wish.given, languages), corpus)
-    if found["misalignment"].status == "warned":  # which no rule drops
-        warn(f"{_name(wish.corpus)}: misalignment: {found['misalignment'].note}")
-    for row in found.frequent:
-        left = "dropped" if row.name in found.drop else "not dropped: `mtkit check` shows some"
-        count = f"{row.count:,} of {row.checked:,}"
-        warn(f"{_name(wish.corpus)}: {row.name}: {count}: {row.meaning}; {left}")
-    return found
-
-
-def _refuse_failed(found: CorpusReport, corpus: Corpus) -> None:
-    failed = sorted(
-        found.failed, key=lambda row: row.name != "invalid text"
-    )  # it explains the others
-    if failed:
-        faults = "; ".join(
-            f"{row.name}: {row.note or f'{row.count:,} of {row.checked:,}: {row.meaning}'}"
-            for row in failed[:2]
-        )
-        raise UserError(f"{_name(corpus)}: {faults} (`mtkit check` tells more)")

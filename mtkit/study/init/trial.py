@@ -1,0 +1,111 @@
+"""A trial: how fast this machine trains a planned model on a sample of the corpus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+import yaml
+
+from mtkit.batching.build import build_batches, open_batches
+from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
+from mtkit.corpus.read import Pair
+from mtkit.models.device import pick_device
+from mtkit.report import quietly
+from mtkit.study.bench.speed import training_speed
+from mtkit.study.init.plan import MAX_SUBWORDS, CorpusFacts, Plan, Trial
+from mtkit.study.init.template import render_config
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
+from mtkit.training.processes import Ranks
+from mtkit.training.processors import threads_of
+from mtkit.training.setup import ranks_to_start
+
+TRIAL_SECONDS = 6.0
+"""Time to train, after the first steps."""
+PROCESS_SHARE = 0.9
+"""Speed of one of several training processes, relative to one that runs alone."""
+
+
+def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
+    """Train for some seconds on the sample as the plan says, with a tokenizer and batches of it.
+
+    The vocabulary is smaller than planned if the sample does not fill it.
+
+    Raises:
+        UserError: no tokenizer can be trained on the sample.
+    """
+    with TemporaryDirectory(prefix="mtkit-init-") as folder, quietly(), _torch_restored():
+        config = _sample_config(Path(folder), facts, plan, sample)
+        start = time.perf_counter()
+        try:
+            tokenizer = Tokenizer.load(train_tokenizer(config).path)
+        except VocabularyTooLarge as error:
+            return run_trial(facts, replace(plan, vocabulary=error.largest), sample)
+        data = open_batches(build_batches(config).path)
+        pair_seconds = (time.perf_counter() - start) / len(sample)
+        tokens = max(plan.max_tokens, int(data.train.lengths.max()) + 1)
+        batching = config.batching.model_copy(update={"max_tokens": tokens})
+        config = config.model_copy(update={"batching": batching})
+        processes = ranks_to_start(config, tokenizer)
+        torch.set_num_threads(threads_of(processes))
+        group = _OneOf(processes)
+        speed = training_speed(config, data, tokenizer, TRIAL_SECONDS, group)
+        lengths = data.train.lengths + 1  # the end of sentence
+        batches = plan_epoch(data.train.lengths, max_tokens=tokens, seed=0, epoch=0)
+        return Trial(
+            plan.preset,
+            plan.vocabulary,
+            tokens_per_second=_rounded(speed * (PROCESS_SHARE if processes > 1 else 1.0)),
+            pair_seconds=_rounded(pair_seconds),
+            target_tokens=float(lengths[:, 1].mean()),
+            padded_tokens=tokens * len(batches) / len(lengths),
+            long_tokens=int(np.quantile(lengths.max(axis=1), 0.99)),
+            is_gpu=pick_device(config.training.device).type == "cuda",
+        )
+
+
+def _sample_config(folder: Path, facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Config:
+    """Return the config of the plan with the sample as its corpus, long pairs included."""
+    roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
+    data: dict[str, dict[str, str]] = {}
+    for part, pairs in ("train", sample), ("valid", sample[:100]):
+        data[part] = {side: str(folder / f"{part}.{side}") for side in ("source", "target")}
+        for index, name in enumerate(data[part].values()):
+            lines = "".join(f"{pair[index]}\n" for pair in pairs)
+            Path(name).write_text(lines, encoding="utf-8", newline="\n")
+    text = render_config(facts, roomy, data, str(folder / "run"))
+    return Config.model_validate(yaml.safe_load(text))
+
+
+class _OneOf(Ranks):
+    """The first of several processes, without the others: each is taken to do as much."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def sum(self, *values: int | float) -> tuple[int | float, ...]:
+        return tuple(self.count * value for value in values)
+
+
+@contextmanager
+def _torch_restored() -> Iterator[None]:
+    """Restore torch's threads and random states afterwards."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _rounded(value: float) -> float:
+    """Return two significant digits: another trial then gives the same plan, mostly."""
+    return float(f"{value:.2g}")
