@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,59 +13,6 @@ from datetime import timedelta
 from mtkit import report
 
 SECONDS_BETWEEN_LINES = 10.0
-MAX_MARKS = 512
-"""Number of moments that a pace remembers; of more, every other one is dropped."""
-
-
-@dataclass
-class Pace:
-    """Estimates the time left for `total` units, with pauses after every `pause_every` of them.
-
-    Units are expected to go on at the speed of the later half of the time so far, as the load of
-    the machine changes, and pauses to last as long as those before. There is one at the end, too.
-    """
-
-    total: int
-    pause_every: int | None = None
-    _marks: list[tuple[float, int]] = field(default_factory=list)
-    """Seconds of work, and the units done by then, every `_stride` units."""
-    _stride: int = 1
-    _last: tuple[float, int] | None = None
-    _paused: float = 0.0
-    _pauses: int = 0
-    _since: float | None = None
-
-    def note(self, count: int, now: float) -> None:
-        """Record that `count` units were done at time `now`, in seconds."""
-        if self._since is None:  # units of the first note were done before
-            self._since = now
-        self._last = (now - self._since - self._paused, count)
-        if not self._marks or count >= self._marks[-1][1] + self._stride:
-            self._marks.append(self._last)
-        if len(self._marks) > MAX_MARKS:
-            self._marks, self._stride = self._marks[::2], 2 * self._stride
-
-    def paused(self, seconds: float) -> None:
-        """Record a pause."""
-        self._paused += seconds
-        self._pauses += 1
-
-    def left(self) -> float | None:
-        """Return the seconds left after the last note; None if unknown."""
-        if self._last is None:
-            return None
-        end, count = self._last
-        halfway = self._marks[0][0] + (end - self._marks[0][0]) / 2
-        start, before = self._marks[bisect_right(self._marks, (halfway, count)) - 1]
-        if count == before:
-            return None
-        work = (self.total - count) * (end - start) / (count - before)
-        return work + self._pauses_left(count) * self._paused / max(1, self._pauses)
-
-    def _pauses_left(self, count: int) -> int:
-        if self.pause_every is None or count >= self.total:
-            return 0
-        return -(-self.total // self.pause_every) - count // self.pause_every
 
 
 @dataclass
@@ -76,26 +22,15 @@ class Progress:
     description: str
     total: int | None
     unit: str
-    pause_every: int | None = None
     count: int = 0
-
-    def __post_init__(self) -> None:
-        self.pace = None if self.total is None else Pace(self.total, self.pause_every)
+    _started: tuple[float, int] | None = None
+    """Time of the first call of `advance`, and what was done before."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Count more units, and show the count."""
         self.count += amount
-        if self.pace is not None:
-            self.pace.note(self.count, time.monotonic())
+        self._started = self._started or (time.monotonic(), self.count)
         self.show(note)
-
-    @contextmanager
-    def pausing(self) -> Iterator[None]:
-        """Count the time of a block as a pause, which says nothing about the speed."""
-        began = time.monotonic()
-        yield
-        if self.pace is not None:
-            self.pace.paused(time.monotonic() - began)
 
     def show(self, note: str) -> None:
         """Show the count and a note."""
@@ -111,9 +46,12 @@ class Progress:
 
     @property
     def left(self) -> str:
-        """The remaining time, such as "0:05:00 left"; empty if unknown."""
-        seconds = None if self.pace is None else self.pace.left()
-        return "" if seconds is None else f"{_clock(seconds)} left"
+        """The remaining time at the average speed, such as "0:05:00 left"; empty if unknown."""
+        if self.total is None or self._started is None or self.count <= self._started[1]:
+            return ""
+        since, before = self._started
+        seconds_each = (time.monotonic() - since) / (self.count - before)
+        return f"{_clock((self.total - self.count) * seconds_each)} left"
 
 
 @dataclass
@@ -127,9 +65,8 @@ class _Lines(Progress):
         if now - self.last_shown < SECONDS_BETWEEN_LINES:
             return
         self.last_shown = now
-        report.say(
-            "  ".join(filter(None, (f"{self.description}: {self.counted}", note, self.left)))
-        )
+        parts = (f"{self.description}: {self.counted}", note, self.left)
+        report.say("  ".join(filter(None, parts)))
 
 
 @dataclass
@@ -143,7 +80,6 @@ class _Bar(Progress):
         from rich.console import Console
         from rich.table import Column
 
-        super().__post_init__()
         console = Console(stderr=True)
         last = Column(no_wrap=True, ratio=1)  # the only column that a narrow terminal cuts
         columns = (
@@ -160,20 +96,8 @@ class _Bar(Progress):
             redirect_stderr=False,
         )
         self.task = self.bar.add_task(self.description, total=self.total, text=self.counted)
-        self.start()
-        report.set_live(self)
-
-    def start(self) -> None:
-        """Draw the bar."""
         self.bar.start()
-
-    def stop(self) -> None:
-        """Remove the bar."""
-        self.bar.stop()
-
-    def write(self, line: str) -> None:
-        """Write a line above the bar."""
-        self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        report.set_live(self.bar)
 
     def show(self, note: str) -> None:
         self.note = note or self.note
@@ -182,21 +106,16 @@ class _Bar(Progress):
 
     def close(self) -> None:
         report.set_live(None)  # first: stopping may fail if the terminal is gone
-        self.stop()
+        self.bar.stop()
 
 
 @contextmanager
-def progress(
-    description: str, total: int | None = None, unit: str = "", pause_every: int | None = None
-) -> Iterator[Progress]:
-    """Show the progress of a block; one that took some seconds leaves a line.
-
-    After every `pause_every` units, and at the end, other work is expected inside `pausing`.
-    """
+def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
+    """Show the progress of a block; one that took some seconds leaves a line."""
     started = time.monotonic()
     is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     kind = Progress if not report.accepts_progress() else _Bar if is_live else _Lines
-    shown = kind(description, total, unit, pause_every)
+    shown = kind(description, total, unit)
     try:
         yield shown
     finally:

@@ -11,22 +11,15 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-
-class LiveDisplay(Protocol):
-    """Something that redraws the last line of the terminal, and makes room for others."""
-
-    def write(self, line: str) -> None: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
+if TYPE_CHECKING:
+    import rich.progress
 
 
 _quiet = _debug = False
-_live: LiveDisplay | None = None
+_live: rich.progress.Progress | None = None
 
 
 def set_quiet(quiet: bool) -> None:
@@ -41,8 +34,8 @@ def set_debug(debug: bool) -> None:
     _debug = debug
 
 
-def set_live(display: LiveDisplay | None) -> None:
-    """Use a live display for messages from now on, or none."""
+def set_live(display: rich.progress.Progress | None) -> None:
+    """Write messages above a live display from now on, or without one."""
     global _live
     _live = display
 
@@ -182,4 +175,4 @@ def _write_line(text: str) -> None:
         if _live is None:
             sys.stderr.write(f"{text}\n")
         else:
-            _live.write(text)
+            _live.console.print(text, markup=False, highlight=False, soft_wrap=True)

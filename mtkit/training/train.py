@@ -21,7 +21,7 @@ from mtkit.config.yaml import dump_config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
-from mtkit.progress import Progress, progress
+from mtkit.progress import progress
 from mtkit.report import say, warn
 from mtkit.training.journal import Journal
 from mtkit.training.launcher import MOMENT, SIGNALS, launch
@@ -125,14 +125,14 @@ def _go_on(job: Job, state: TrainState) -> None:
     training = job.config.training
     with (
         StopSignal() as stop,
-        progress("train", job.total_steps, "steps", training.validate_every) as shown,
+        progress("train", job.total_steps, "steps") as shown,
         closing(Journal(job, state)) as journal,
         closing(_updates(job, state)) as updates,
     ):
         job.save(state, again=False)
         shown.advance(state.step)
         if _is_to_validate(training, state):  # where that failed, or fewer steps are asked for now
-            _validate(job, state, journal, shown)
+            _validate(job, state, journal)
             job.save(state)
         while not _is_finished(training, state):
             with _saved_on_failure(job, state):
@@ -142,7 +142,7 @@ def _go_on(job: Job, state: TrainState) -> None:
             if state.step % training.log_every == 0 or is_due:
                 journal.log_step()
             if is_due:
-                _validate(job, state, journal, shown)
+                _validate(job, state, journal)
             with _saved_on_failure(job, state):
                 signal_number = job.ranks.max(stop.received)
             if state.step % training.save_every == 0 or is_due or signal_number:
@@ -163,8 +163,8 @@ def _is_to_validate(training: TrainingSettings, state: TrainState) -> bool:
     return is_due and state.step not in (0, *(found.step for found in state.validations))
 
 
-def _validate(job: Job, state: TrainState, journal: Journal, shown: Progress) -> None:
-    with _saved_on_failure(job, state), shown.pausing():
+def _validate(job: Job, state: TrainState, journal: Journal) -> None:
+    with _saved_on_failure(job, state):
         state.validations.append(validate(job, state))
     journal.log_validation()
 
