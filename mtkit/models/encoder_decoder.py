@@ -58,8 +58,22 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             if pair.learned_positions is None
             else LearnedPositions(d_model, pair.learned_positions)
         )
-        self.encoder = _encoder(pair.encoder, d_model, self.positions)
-        self.decoder = _decoder(pair.decoder, d_model, self.positions)
+        self.encoder: Encoder
+        match pair.encoder:
+            case TransformerEncoderSettings() as encoder:
+                self.encoder = TransformerEncoder(encoder, d_model, self.positions)
+            case LstmEncoderSettings() as encoder:
+                self.encoder = LstmEncoder(encoder, d_model)
+            case _:
+                assert_never(pair.encoder)
+        self.decoder: Decoder[Any, Any]  # it only ever receives its own memory and state
+        match pair.decoder:
+            case TransformerDecoderSettings() as decoder:
+                self.decoder = TransformerDecoder(decoder, d_model, self.positions)
+            case LstmDecoderSettings() as decoder:
+                self.decoder = LstmDecoder(decoder, d_model)
+            case _:
+                assert_never(pair.decoder)
         self.encoder_norm = nn.LayerNorm(d_model) if self.encoder.needs_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if self.decoder.needs_norm else nn.Identity()
 
@@ -107,30 +121,6 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         one = hidden.new_ones(*hidden.shape[:-1], 1)
         weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
         return torch.cat([hidden, one], dim=-1), weight
-
-
-def _encoder(
-    settings: TransformerEncoderSettings | LstmEncoderSettings, d_model: int, positions: nn.Module
-) -> Encoder:
-    match settings:
-        case TransformerEncoderSettings():
-            return TransformerEncoder(settings, d_model, positions)
-        case LstmEncoderSettings():
-            return LstmEncoder(settings, d_model)
-        case _:
-            assert_never(settings)
-
-
-def _decoder(
-    settings: TransformerDecoderSettings | LstmDecoderSettings, d_model: int, positions: nn.Module
-) -> Decoder[Any, Any]:  # it only ever receives its own memory and state
-    match settings:
-        case TransformerDecoderSettings():
-            return TransformerDecoder(settings, d_model, positions)
-        case LstmDecoderSettings():
-            return LstmDecoder(settings, d_model)
-        case _:
-            assert_never(settings)
 
 
 def _embedding(vocab: int, d_model: int) -> nn.Embedding:

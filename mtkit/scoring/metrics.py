@@ -45,7 +45,7 @@ MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 
 SignificanceTest = Literal["bootstrap", "approximate"]
 """Paired bootstrap resampling (Koehn 2004), approximate randomisation (Riezler, Maxwell 2005)."""
-References = Sequence[Sequence[str]]
+ReferenceTexts = Sequence[Sequence[str]]
 """One or more reference translations, each a list of lines."""
 
 
@@ -82,7 +82,9 @@ class SacrebleuMetric:
     maximum: float = 100.0
     """End of the scale, which starts at 0."""
 
-    def applies(self, lines: Sequence[str], references: References, language: str | None) -> bool:
+    def applies(
+        self, lines: Sequence[str], references: ReferenceTexts, language: str | None
+    ) -> bool:
         """Return whether the language and the length of all lines suit the metric."""
         code = language_code(language)
         has_spaces = bool(language) and (code == "ko" or code not in TOKENIZERS)
@@ -92,7 +94,7 @@ class SacrebleuMetric:
     def compute(
         self,
         systems: Mapping[str, Sequence[str]],
-        references: References,
+        references: ReferenceTexts,
         language: str | None,
         *,
         intervals: bool = False,
@@ -125,7 +127,7 @@ class SacrebleuMetric:
     def _resample(
         self,
         systems: Mapping[str, Sequence[str]],
-        references: References,
+        references: ReferenceTexts,
         language: str | None,
         kind: Literal["bs", "ar"],
     ) -> tuple[str, str, list[Result]]:
@@ -175,7 +177,7 @@ METRICS: Mapping[str, SacrebleuMetric] = {
 
 def score(
     hypotheses: Sequence[str],
-    references: Sequence[str] | References,
+    references: Sequence[str] | ReferenceTexts,
     *,
     language: str | None = None,
     intervals: bool = False,
@@ -189,7 +191,7 @@ def score(
         UserError: the numbers of lines differ, or there are none.
     """
     is_one = all(isinstance(line, str) for line in references)
-    several = cast(References, [references] if is_one else references)
+    several = cast(ReferenceTexts, [references] if is_one else references)
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
         counts = " and ".join(f"{len(lines):,}" for lines in several)
         raise UserError(f"{len(hypotheses):,} hypotheses, but {counts} references")
@@ -198,7 +200,7 @@ def score(
 
 def compute_scores(
     systems: Mapping[str, Sequence[str]],
-    references: References,
+    references: ReferenceTexts,
     language: str | None,
     *,
     intervals: bool = False,
@@ -242,7 +244,9 @@ def can_resample(lines: int) -> bool:
     return obstacle is None
 
 
-def length_ratio(hypotheses: Sequence[str], references: References, language: str | None) -> float:
+def length_ratio(
+    hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
+) -> float:
     """Return the tokens of all hypotheses over those of the references, as BLEU counts them.
 
     Among several references of a line the closest in length counts.

@@ -13,7 +13,7 @@ from mtkit.report import printable, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.comet import COMET, check_comet, score_with_comet
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.metrics import References, Score, SignificanceTest
+from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
 from mtkit.scoring.sentences import (
     BUCKET_METRICS,
     Bucket,
@@ -137,7 +137,7 @@ def _warn_of_characters(language: str | None) -> None:
 
 def score_systems(
     systems: Mapping[str, Sequence[str]],
-    references: References,
+    references: ReferenceTexts,
     language: str | None,
     test: SignificanceTest | None = None,
 ) -> list[SystemScores]:

@@ -11,7 +11,7 @@ from itertools import repeat
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.report import warn
-from mtkit.scoring.metrics import METRICS, References, Score, can_resample
+from mtkit.scoring.metrics import METRICS, ReferenceTexts, Score, can_resample
 
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Most source words in each bucket; a last bucket holds all longer sources."""
@@ -33,7 +33,7 @@ class ScoredSentence:
 
 
 def worst_sentences(
-    hypotheses: Sequence[str], references: References, sources: Sequence[str], count: int
+    hypotheses: Sequence[str], references: ReferenceTexts, sources: Sequence[str], count: int
 ) -> list[ScoredSentence]:
     """Return the sentences of lowest chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
@@ -62,7 +62,7 @@ class Bucket:
         return f"over {limit}" if self.longest is None else f"{self.shortest}-{self.longest}"
 
     def score(
-        self, hypotheses: Sequence[str], references: References, language: str | None
+        self, hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
     ) -> dict[str, Score]:
         """Score these lines alone."""
         ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))

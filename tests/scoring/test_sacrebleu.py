@@ -19,7 +19,7 @@ from mtkit.scoring.metrics import (
     MAX_RESAMPLED,
     METRICS,
     MIN_RESAMPLED,
-    References,
+    ReferenceTexts,
     Score,
     SignificanceTest,
     bleu_tokenizer,
@@ -32,7 +32,7 @@ from mtkit.scoring.metrics import (
 
 
 def compute(
-    key: str, hypotheses: list[str], references: References, language: str | None = None
+    key: str, hypotheses: list[str], references: ReferenceTexts, language: str | None = None
 ) -> Score:
     intervals = can_resample(len(hypotheses))
     systems = {"": hypotheses}
