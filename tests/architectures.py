@@ -1,4 +1,4 @@
-"""Small instances of every architecture and variant: the contract suite runs on each."""
+"""Small models of every architecture and variant; the contract suite runs on each."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ ENSEMBLES = [
     "transformer + seq2seq-general-feeding",
     "lstm-transformer + transformer + seq2seq-dot",
 ]
-"""Names of members."""
+"""Ensembles, by the names of their members."""
 
 
 def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
-    """The named architecture in evaluation mode, in float64 so that laws hold to many digits."""
+    """Build the named architecture in evaluation mode, in float64 so that laws hold exactly."""
     torch.manual_seed(seed)
     return EncoderDecoder(ARCHITECTURES[name], vocab, vocab).double().eval()
 
@@ -94,19 +94,19 @@ def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
 def untrained_state(
     model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
 ) -> TrainState:
-    """Before the first update by the references."""
+    """Return the state before the first step."""
     objective = Objective(model, training.label_smoothing)
     return new_state(objective, training.optimizer, precision)
 
 
 def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:
-    """The named architecture, or an ensemble, as `make`."""
+    """Build the named architecture or ensemble, as `make` does."""
     members = [make(of, seed=seed + i, vocab=vocab) for i, of in enumerate(name.split(" + "))]
     return Ensemble(members).eval() if len(members) > 1 else members[0]
 
 
 def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:
-    """Random sentences that end in EOS, padded to the longest."""
+    """Draw sentences that end in EOS, padded to the longest."""
     generator = torch.Generator().manual_seed(seed)
     batch = torch.full((len(lengths), max(lengths)), PAD)
     for row, length in enumerate(lengths):
@@ -116,6 +116,6 @@ def sources(lengths: list[int], *, seed: int = 1, vocab: int = VOCAB) -> Tensor:
 
 
 def targets(rows: int, length: int, *, seed: int = 2, vocab: int = VOCAB) -> Tensor:
-    """Random target symbols."""
+    """Draw target symbols."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(4, vocab, (rows, length), generator=generator)

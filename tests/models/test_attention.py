@@ -1,4 +1,4 @@
-"""Every attention against its equation written out naively, or against torch's own."""
+"""Each kind of attention against its equation written out, or against torch's own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _seeded() -> None:
 
 
 class LargestTensor(TorchDispatchMode):
-    """How many elements the largest tensor has that operations make inside the block."""
+    """Records the size of the largest tensor that is created inside the block."""
 
     elements = 0
 
@@ -81,7 +81,7 @@ def test_multi_head_attention_is_its_equation() -> None:
     torch.testing.assert_close(attention(x, attention.keys_values(memory), None)[0][0], expected)
 
 
-def test_masked_self_attention_gives_the_future_no_weight_and_the_rest_sums_to_one() -> None:
+def test_masked_self_attention_gives_later_positions_no_weight() -> None:
     attention = MultiHeadAttention(D, 4, 0.0).double()
     x = torch.randn(2, 6, D).double()
     causal = build_causal_bias(6, 0, x.device)
@@ -97,9 +97,7 @@ def test_masked_self_attention_gives_the_future_no_weight_and_the_rest_sums_to_o
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 20])
 @pytest.mark.parametrize("radius", [1, 2, 3, 5, 30])
-def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
-    length: int, radius: int
-) -> None:
+def test_restricted_attention_equals_attention_under_a_band_mask(length: int, radius: int) -> None:
     near = NeighbourhoodAttention(D, 2, 0.0, radius).double()
     whole = MultiHeadAttention(D, 2, 0.0).double()
     whole.load_state_dict(near.state_dict())
@@ -120,7 +118,7 @@ def test_neighbourhood_attention_equals_whole_attention_under_a_band_mask(
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, length).double())
 
 
-def test_neighbourhood_attention_costs_no_quadratic_memory() -> None:
+def test_restricted_attention_needs_no_quadratic_memory() -> None:
     attention = NeighbourhoodAttention(D, 2, 0.0, 4)
     x = torch.randn(1, 4096, D)
     bias = mask_to_bias(torch.ones(1, 1, 1, 4096) > 0)
@@ -175,7 +173,7 @@ def test_additive_attention_is_its_equation() -> None:
     torch.testing.assert_close(ours[0], weights)
 
 
-def test_attention_over_a_masked_position_is_attention_without_it() -> None:
+def test_masked_positions_do_not_change_global_attention() -> None:
     for kind in (DotAttention, GeneralAttention, AdditiveAttention):
         attention = kind(D).double()
         states, memory = torch.randn(2, 3, D).double(), torch.randn(2, 6, D).double()
@@ -188,7 +186,7 @@ def test_attention_over_a_masked_position_is_attention_without_it() -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_fused_kernel_that_gpus_use_gives_the_same(
+def test_the_fused_kernel_of_gpus_gives_equal_results(
     masked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attention = MultiHeadAttention(D, 4, 0.0)

@@ -1,4 +1,4 @@
-"""The number format that `auto` stands for."""
+"""The precision that "auto" chooses."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Any encoder goes with any decoder, and short names are short for pairs."""
+"""Any encoder works with any decoder, and short forms stand for pairs."""
 
 from __future__ import annotations
 
@@ -11,45 +11,41 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import EncoderOutput
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if "transformer" in kind])
-def test_a_pair_of_like_transformers_has_its_short_name_back(kind: str) -> None:
-    halves = ARCHITECTURES[kind].as_pair()
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if "transformer" in name])
+def test_a_pair_of_equal_transformers_becomes_its_short_form(name: str) -> None:
+    settings = ARCHITECTURES[name].as_pair()
     try:
-        assert halves.as_transformer().as_pair() == halves
+        assert settings.as_transformer().as_pair() == settings
     except ValueError:
-        assert ARCHITECTURES[kind].kind == "encoder-decoder"
+        assert ARCHITECTURES[name].kind == "encoder-decoder"
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
+    ("settings", "setting"),
     [
         (seq2seq(), "model.kind: seq2seq"),
         (pair(encoder=LAYERS, decoder=LSTM), "model.decoder.kind: lstm"),
         (pair(encoder=LSTM, decoder=LAYERS), "model.encoder.kind: lstm"),
-        (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), "model.decoder.heads: 2, but the en"),
-        (pair(encoder=LAYERS, decoder=LAYERS | {"norm": "pre"}), "model.decoder.norm: pre, but"),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), "model.decoder.heads: 2"),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"norm": "pre"}), "model.decoder.norm: pre"),
     ],
 )
-def test_what_has_no_short_name_says_by_which_setting(settings: ModelSettings, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
+def test_a_pair_without_short_form_names_the_setting(settings: ModelSettings, setting: str) -> None:
+    with pytest.raises(ValueError, match=setting):
         settings.as_transformer()
 
 
-def test_a_decoder_starts_from_where_the_encoders_layers_ended_or_from_the_mean_of_its_states() -> (
-    None
-):
+def test_the_summary_is_a_final_state_or_the_mean_of_all_states() -> None:
     states = torch.randn(2, 3, 4)
     mask = torch.tensor([[True, True, True], [True, False, False]])
     finals = (torch.randn(2, 4), torch.randn(2, 4))
-    read_in_order = EncoderOutput(states, mask, finals)
-    assert [read_in_order.summary(layer) is finals[min(layer, 1)] for layer in range(3)] == [
-        True
-    ] * 3
+    recurrent = EncoderOutput(states, mask, finals)
+    assert all(recurrent.summary(layer) is finals[min(layer, 1)] for layer in range(3))
     mean = EncoderOutput(states, mask).summary(0)
     torch.testing.assert_close(mean, torch.stack([states[0].mean(dim=0), states[1, 0]]))
 
 
-def test_positions_are_one_table_for_both_halves() -> None:
+def test_encoder_and_decoder_share_one_table_of_positions() -> None:
     learned = transformer(positions="learned", max_positions=8)
     names = [name for name, _ in EncoderDecoder(learned, VOCAB, VOCAB).named_parameters()]
     assert [name for name in names if "positions" in name] == ["positions.table"]

@@ -21,7 +21,7 @@ from mtkit.models.layers import (
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 128])
-def test_sinusoids_are_the_published_formula_in_split_halves(d_model: int) -> None:
+def test_sinusoids_follow_the_published_formula_in_split_halves(d_model: int) -> None:
     table = compute_sinusoids(50, d_model)
     for position in (0, 1, 7, 49):
         for i in range(d_model // 2):
@@ -32,7 +32,7 @@ def test_sinusoids_are_the_published_formula_in_split_halves(d_model: int) -> No
             )
 
 
-def test_positions_depend_on_the_place_alone_at_any_length() -> None:
+def test_sinusoidal_positions_work_at_any_length() -> None:
     short, long = SinusoidalPositions(32), SinusoidalPositions(32)
     before = short(0, 10).clone()
     late = long(5000, 3)
@@ -40,13 +40,13 @@ def test_positions_depend_on_the_place_alone_at_any_length() -> None:
     torch.testing.assert_close(long(0, 10), before)
 
 
-def test_post_norm_is_the_norm_of_the_sum() -> None:
+def test_post_norm_normalises_the_residual_sum() -> None:
     residual, x, y = PostNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
     assert residual.before(x) is x
     torch.testing.assert_close(residual.after(x, y), F.layer_norm(x + y, [8]))
 
 
-def test_pre_norm_is_the_sum_with_a_normed_input() -> None:
+def test_pre_norm_normalises_the_sublayer_input() -> None:
     residual, x, y = PreNorm(8, 0.0), torch.randn(2, 3, 8), torch.randn(2, 3, 8)
     torch.testing.assert_close(residual.before(x), F.layer_norm(x, [8]))
     torch.testing.assert_close(residual.after(x, y), x + y)
@@ -69,7 +69,7 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
     torch.testing.assert_close(layer(x), inner @ layer.contract.weight.T + layer.contract.bias)
 
 
-def test_a_fresh_sublayer_adds_little_to_what_it_reads() -> None:
+def test_a_new_sublayer_adds_little_to_the_residual_sum() -> None:
     torch.manual_seed(0)
     x, attention = torch.randn(2, 5, 64), MultiHeadAttention(64, 4, 0.0)
     attended, _ = attention(x, attention.keys_values(x), None)
@@ -79,7 +79,7 @@ def test_a_fresh_sublayer_adds_little_to_what_it_reads() -> None:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
-def test_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
+def test_dropout_zeroes_a_share_p_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)
     dropout, x = Dropout(p), torch.ones(1000, 999)
     dropped = dropout(x)
@@ -92,13 +92,13 @@ def test_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
     assert correlation.abs().max().item() < 0.02
 
 
-def test_dropout_of_nearly_all_keeps_something() -> None:
+def test_dropout_with_p_near_1_keeps_some_elements() -> None:
     dropped = Dropout(0.9999)(torch.ones(1000, 999))
     assert 0 < dropped.count_nonzero() < 0.01 * dropped.numel()
     assert dropped.isfinite().all()
 
 
-def test_dropout_gradient_is_its_mask() -> None:
+def test_the_gradient_of_dropout_is_its_mask() -> None:
     x = torch.ones(50, 50, requires_grad=True)
     dropped = Dropout(0.5)(x)
     dropped.sum().backward()
@@ -106,7 +106,7 @@ def test_dropout_gradient_is_its_mask() -> None:
     assert torch.equal(x.grad, dropped.detach())
 
 
-def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
+def test_dropout_follows_the_seed_and_is_off_in_evaluation() -> None:
     dropout, x = Dropout(0.5), torch.ones(40, 40)
     torch.manual_seed(7)
     first = dropout(x)

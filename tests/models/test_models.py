@@ -1,4 +1,4 @@
-"""The contract of `EncoderDecoder`, for every architecture."""
+"""The contract of a model, for every architecture and for ensembles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_step_by_step_equals_teacher_forcing(name: str) -> None:
 
 @every_model
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_chunked_equals_whole(name: str, cut: int) -> None:
+def test_decoding_in_chunks_equals_decoding_at_once(name: str, cut: int) -> None:
     model, source, target = assemble(name), sources([7, 4]), targets(2, 6)
     memory = model.encode(source, source != PAD)
     whole = model.decode(memory, model.start(memory), target).hidden
@@ -75,7 +75,7 @@ def test_chunked_equals_whole(name: str, cut: int) -> None:
 
 
 @every_model
-def test_padding_and_batch_mates_change_nothing(name: str) -> None:
+def test_padding_and_other_sentences_change_nothing(name: str) -> None:
     model, source, target = assemble(name), sources([9, 5, 1]), targets(3, 6)
     together = model(source, source != PAD, target)
     for row, length in enumerate([9, 5, 1]):
@@ -85,7 +85,7 @@ def test_padding_and_batch_mates_change_nothing(name: str) -> None:
 
 
 @every_model
-def test_later_target_symbols_do_not_change_earlier_states(name: str) -> None:
+def test_later_target_symbols_do_not_change_earlier_hidden_states(name: str) -> None:
     model, source, target = assemble(name), sources([6, 3]), targets(2, 6)
     other = target.clone()
     other[:, 4:] = 4 + (other[:, 4:] - 3) % (VOCAB - 4)
@@ -94,9 +94,7 @@ def test_later_target_symbols_do_not_change_earlier_states(name: str) -> None:
 
 
 @every_model
-def test_every_memory_tensor_leads_with_sentences_and_every_state_tensor_with_hypotheses(
-    name: str,
-) -> None:
+def test_memory_leads_with_sentences_and_state_with_hypotheses(name: str) -> None:
     model, source = assemble(name), sources([6, 3, 4])
     memory = model.encode(source, source != PAD)
     assert {tensor.shape[0] for tensor in tensors(memory)} == {3}
@@ -104,7 +102,7 @@ def test_every_memory_tensor_leads_with_sentences_and_every_state_tensor_with_hy
 
 
 @every_model
-def test_hypotheses_of_a_beam_equal_sentences_of_their_own(name: str) -> None:
+def test_a_hypothesis_of_a_beam_equals_a_sentence_of_its_own(name: str) -> None:
     model, source, target = assemble(name), sources([6, 3]), targets(6, 4)
     memory = model.encode(source, source != PAD)
     beams = model.decode(memory, model.start(memory, beam=3), target).hidden
@@ -126,13 +124,13 @@ def test_select_commutes_with_decode(name: str) -> None:
     torch.testing.assert_close(chosen, whole[hypotheses])
 
 
-def test_select_refuses_what_is_no_tree_of_tensors() -> None:
+def test_select_refuses_anything_but_trees_of_tensors() -> None:
     with pytest.raises(TypeError, match="tensors, tuples and dataclasses"):
         select({"a": torch.zeros(2)}, torch.tensor([0]))
 
 
 @every_model
-def test_two_decodings_interleave_on_one_model(name: str) -> None:
+def test_interleaved_decodings_do_not_affect_each_other(name: str) -> None:
     model, target = assemble(name), targets(1, 4)
     alone = [model(source, source != PAD, target) for source in (sources([5]), sources([7]))]
     memories = [model.encode(s, s != PAD) for s in (sources([5]), sources([7]))]
@@ -159,7 +157,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
 
 
 @with_attention
-def test_attention_weights_sum_to_one_and_give_padding_nothing(name: str) -> None:
+def test_attention_weights_sum_to_one_and_are_zero_on_padding(name: str) -> None:
     model, source, target = assemble(name), sources([7, 4]), targets(6, 5)
     memory = model.encode(source, source != PAD)
     weights = model.decode(memory, model.start(memory, beam=3), target, attention=True).attention
@@ -170,7 +168,7 @@ def test_attention_weights_sum_to_one_and_give_padding_nothing(name: str) -> Non
 
 
 @every_architecture
-def test_the_output_factors_multiply_to_the_projection(name: str) -> None:
+def test_the_product_of_the_output_factors_is_the_projection(name: str) -> None:
     model, hidden = make(name), torch.randn(2, 3, 16, dtype=torch.float64)
     if model.output_bias is not None:
         torch.nn.init.normal_(model.output_bias)
@@ -178,7 +176,7 @@ def test_the_output_factors_multiply_to_the_projection(name: str) -> None:
     torch.testing.assert_close(states @ weight.T, model.project(hidden))
 
 
-def test_a_model_without_attention_has_no_weights_to_show() -> None:
+def test_a_model_without_attention_returns_no_weights() -> None:
     model, source = make("seq2seq-none"), sources([5])
     memory = model.encode(source, source != PAD)
     assert (
@@ -194,7 +192,7 @@ def test_tied_embeddings_are_one_tensor(name: str) -> None:
 
 
 @every_architecture
-def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
+def test_every_architecture_memorises_eight_pairs(name: str) -> None:
     torch.manual_seed(0)
     model = EncoderDecoder(ARCHITECTURES[name], VOCAB, VOCAB)
     for module in model.modules():
@@ -215,7 +213,7 @@ def test_eight_pairs_are_learnt_by_heart(name: str) -> None:
 
 
 @every_architecture
-def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
+def test_loaded_weights_give_equal_outputs(name: str, tmp_path: Path) -> None:
     model, other = make(name), make(name, seed=5)
     save_weights(get_weights(model), tmp_path / "w.safetensors")
     load_weights(other, tmp_path / "w.safetensors")
@@ -224,7 +222,7 @@ def test_weights_survive_a_file(name: str, tmp_path: Path) -> None:
 
 
 @every_architecture
-def test_a_model_from_a_file_is_in_all_the_one_that_was_saved(name: str, tmp_path: Path) -> None:
+def test_a_loaded_model_equals_the_saved_one(name: str, tmp_path: Path) -> None:
     settings = ARCHITECTURES[name]
     model = EncoderDecoder(settings, VOCAB, VOCAB).eval()
     save_weights(get_weights(model), tmp_path / "w.safetensors")
@@ -240,14 +238,14 @@ def test_a_model_from_a_file_is_in_all_the_one_that_was_saved(name: str, tmp_pat
     assert torch.equal(model(source, source != PAD, target), loaded(source, source != PAD, target))
 
 
-def test_an_encoder_layer_that_no_decoder_would_hear_is_refused() -> None:
+def test_an_encoder_layer_without_effect_is_refused() -> None:
     deaf = LSTM | {"attention": "none", "input_feeding": False}
     with pytest.raises(ValidationError, match=r"set encoder\.layers to 2 or less, not 3"):
         pair(encoder=LSTM | {"layers": 3}, decoder=deaf)
     pair(encoder=LSTM, decoder=deaf | {"layers": 3})
 
 
-def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     save_weights(get_weights(make("transformer")), path)
     with pytest.raises(UserError, match="weights of another model"):
@@ -259,13 +257,13 @@ def test_weights_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
         load_weights(make("transformer"), path)
 
 
-def test_learned_positions_end_with_a_clear_error() -> None:
+def test_too_many_learned_positions_are_an_error() -> None:
     model = EncoderDecoder(transformer(positions="learned", max_positions=4), VOCAB, VOCAB)
     source = sources([5])
     with pytest.raises(ValueError, match="positions are learned for 4"):
         model.encode(source, source != PAD)
 
 
-def test_one_embedding_for_two_vocabularies_is_refused() -> None:
+def test_one_embedding_for_vocabularies_of_two_sizes_is_refused() -> None:
     with pytest.raises(UserError, match="one embedding for vocabularies of 30 and 31"):
         EncoderDecoder(seq2seq(), 30, 31)
