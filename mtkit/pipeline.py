@@ -15,7 +15,8 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
-from mtkit.decoding.api import Translator
+from mtkit.decoding.api import load
+from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
@@ -99,8 +100,8 @@ def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
 def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    translator = Translator.load(model.path, config.training.device)
-    translations = translator.translate_all(sources, "translating the test set")
+    translator = load(model.path, config.training.device)
+    translations = translate_with_progress(translator, sources, "translating the test set")
     hypotheses = [translation.text for translation in translations]
     for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
         text = "".join(f"{line}\n" for line in lines)

@@ -1,72 +1,126 @@
-"""Items that are made, or arrive, while those before them are dealt with."""
+"""Items that another thread produces while the consumer works on those before them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from queue import Empty, Queue
-from threading import Event, Thread
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from threading import Condition, Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
-MOMENT = 0.02
-"""Seconds; a window that is there to be read takes less."""
 
 
-class Ahead(Iterator[Item]):
-    """The same items, of which another thread makes `count` ahead, and one that waits for room.
+class Prefetcher(Iterator[Item]):
+    """The same items, up to `capacity` of which another thread has ready.
 
-    What the making raises, the one that asks for the item gets.
+    An error of `items` is raised when the consumer asks for the next item. `size_of` gives the size
+    of an item; capacity and counts are then sums of sizes, of which the last item may exceed them.
     """
 
-    def __init__(self, items: Iterable[Item], count: int = 1) -> None:
-        self._made: Queue[tuple[Item] | BaseException] = Queue(count)
-        self._first: tuple[Item] | BaseException | None = None
-        self._unwanted = Event()
-        # Nobody waits for it at the end of the process: it may be waiting for a line of input.
-        self.thread = Thread(target=self._make, args=[items], daemon=True)
+    def __init__(
+        self,
+        items: Iterable[Item],
+        capacity: int = 1,
+        size_of: Callable[[Item], int] = lambda item: 1,
+    ) -> None:
+        self._ready: deque[Item] = deque()
+        self._size = 0
+        self._size_of, self._capacity = size_of, capacity
+        self._awaited = 1
+        self._end: BaseException | None = None
+        self._is_closed = False
+        self._changed = Condition()
+        # A daemon, as nobody can stop it at the end of the process while it waits for input.
+        self.thread = Thread(target=self._produce, args=[items], daemon=True)
         self.thread.start()
 
     def __next__(self) -> Item:
-        found, self._first = self._first or self._made.get(), None
-        if isinstance(found, BaseException):
-            self._first = found  # for whoever asks again
-            raise found
-        return found[0]
+        with self._changed:
+            self._wait(1, None)
+            if not self._ready:
+                assert self._end is not None
+                raise self._end
+            return self._pop()
 
-    def is_soon(self) -> bool:
-        """Whether the next item, or the end, is there within a MOMENT."""
-        if self._first is None:
-            with suppress(Empty):
-                self._first = self._made.get(timeout=MOMENT)
-        return self._first is not None
+    def take(self, count: int, patience: float) -> list[Item]:
+        """Return about `count` items, or those that arrive within `patience` seconds of the first.
+
+        At the end the list is empty.
+        """
+        with self._changed:
+            self._wait(1, None)
+            if self._ready:
+                self._wait(count, patience)
+            elif self._end is not None and not isinstance(self._end, StopIteration):
+                raise self._end
+            taken: list[Item] = []
+            size = 0
+            while self._ready and size < count:
+                size += self._size_of(self._ready[0])
+                taken.append(self._pop())
+            return taken
+
+    def ready_within(self, seconds: float, count: int = 1) -> bool:
+        """Return whether `count` items, or the last ones, are ready within so many seconds."""
+        with self._changed:
+            return self._wait(count, seconds)
 
     def close(self) -> None:
-        """No more is made, but for what is being made now."""
-        self._unwanted.set()
-        with suppress(Empty):
-            self._made.get_nowait()  # so that the thread can put what it has, and end
+        """Produce nothing more, apart from the item that is in work."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
 
-    def _make(self, items: Iterable[Item]) -> None:
+    def _pop(self) -> Item:
+        item = self._ready.popleft()
+        self._size -= self._size_of(item)
+        self._changed.notify_all()
+        return item
+
+    def _wait(self, count: int, seconds: float | None) -> bool:
+        """Wait until `count` items are ready, or there are no more; return whether they are."""
+        self._awaited = min(count, self._capacity)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self._size < self._awaited and self._end is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self._changed.wait(left)
+        return True
+
+    def _produce(self, items: Iterable[Item]) -> None:
+        end: BaseException = StopIteration()
         try:
             for item in items:
-                self._made.put((item,))
-                if self._unwanted.is_set():
+                if not self._put(item):
                     return
-            self._made.put(StopIteration())
         except BaseException as error:
-            self._made.put(error)
+            end = error
+        with self._changed:
+            self._end = end
+            self._changed.notify_all()
+
+    def _put(self, item: Item) -> bool:
+        """Add an item and wait for room; return whether more are wanted."""
+        with self._changed:
+            self._ready.append(item)
+            self._size += self._size_of(item)
+            if self._size >= self._awaited:
+                self._changed.notify_all()
+            while self._size >= self._capacity and not self._is_closed:
+                self._changed.wait()
+            return not self._is_closed
 
 
-def prefetch(items: Iterable[Item], ahead: int = 2) -> Iterator[Item]:
-    """The same items, of which `ahead` are made ahead, and one more that waits for room.
+def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
+    """Yield the same items, of which another thread has `count` ready and one more in work.
 
-    What `items` raise comes out where the consumer asks for the item. The thread that makes them
-    has ended when the consumer stops.
+    An error of `items` is raised in its place. The thread has ended when the consumer stops.
     """
-    made = Ahead(items, ahead)
+    prefetcher = Prefetcher(items, count + 1)
     try:
-        yield from made
+        yield from prefetcher
     finally:
-        made.close()
-        made.thread.join()
+        prefetcher.close()
+        prefetcher.thread.join()

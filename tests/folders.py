@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -98,7 +98,6 @@ def as_if_trained(model: EncoderDecoder) -> None:
         model.output_weight[EOS, 0] = 8.0
 
 
-def asking(translator: Translator, settings: Mapping[str, Any] = {}, **wanted: Any) -> Translator:
-    """The same translator with another request."""
-    changed = translator.request.settings.model_copy(update=settings)
-    return replace(translator, request=replace(translator.request, settings=changed, **wanted))
+def with_settings(translator: Translator, **settings: Any) -> Translator:
+    """Return the same translator with another request, as `make_request` takes it."""
+    return replace(translator, request=translator.make_request(**settings))

@@ -1,16 +1,16 @@
-"""Prefetching: the same items in order, ahead by a bounded number, without threads left behind."""
+"""Laws of items that another thread produces: their order, their end, and how many are ready."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.errors import UserError
-from mtkit.prefetch import prefetch
+from mtkit.prefetch import Prefetcher, prefetch
 
 
 def produced(upto: int, drawn: list[int]) -> Iterator[int]:
@@ -56,12 +56,60 @@ def test_prefetch_leaves_no_thread_behind(taken: int) -> None:
     assert threading.active_count() == before
 
 
-def test_prefetch_forwards_exceptions_in_their_place() -> None:
+def test_items_come_in_order_and_end_alike() -> None:
+    assert list(Prefetcher(range(100))) == list(range(100))
+
     def failing() -> Iterator[int]:
         yield 1
-        raise UserError("train.en:2: the disk is gone")
+        raise KeyError("two")
 
-    items = prefetch(failing())
+    items = Prefetcher(failing())
     assert next(items) == 1
-    with pytest.raises(UserError, match="the disk is gone"):
-        next(items)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="two"):
+            next(items)
+        assert items.ready_within(60.0)
+
+
+def test_no_more_items_are_produced_than_there_is_room_for() -> None:
+    made: list[int] = []
+    gate = Event()
+
+    def making() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+            if number == 1:
+                gate.wait()
+
+    items = Prefetcher(making())
+    assert next(items) == 0 and next(items) == 1
+    assert not items.ready_within(0.01)
+    gate.set()
+    assert next(items) == 2
+    items.close()
+    items.thread.join()
+    assert len(made) <= 5
+
+
+def test_as_many_items_are_taken_as_wanted_or_as_arrive_in_time() -> None:
+    gate = Event()
+
+    def making() -> Iterator[int]:
+        yield from range(70)
+        gate.wait()
+        yield from range(70, 80)
+
+    items = Prefetcher(making(), 50)
+    assert items.take(30, 60.0) == list(range(30))
+    assert items.take(30, 60.0) == list(range(30, 60))
+    assert items.take(30, 0.01) == list(range(60, 70))
+    gate.set()
+    assert items.take(30, 60.0) == list(range(70, 80))
+    assert items.take(30, 60.0) == []
+
+
+def test_large_items_count_as_several() -> None:
+    items = Prefetcher(["a", "bbbb", "c", "d"], 5, len)
+    assert items.take(4, 60.0) == ["a", "bbbb"]
+    assert items.take(4, 60.0) == ["c", "d"]

@@ -5,11 +5,12 @@ Modules that are slow to import are imported inside the commands, so that help a
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Argument, Option
 
@@ -26,9 +27,6 @@ from mtkit.cli.options import (
     refuse,
 )
 from mtkit.errors import SettingError, UserError
-
-if TYPE_CHECKING:
-    from mtkit.config.decoding import SamplingSettings
 
 MAX_THREADS = 1024
 """Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
@@ -137,25 +135,37 @@ def translate(options: TranslateOptions) -> None:
 
     Search options default to the settings of the model.
     """
-    sampling = _sampling(options)
-    from mtkit.config.decoding import DecodingSettings
-    from mtkit.decoding.api import Translator
-    from mtkit.decoding.engine import EngineOptions, Request
+    from mtkit.config.decoding import DecodingSettings, SamplingSettings
+
+    sampling = options.settings(*SamplingSettings.model_fields)
+    if options.sample:
+        refuse("not with --sample", **options.settings("beam", "length_penalty"))
+    else:
+        refuse("only with --sample", **sampling)
+    from mtkit.decoding.api import load
     from mtkit.decoding.translate import Files, Format, translate
-    from mtkit.models.folder import open_models
 
     files = Files(options.text, options.output, options.prefix, options.resume)
-    form = Format(options.n_best, options.jsonl, options.alignments)
-    machine = EngineOptions(
-        options.engine, options.compute_type, options.device, options.workers, options.threads
+    if options.resume and not files.is_resumable:
+        raise UserError("--resume: needs text files as INPUT and --prefix, and -o FILE")
+    if options.prefix and not options.text and sys.stdin is not None and sys.stdin.isatty():
+        raise UserError("--prefix: needs text from a file or a pipe, not from the keyboard")
+    translator = load(
+        options.models,
+        options.device,
+        engine=options.engine,
+        compute_type=options.compute_type,
+        workers=options.workers,
+        threads=options.threads,
+        n_best=options.n_best,
+        sample=options.sample,
+        alignments=options.alignments,
+        scores=options.jsonl or options.n_best is not None,
+        **sampling,
+        **options.settings(*vars(options).keys() & DecodingSettings.model_fields.keys()),
     )
-    search = vars(options).keys() & DecodingSettings.model_fields.keys()
-    models = open_models(options.models or [None], options.settings(*search))
-    settings, count = models[0].config.decoding, options.n_best or 1
-    has_scores = options.jsonl or options.n_best is not None
-    request = Request(settings, count, sampling, attention=options.alignments, scores=has_scores)
     with report.writing_stdout() if options.output is None else nullcontext():
-        translate(Translator.of(models, request, machine), files, form)
+        translate(translator, files, Format(options.n_best, options.jsonl, options.alignments))
 
 
 def _call(function: str, config: Path | None, run: str | None, overrides: list[str] | None) -> None:
@@ -169,22 +179,3 @@ def _call(function: str, config: Path | None, run: str | None, overrides: list[s
         resolve_name(function)(settings)
     except SettingError as error:
         raise UserError(f"{origin.where(error.key)}: {error}") from error
-
-
-def _sampling(options: TranslateOptions) -> SamplingSettings | None:
-    """Return the settings of --sample; UserError for invalid or unused ones."""
-    names = ("temperature", "top_k", "top_p", "seed")
-    if not options.sample:
-        refuse("only with --sample", **options.settings(*names))
-        return None
-    refuse("not with --sample", **options.settings("beam", "length_penalty"))
-    from pydantic import ValidationError
-
-    from mtkit.config.base import first_error
-    from mtkit.config.decoding import SamplingSettings
-
-    try:
-        return SamplingSettings.model_validate(options.settings(*names))
-    except ValidationError as error:
-        setting, complaint = first_error(error)
-        raise UserError(f"--{setting.replace('_', '-')}: {complaint}") from None

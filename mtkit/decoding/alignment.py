@@ -54,7 +54,7 @@ class Block:
         }
 
 
-def shares_of(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
+def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
     """Source word, target word, and the share of the latter's attention that the former got.
 
     Parts that are joined without a space may end and begin one word: all have the same say in it.

@@ -1,153 +1,298 @@
-"""A model, its tokenizer and a request: lines of text in, as many lines of text out, in order.
+"""The one door to translation: a `Translator` for commands, Python, servers and documents.
 
-What comes out for a line depends on that line, not on the lines around it. A line of white space
-becomes an empty line without any model.
+The translation of a line does not depend on the lines around it. A blank line becomes an empty line
+without the model.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice, repeat
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Any, Literal, TypeVar, overload
+from weakref import ref
 
-from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.distinct import submit
-from mtkit.decoding.engine import Engine, EngineOptions, Pending, Request
-from mtkit.decoding.lines import in_windows
-from mtkit.decoding.load import load_engine
-from mtkit.decoding.segment import Translation, Window
+from pydantic import ValidationError
+
+from mtkit.config.base import Settings, first_error
+from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.decoding.auto import load_engine
+from mtkit.decoding.engine import Engine, EngineOptions, Request, Sentence
+from mtkit.decoding.segment import Line, Translation, join, segment
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, open_models
-from mtkit.prefetch import Ahead
-from mtkit.progress import progress
+from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
+
+MAX_WINDOW = 1024
+"""Lines that are sorted by length and translated together."""
+FIRST_WINDOW = 32
+"""Size of the first window, so that the first translations come soon; each later one doubles."""
+PATIENCE_SECONDS = 0.1
+"""Time that a line waits for others."""
+READY_SECONDS = 0.02
+"""Time in which lines that can be read at once arrive."""
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+_AnySettings = TypeVar("_AnySettings", bound=Settings)
 
 
 @dataclass
 class Translator:
-    """Translates lines as they are requested; any number of translators may share an engine."""
+    """Translates with one model or ensemble, from any number of threads.
+
+    Engines, whose threads do the work, are opened when they are needed. PyTorch's number of threads
+    and the messages on stderr (`mtkit.report`) belong to the whole process.
+    """
 
     engine: Engine
     tokenizer: Tokenizer
     request: Request
-    identity: str = ""
-    """The identity of the model, where it has one; of several those of all, in order."""
+    """What a call without settings asks for."""
+    models: Sequence[OpenedModel] = field(default=(), repr=False)
+    """The models of the engine, if they are artifacts."""
 
-    @classmethod
-    def of(
-        cls, models: Sequence[OpenedModel], request: Request, options: EngineOptions
-    ) -> Translator:
-        """With an engine for the request; UserError as `load_engine`."""
-        engine = load_engine(models, options, request)
-        identities = " ".join(it.artifact.identity for it in models)
-        return cls(engine, models[0].tokenizer, request, identities)
+    @overload
+    def translate(
+        self, lines: Iterable[str | Line], *, n_best: None = None, **settings: Any
+    ) -> list[str]: ...
 
-    @classmethod
-    def load(
-        cls,
-        path: Place | Sequence[Place] | None = None,
-        device: str = "auto",
-        *,
-        engine: str = "auto",
-        compute_type: str = "auto",
-        workers: int | None = None,
-        threads: int | None = None,
-        scores: bool = True,
-        **changes: int | float | None,
-    ) -> Translator:
-        """The model of a run or a model folder; `changes` replace its own decoding settings.
+    @overload
+    def translate(
+        self, lines: Iterable[str | Line], *, n_best: int, **settings: Any
+    ) -> list[list[str]]: ...
 
-        Without a path: $MTKIT_MODEL, else the last run of this directory. With several, an ensemble
-        that decodes by the settings of the first. The other options are those of `EngineOptions`,
-        and `scores` of `Request`.
-        Raises UserError where there is no model, or a damaged one, for models that are no ensemble,
-        for settings that cannot be, and for an engine that cannot honour them.
+    def translate(
+        self, lines: Iterable[str | Line], *, n_best: int | None = None, **settings: Any
+    ) -> list[str] | list[list[str]]:
+        """Return the translation of each line, or with `n_best` its best translations.
+
+        `settings` are those of `make_request`, for this call.
+
+        Raises:
+            TypeError: `lines` is a single string.
+            UserError: a setting is invalid, or the engine does not support it.
         """
-        models = open_models([path] if path is None or isinstance(path, Place) else path, changes)
-        options = EngineOptions(engine, compute_type, device, workers, threads)
-        return cls.of(models, Request(models[0].config.decoding, scores=scores), options)
+        request = self.make_request(n_best=n_best, scores=False, **settings)
+        translations = self.submit(list(_as_lines(lines)), request).result()
+        if n_best is None:
+            return [translation.text for translation in translations]
+        return [[it.text for it in (one, *one.alternatives)] for one in translations]
 
-    @property
-    def settings(self) -> DecodingSettings:
-        return self.request.settings
+    def results(
+        self, lines: Iterable[str | Line], request: Request | None = None
+    ) -> Iterator[Translation]:
+        """Yield the translation of each line, in order, while `lines` still arrive.
 
-    def translate(self, lines: Sequence[str], prefixes: Iterable[str] | None = None) -> list[str]:
-        """The best translation of each line; `prefixes` as for `stream`.
+        Memory does not grow with the number of lines. Another thread iterates over `lines`.
 
-        Raises TypeError for a string in the place of a list, and as `stream`.
+        Raises:
+            UserError: the engine does not support the request.
         """
-        for name, given in (("lines", lines), ("prefixes", prefixes)):
-            if isinstance(given, str):  # whose characters would be its items
-                raise TypeError(f"translate: a list of {name} is expected, not a string")
-        found = self.stream(
-            [list(map(_spelt, lines))], prefixes=None if prefixes is None else map(_spelt, prefixes)
-        )
-        return [translation.text for window in found for translation in window]
-
-    def translate_all(self, lines: Sequence[str], description: str) -> list[Translation]:
-        """Every line, with progress on stderr, which calls it by the description."""
-        found: list[Translation] = []
-        with progress(description, len(lines), "lines") as shown:
-            for window in self.stream(in_windows(lines, 256)):  # small ones: progress comes often
-                shown.advance(len(window))
-                found += window
-        return found
+        return chain.from_iterable(self.stream(lines, request))
 
     def stream(
-        self,
-        windows: Iterable[Sequence[str]],
-        *,
-        prefixes: Iterable[str] | None = None,
-        first: int = 0,
-        name: str = "prefixes",
+        self, lines: Iterable[str | Line], request: Request | None = None
     ) -> Iterator[list[Translation]]:
-        """For each window of lines its translations; while they are made, one more is read.
-
-        `prefixes` say for each line how its translation begins, or nothing. `first` is the number
-        of the first line, from 0, which samples depend on. Raises UserError where the engine
-        cannot do what is requested, and, calling them `name`, where there are fewer or more
-        prefixes than lines.
-        """
-        given = repeat("") if prefixes is None else iter(prefixes)
-        submitted: deque[tuple[Window, Pending]] = deque()
+        """Yield the translations as `results` does, in lists as they are done."""
+        window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
+        arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, _size_of)
         try:
-            with closing(Ahead(windows)) as coming:
-                for lines in coming:
-                    begins = list(islice(given, len(lines)))
-                    if len(begins) < len(lines):
-                        raise UserError(
-                            f"{name}: fewer than lines: one for each line, blank for no beginning"
-                        )
-                    window = Window(self.tokenizer, self.request, lines, begins, first)
-                    pending = submit(self.engine, self.tokenizer, window.sentences, self.request)
-                    submitted.append((window, pending))
-                    del window, pending  # the queue alone holds them, until they are done
-                    first += len(lines)
-                    # One more window is read, but nobody waits for lines that may never come.
-                    while len(submitted) > 1 or (submitted and not coming.is_soon()):
-                        yield _finish_first(submitted)
-            while submitted:
-                yield _finish_first(submitted)
-        finally:  # whatever it was that ended it: no more is begun
-            for _, pending in submitted:
-                pending.cancel()
-        if prefixes is not None and next(given, None) is not None:
-            raise UserError(f"{name}: more than {first}, the number of lines: one for each line")
+            with closing(arriving):
+                while taken := arriving.take(window, PATIENCE_SECONDS):
+                    running.append(self._start(taken, request or self.request, alone=True))
+                    del taken  # so that lines are held until they are translated, and no longer
+                    window = min(2 * window, MAX_WINDOW)
+                    # The next window starts early, but translations never wait for lines to come.
+                    while len(running) > 1 or (
+                        running and not arriving.ready_within(READY_SECONDS, window)
+                    ):
+                        yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
+
+    def submit(
+        self, lines: Sequence[str | Line], request: Request | None = None
+    ) -> Future[list[Translation]]:
+        """Start to translate, and return the future of the translations of these lines.
+
+        Calls of several threads with equal requests share batches. Cancelling the future stops the
+        search.
+
+        Raises:
+            UserError: the engine does not support the request.
+        """
+        return self._start(list(_as_lines(lines)), request or self.request, alone=False)
+
+    def make_request(self, **settings: Any) -> Request:
+        """Return this translator's request with other settings; None keeps its own.
+
+        `n_best`: number of translations of each line. `alignments`: which words belong together.
+        `scores`: False saves time if nobody reads them. `sample`: draw at random, by
+        `SamplingSettings`. All others are `DecodingSettings`, such as `beam`.
+
+        Raises:
+            UserError: a setting is unknown or invalid.
+        """
+        return _change_request(self.request, settings, self.models)
+
+    def close(self) -> None:
+        """Free the threads and the memory of the engines; what has not started is cancelled."""
+        self.engine.close()
+
+    def _start(
+        self, lines: Sequence[Line], request: Request, *, alone: bool
+    ) -> Future[list[Translation]]:
+        segmented = [segment(line, self.tokenizer, request) for line in lines]
+        sentences = [one for of_line in segmented for one in of_line if isinstance(one, Sentence)]
+
+        def join_all(n_best_lists: Sequence[Any]) -> list[Translation]:
+            answers = iter(n_best_lists)
+            return [
+                join(
+                    line,
+                    segments,
+                    list(islice(answers, sum(isinstance(one, Sentence) for one in segments))),
+                    self.tokenizer,
+                    request,
+                )
+                for line, segments in zip(lines, segmented, strict=True)
+            ]
+
+        search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
+        return _then(search, join_all)
 
 
-def _spelt(line: str) -> str:
-    """Half of a surrogate pair, which Python's text can hold, and no UTF-8, as a question mark."""
-    return line.encode(errors="replace").decode()
+def load(
+    path: Place | Sequence[Place] | None = None,
+    device: str = "auto",
+    *,
+    engine: Literal["auto", "torch", "ctranslate2"] | str = "auto",
+    compute_type: str = "auto",
+    workers: int | None = None,
+    threads: int | None = None,
+    **settings: Any,
+) -> Translator:
+    """Load the model of a run or a model folder, or several as an ensemble.
+
+    Without a path: $MTKIT_MODEL, else the last run of this directory. An ensemble decodes by the
+    settings of the first model. The other options are those of `EngineOptions`; `settings` are
+    those of `Translator.make_request`, and hold for all calls that do not change them.
+
+    Raises:
+        UserError: there is no model, it is damaged, or the models are no ensemble; or a setting is
+            unknown, invalid, or not supported by the engine.
+    """
+    models = open_models([path] if path is None or isinstance(path, Place) else path)
+    request = _change_request(Request(models[0].config.decoding), settings, models)
+    changed = {"decoding": request.settings}
+    models = [replace(it, config=it.config.model_copy(update=changed)) for it in models]
+    options = EngineOptions(engine, compute_type, device, workers, threads)
+    return Translator(load_engine(models, options, request), models[0].tokenizer, request, models)
 
 
-def _finish_first(submitted: deque[tuple[Window, Pending]]) -> list[Translation]:
-    """What became of the first window, which stays among them if it fails."""
-    window, pending = submitted[0]
-    translations = window.join(pending.wait())
-    submitted.popleft()
-    return translations
+def _change_request(
+    base: Request, settings: Mapping[str, Any], models: Sequence[OpenedModel]
+) -> Request:
+    own: dict[str, Any] = {
+        "n_best": base.n_best,
+        "alignments": base.attention,
+        "scores": base.scores,
+    }
+    own["sample"] = base.sampling is not None
+    sections = {
+        "decoding": DecodingSettings.model_fields,
+        "sampling": SamplingSettings.model_fields,
+    }
+    names = [*own, *chain.from_iterable(sections.values())]
+    for name in settings:
+        if name not in names:
+            similar = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
+            raise UserError(f"{name}: unknown setting; {hint}")
+    given = {name: value for name, value in settings.items() if value is not None}
+    own |= {name: given[name] for name in own if name in given}
+    decoding, sampling = (
+        {name: given[name] for name in fields if name in given} for fields in sections.values()
+    )
+    if sampling and not own["sample"]:
+        raise UserError(f"{next(iter(sampling))}: only with sample=True")
+    searched = _updated(base.settings, decoding)
+    for model in models:
+        try:
+            model.config.model.check_length("max_length", searched.max_length)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+    drawn = _updated(base.sampling or SamplingSettings(), sampling) if own["sample"] else None
+    return Request(searched, own["n_best"], drawn, own["alignments"], own["scores"])
 
 
-load = Translator.load
+def _updated(section: _AnySettings, changes: Mapping[str, Any]) -> _AnySettings:
+    if not changes:
+        return section
+    try:
+        return type(section).model_validate({**section.model_dump(), **changes})
+    except ValidationError as error:
+        raise UserError(": ".join(filter(None, first_error(error)))) from None
+
+
+def _with_spare_hypotheses(request: Request) -> Request:
+    """Search for an n-best list with twice the beam, as several hypotheses can spell one text.
+
+    A batch has half the sentences then, so that it takes no more memory.
+    """
+    if request.n_best == 1 or request.sampling is not None:
+        return request
+    settings = request.settings
+    wider = {"beam": 2 * settings.beam, "batch_tokens": max(1, settings.batch_tokens // 2)}
+    return replace(request, settings=settings.model_copy(update=wider), n_best=2 * settings.beam)
+
+
+def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
+    """Yield lines whose text is UTF-8; half of a surrogate pair becomes a question mark."""
+    if isinstance(lines, str):  # whose characters would be its items
+        raise TypeError("translate: expected a list of lines, not a string")
+    for number, line in enumerate(lines):
+        if isinstance(line, str):
+            yield Line(_utf8(line), id=number)
+        else:
+            yield replace(line, text=_utf8(line.text), prefix=_utf8(line.prefix))
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _size_of(line: Line) -> int:
+    """Count a very long line as several."""
+    return 1 + len(line.text) // 1024
+
+
+def _then(future: Future[Input], function: Callable[[Input], Output]) -> Future[Output]:
+    """Return the future of a function of the result; cancelling it cancels `future` as well."""
+    derived: Future[Output] = Future()
+    source = ref(future)  # a cycle of references would hold the results until they are collected
+
+    def finish(done: Future[Input]) -> None:
+        if not derived.set_running_or_notify_cancel():
+            return
+        try:
+            derived.set_result(function(done.result()))
+        except BaseException as error:
+            derived.set_exception(error)
+
+    def cancel(done: Future[Output]) -> None:
+        if done.cancelled() and (running := source()) is not None:
+            running.cancel()
+
+    derived.add_done_callback(cancel)
+    future.add_done_callback(finish)
+    return derived

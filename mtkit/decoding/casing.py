@@ -1,38 +1,26 @@
-"""How a line looks, apart from what it says: its capitals, and its emoji.
+"""Truecasing (Lita et al. 2003): words in unusual capitals are read as the tokenizer knows them.
 
-What a tokenizer has not seen, it spells in letters or bytes that the model has learnt nothing of. A
-word in unusual capitals is known in others, and an emoji need not be translated.
+A tokenizer splits a word that it has not seen in this case into letters, about which the model has
+learnt nothing.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import chain, groupby, pairwise
 
-from mtkit.decoding.sentences import split_sentences
 from mtkit.tokenizer.codec import Tokenizer
 
-Run = tuple[str, bool]
-"""Text, and whether it is to be translated."""
-
 _WORD = re.compile(r"\S+")
-_SPOKEN = re.compile(r"\w")
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SENTENCE_END = (".", "!", "?", "…")
-_EMOJI = re.compile(
-    "(?:(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text, unless it is said to be drawn as a picture
-    "|[0-9#*](?=\ufe0f?\u20e3))"  # on a key
-    "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # what joins and varies them
-)
 
 
 def has_no_case(line: str) -> bool:
-    """Whether capitals tell nothing: ALL LETTERS ARE, none is, or Every Long Word Begins With One.
+    """Return whether capitals tell nothing: ALL ARE, none is, or Every Long Word Begins With One.
 
-    Three long words after the first one have to, as two may be names. A line is not meant whose
-    letters are mostly of a script without capitals.
+    The last takes three long words after the first word, as two may be names. Lines whose letters
+    are mostly of a script without capitals do not count.
     """
     if not (line.isupper() or line.islower()):
         long = _LONG_WORD.findall("".join(line.split(maxsplit=1)[1:]))
@@ -43,25 +31,27 @@ def has_no_case(line: str) -> bool:
 
 
 def truecase(line: str, tokenizer: Tokenizer) -> str:
-    """The words of a line that has no case in that in which the tokenizer knows them best.
+    """Return a line without case with each word in the case that the tokenizer knows best.
 
-    Truecasing (Lita et al. 2003), by what a tokenizer learnt of its text. The line stays as it is
-    where that saves no subword.
+    The line stays as it is if it has case, or if that saves no subword.
     """
     if not has_no_case(line):
         return line
     words = _WORD.findall(line)
     begins = [True, *(word.endswith(_SENTENCE_END) for word in words[:-1])]
-    known = (_known(word, first, tokenizer) for word, first in zip(words, begins, strict=True))
-    found = _WORD.sub(lambda _: next(known), line)
-    now, before = map(len, tokenizer.encode_source([found, line]))
-    return found if now < before else line
+    known = (_best_case(word, first, tokenizer) for word, first in zip(words, begins, strict=True))
+    cased = _WORD.sub(lambda _: next(known), line)
+    after, before = map(len, tokenizer.encode_source([cased, line]))
+    return cased if after < before else line
 
 
-def _known(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
-    """The spelling of fewest subwords; of several the most frequent, or a sentence's capital."""
+def _best_case(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
+    """Return the spelling of the fewest subwords; of several the most frequent one.
+
+    At the beginning of a sentence it is the one with a capital.
+    """
     turkish, small = word.replace("I", "ı").lower(), word.lower()
-    spellings = [_capitalised(small), _capitalised(turkish), small, turkish, word]
+    spellings = [_capitalise(small), _capitalise(turkish), small, turkish, word]
     # Subwords are numbered by their frequency: the fewest, and none of them rare.
     costs = [
         (len(ids), [] if is_first else sorted(ids, reverse=True))
@@ -70,33 +60,6 @@ def _known(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
     return spellings[costs.index(min(costs))]
 
 
-def _capitalised(word: str) -> str:
-    """With its first letter, which a bracket may precede, as a capital."""
+def _capitalise(word: str) -> str:
+    """Make the first letter a capital; a bracket may precede it."""
     return _LETTER.sub(lambda letter: letter.group().title(), word, count=1)
-
-
-def runs_of(line: str, language: str | None, tokenizer: Tokenizer) -> list[Run]:
-    """The sentences of a line as `split_sentences` has them, and the emoji between their words.
-
-    Of these only such as the tokenizer has no subwords for, and signs alone beside them.
-    """
-    sentences = split_sentences(line, language)
-    return [run for sentence in sentences for run in _without_emoji(sentence, tokenizer)]
-
-
-def _without_emoji(text: str, tokenizer: Tokenizer) -> list[Run]:
-    emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
-    if not emoji:
-        return [(text, True)]
-    pieces = [text[start:end] for start, end in pairwise([0, *chain(*emoji), len(text)])]
-
-    def is_read(i: int) -> bool:  # every second one is an emoji
-        return i % 2 == 0 and _SPOKEN.search(pieces[i]) is not None
-
-    runs = [
-        ("".join(pieces[i] for i in places), read)
-        for read, places in groupby(range(len(pieces)), is_read)
-    ]
-    return [
-        (run.strip() if read else " ".join(run.split()), read) for run, read in runs if run.strip()
-    ]

@@ -1,25 +1,39 @@
-"""A Transformer in CTranslate2's form: what the library needs to know, filled in from our weights.
+"""Transformers in CTranslate2's format, converted once and kept in the user's cache directory.
 
-Both sides store a linear layer as (outputs, inputs) and normalise with an epsilon of 1e-5. There,
-the projections that read the same input are one matrix, and positions are a table of given length.
+A folder there belongs to one model, by its identity, and to one compute type. It is an artifact
+like those of a run: complete or absent. It is hashed again before the library reads it, which is
+written in C++ and trusts its files.
+
+Both sides store a linear layer as (outputs, inputs) and normalise with an epsilon of 1e-5. In
+CTranslate2 the projections that read the same input are one matrix, and positions are a table.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from ctranslate2.specs import TransformerSpec
-from ctranslate2.specs.common_spec import Activation
-from torch import Tensor, nn
+import ctranslate2
 
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import Recipe
+from mtkit.artifacts.stage import Stage
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, outdated, pick_device, positions
+from mtkit.decoding.engine import EngineOptions, Request, Sentence
 from mtkit.models.folder import OpenedModel
-from mtkit.models.weights import load_model
+from mtkit.report import say
 from mtkit.symbols import BOS, EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:  # a model that is converted already needs neither numpy nor torch
+    import numpy as np
+    from torch import Tensor, nn
+
+    from mtkit.models.encoder_decoder import EncoderDecoder
 
 LAYER: Mapping[str, tuple[str, ...]] = {
     "self_attention.linear.0": tuple(
@@ -35,16 +49,101 @@ LAYER: Mapping[str, tuple[str, ...]] = {
     "ffn.linear_1": ("feed_forward.contract",),
     "ffn.layer_norm": ("feed_forward_residual.norm",),
 }
-"""What of a layer of ours goes where in a layer of CTranslate2's."""
+"""Parts of our layers, by the part of CTranslate2's layer that they become."""
+
+
+def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
+    """Open the converted model, and try it: a library may fail only when it is first used.
+
+    Raises:
+        RuntimeError: the library is too old, or fails.
+        OSError: the cache cannot be written.
+    """
+    if reason := outdated():
+        raise RuntimeError(reason)
+    options = replace(options, device=pick_device(options.device))
+    compute_type = "float32" if options.compute_type == "auto" else options.compute_type
+    model = cached(opened, compute_type)
+    engine = CTranslate2Engine(model.path, opened.tokenizer, type_of(model), options)
+    shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})
+    engine.search([Sentence([UNK, EOS])], Request(shortest)).result()
+    return engine
+
+
+def cached(opened: OpenedModel, compute_type: str) -> Artifact:
+    """Return the converted model from the cache; if it is not there, convert it, in seconds.
+
+    A damaged model, or one of another version of CTranslate2, is converted again.
+
+    Raises:
+        OSError: the cache cannot be written.
+        UserError: the weights are not this model's.
+    """
+    path = _path(opened, compute_type)
+    stage = _stage(opened, compute_type, path)
+    if current := stage.current():
+        return current
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):
+        if current := stage.current():  # another process has made it meanwhile
+            return current
+        if path.exists():
+            say(f"{path}: damaged, or of another version: converting it again")
+        else:
+            say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
+        return convert_to(path, opened, compute_type)
+
+
+def type_of(converted: Artifact) -> str:
+    """Return the compute type of a converted model."""
+    return str(converted.manifest["settings"]["compute_type"])
+
+
+def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
+    """Convert the model into `path`."""
+    stage = _stage(opened, compute_type, path)
+    with stage.write() as draft:
+        convert(opened, draft.folder, positions(opened.config), compute_type)
+    return stage.open()
+
+
+def _path(opened: OpenedModel, compute_type: str) -> Path:
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user that the system does not know, as in a container
+        why = "no home directory, and no XDG_CACHE_HOME either"
+        raise FileNotFoundError(errno.ENOENT, why, "~/.cache") from None
+    name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
+    return cache / "mtkit" / opened.artifact.identity / name
+
+
+def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
+    settings = {
+        "format": "ctranslate2",
+        "version": ctranslate2.__version__,
+        "compute_type": compute_type,
+        "positions": positions(opened.config),
+    }
+    return Stage("export", path, Recipe(settings), {"model": opened.artifact.identity})
 
 
 def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str) -> None:
-    """Writes the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
+    """Write the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
 
     The vocabularies are SentencePiece's, whose models come with it; the library adds EOS to
-    sources. Raises ValueError for what is no Transformer with halves alike, UserError for weights
-    that are not this model's.
+    sources.
+
+    Raises:
+        ValueError: it is no Transformer whose encoder and decoder are alike.
+        UserError: the weights are not this model's.
     """
+    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
+
+    from mtkit.models.weights import load_model
+
     model = load_model(opened.config, opened.weights)
     settings = model.settings.as_transformer()
     is_gated = settings.activation == "gated"
@@ -88,7 +187,7 @@ def _fill_half(
     first = spec.embeddings  # an encoder may have several, for factors of words
     (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)
     spec.position_encodings.encodings = _array(model.positions(0, positions))
-    for into, layer in zip(spec.layer, cast(nn.ModuleList, half.layers), strict=True):
+    for into, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
         for place, parts in LAYER.items():
             if hasattr(layer, parts[0].partition(".")[0]):  # only decoders look at the source
                 _fill(_at(into, place), [layer.get_submodule(part) for part in parts])
@@ -101,23 +200,26 @@ def _at(spec: Any, place: str) -> Any:
 
 
 def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:
-    """Linear layers side by side, or a norm."""
+    """Copy linear layers side by side, or a norm."""
+    import numpy as np
+
     weight, bias = (
-        np.concatenate([_array(cast(Tensor, getattr(module, name))) for module in modules])
+        np.concatenate([_array(cast("Tensor", getattr(module, name))) for module in modules])
         for name in ("weight", "bias")
     )
-    if isinstance(modules[0], nn.LayerNorm):
+    if hasattr(spec, "gamma"):
         spec.gamma, spec.beta = weight, bias
     else:
         spec.weight, spec.bias = weight, bias
 
 
 def _split_gates(layers: Iterable[Any]) -> None:
-    """Gate and value are two halves of one matrix of ours."""
+    """Split each of our matrices into gate and value."""
     for layer in layers:
         gate, value = layer.ffn.linear_0, layer.ffn.linear_0_noact
-        gate.weight, value.weight = np.split(gate.weight, 2)
-        gate.bias, value.bias = np.split(gate.bias, 2)
+        half = len(gate.bias) // 2
+        gate.weight, value.weight = gate.weight[:half], gate.weight[half:]
+        gate.bias, value.bias = gate.bias[:half], gate.bias[half:]
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -1,13 +1,11 @@
-"""What is wanted of a translation, and what every engine does: sentences in, hypotheses out."""
+"""What every engine does: it takes sentences in order, and gives their hypotheses in a future."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
@@ -16,61 +14,68 @@ from mtkit.errors import UserError
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
     import numpy as np
     from jaxtyping import Float
-
-Key = tuple[int, ...]
-"""What tells a sentence from all others: the number of its line, and of the part of the line."""
+ENGINE_NAMES = ("auto", "torch", "ctranslate2")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is translated at once."""
+    """The subwords that the model translates at once."""
 
     source: list[int]
     """Subword ids, with EOS."""
     prefix: list[int] = field(default_factory=list)
-    """Subword ids that every translation of it begins with.
+    """Subword ids that every translation begins with.
 
-    They count in |y| as all others do, but cost nothing: P of what is given is 1.
+    They count towards the length |y| and add log P = 0 to the score.
     """
+    key: tuple[int, ...] = ()
+    """Seeds its samples, together with the seed of the request."""
+    words: list[int] = field(default_factory=list)
+    """For alignments: the number of the word in its line that each subword belongs to."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of every sentence."""
+    """What to search for, the same for every sentence of a call."""
 
     settings: DecodingSettings
-    count: int = 1
-    """Number of hypotheses or samples of each sentence; of hypotheses not more than the beam."""
+    n_best: int = 1
+    """Number of hypotheses, at most the beam, or of samples."""
     sampling: SamplingSettings | None = None
-    """With it, samples in the order drawn instead of the best hypotheses."""
+    """Draw samples instead of searching for the best hypotheses."""
     attention: bool = False
-    """Whether hypotheses carry their attention."""
+    """Return the attention of each hypothesis, from which words are aligned."""
     scores: bool = True
-    """Whether somebody reads scores: greedy search takes a tenth less time without."""
+    """Return scores. Without them CTranslate2's greedy search takes a tenth less time."""
 
     def __post_init__(self) -> None:
-        if self.sampling is None and self.count > self.settings.beam:
-            beam = self.settings.beam
-            raise UserError(f"n_best: {self.count} of a beam of {beam}: raise the beam")
+        if self.n_best < 1:
+            raise UserError(f"n_best: {self.n_best}: must be at least 1")
+        if self.sampling is None and self.n_best > self.settings.beam:
+            raise UserError(
+                f"n_best: {self.n_best} of a beam of {self.settings.beam}: raise the beam"
+            )
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which engine, and on what it runs; None and auto are for us to decide."""
+    """Engine and hardware; "auto" and None are resolved when the engine is opened."""
 
     engine: str = "auto"
     compute_type: str = "auto"
-    """auto: float32, whatever other conversions there are: the same command, the same lines."""
+    """Type of the numbers; auto: float32, so that the same command gives the same lines."""
     device: str = "auto"
     workers: int | None = None
-    """Number of batches that are searched side by side."""
+    """Number of batches that are searched at the same time."""
     threads: int | None = None
     """Number of threads of each worker."""
 
     def __post_init__(self) -> None:
+        if self.engine not in ENGINE_NAMES:
+            raise UserError(f"engine: {self.engine}: choose one of {', '.join(ENGINE_NAMES)}")
         for name, count in (("workers", self.workers), ("threads", self.threads)):
             if count is not None and count < 1:
-                raise UserError(f"{name}: {count}: has to be at least 1")
+                raise UserError(f"{name}: {count}: must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -79,78 +84,38 @@ class Hypothesis:
 
     tokens: list[int]
     """Subword ids without EOS."""
-    score: float
-    """log P / |y|^alpha; -inf where a sentence has fewer hypotheses than were asked for.
-
-    Of a request without scores it may be nan.
-    """
+    score: float | None
+    """log P / |y|^alpha; None where the request asks for no scores."""
     finished: bool
-    """Whether it ended in EOS, rather than at `max_length`."""
+    """Whether it ends in EOS; otherwise it was cut at `max_length`."""
     attention: Float[np.ndarray, "T S"] | None = field(default=None, compare=False)
-    """Attention of each token to each subword of the source, EOS left out; where asked for."""
+    """Attention of each token to each source subword, without EOS, if it was asked for."""
 
 
-NO_HYPOTHESIS = Hypothesis([], -math.inf, False)
-"""Stands where a sentence has fewer than were asked for."""
-Found = list[list[Hypothesis]]
-"""For each sentence `count` hypotheses, best first."""
-
-
-@dataclass(frozen=True)
-class Pending:
-    """What was submitted to an engine."""
-
-    wait: Callable[[], Found]
-    """What was found, once it is there."""
-    cancel: Callable[[], None]
-    """Nobody will wait: what has not begun never does, and what has ends as soon as it can."""
+NBestLists = list[list[Hypothesis]]
+"""The hypotheses of each sentence, best first, or its samples as drawn; lists may be short."""
 
 
 class Engine(ABC):
-    """Searches with one model; any number of translators may share it."""
+    """Searches for translations with one model or ensemble. Thread-safe."""
 
     name: str
-    """The library and its type of numbers: what another run needs for the same outputs."""
+    """The library and its compute type: what another run needs for the same output."""
 
     @abstractmethod
-    def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
-        """Begins with any number of sentences, none empty.
+    def search(
+        self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
+    ) -> Future[NBestLists]:
+        """Start the search, and return the future of a list for each sentence, in order.
 
-        How they are divided into batches is up to the engine; the answers do not depend on it.
-        Raises UserError for what it cannot do.
+        The engine divides sentences into batches; the answers do not depend on it. Calls of several
+        threads may share a batch unless they are to be `alone`. Cancelling the future stops the
+        search as soon as the engine can.
+
+        Raises:
+            UserError: the engine cannot do what the request asks for.
         """
 
-
-def in_batches(sentences: Mapping[Key, Sentence], most: int) -> Iterator[dict[Key, Sentence]]:
-    """The sentences: as many to a batch as `most` tokens have room for, with padding.
-
-    The longest come first, so that searches side by side end at about the same time.
-    """
-    ranked = sorted(sentences.items(), key=lambda item: -len(item[1].source))
-    first = 0
-    while first < len(ranked):
-        end = first + max(1, most // len(ranked[first][1].source))
-        yield dict(ranked[first:end])
-        first = end
-
-
-def begin(
-    pool: Executor,
-    search: Callable[[dict[Key, Sentence]], Found],
-    batches: Sequence[dict[Key, Sentence]],
-    keys: Sequence[Key],
-) -> Pending:
-    """Has the batches searched in threads of the pool; what is found is in the order of `keys`."""
-    futures = [pool.submit(search, batch) for batch in batches]
-
-    def wait() -> Found:
-        flatten = chain.from_iterable
-        found = flatten(future.result() for future in futures)
-        by_key = dict(zip(flatten(batches), found, strict=True))
-        return [by_key[key] for key in keys]
-
-    def cancel() -> None:
-        for future in futures:
-            future.cancel()
-
-    return Pending(wait, cancel)
+    @abstractmethod
+    def close(self) -> None:
+        """Free threads and memory; searches that have not started are cancelled."""

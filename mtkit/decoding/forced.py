@@ -1,10 +1,10 @@
-"""Given translations: what the model reads, predicts and attends to where it is made to write them.
+"""Teacher forcing: what a model predicts and attends to if it is made to write a given translation.
 
 Alignments are read from the attention of the decoder's last layer, the mean of its heads, at the
-step that predicts a symbol: what errs least on the validation set of the demo, whose alignments are
-known. The demo's Transformer errs there in 22 %, as by the mean of its layers, by the layer before
-the last in 34. The step that reads the symbol, which Chen et al. 2020 found better in deeper
-models, errs in over 70 % (`tests/benchmarks/alignment_error.py`).
+step that predicts a symbol. This has the smallest error rate on the validation set of the demo,
+whose alignments are known: 22 % for the demo's Transformer, as the mean of all layers, and 34 % for
+the layer before the last. The step that reads the symbol, which Chen et al. 2020 found better in
+deeper models, has over 70 % (`tests/benchmarks/alignment_error.py`).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import SourceIds, TargetIds
 
 
-def force(
+def teacher_force(
     model: TranslationModel[Any, Any],
     source: SourceIds,
     target: TargetIds,
     *,
     encoder: bool = False,
 ) -> tuple[Memory, Decoded]:
-    """The model as it reads `source` and predicts `target`, with the decoder's attention weights.
+    """Return memory and predictions for a given `target`, with the decoder's attention weights.
 
     `source` ends in EOS, `target` is without BOS; both are padded, and `target` has N = B·K rows
-    for the B of `source`. With `encoder`, the memory holds the encoder's own attention, too.
+    for the B of `source`. With `encoder` the memory holds the encoder's own attention as well.
     """
     memory = model.encode(source, source != PAD, attention=encoder)
     state = model.start(memory, len(target) // len(source))
-    return memory, model.decode(memory, state, shifted(target), attention=True)
+    return memory, model.decode(memory, state, shift_right(target), attention=True)
 
 
-def shifted(target: TargetIds) -> TargetIds:
-    """What the decoder reads as it predicts `target`: each symbol one step later, BOS first."""
+def shift_right(target: TargetIds) -> TargetIds:
+    """Return what the decoder reads as it predicts `target`: BOS, then all symbols but the last."""
     return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
@@ -48,18 +48,20 @@ def shifted(target: TargetIds) -> TargetIds:
 def attention_to_source(
     model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
-    """How much of its attention each target symbol gives to each source symbol as it is predicted.
+    """Return the attention of each target symbol to each source symbol as it is predicted.
 
-    The arguments are those of `force`. Each row sums to 1, EOS included. Raises UserError for a
-    model without attention.
+    The arguments are those of `teacher_force`. Each row sums to 1, EOS included.
+
+    Raises:
+        UserError: the model has no attention.
     """
-    _, decoded = force(model, source, target)
+    _, decoded = teacher_force(model, source, target)
     if decoded.attention is None:
-        raise UserError("a model has no attention (model.attention: none): nothing to align by")
+        raise UserError("alignments: a model has no attention (model.attention: none)")
     return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 
 def check_attention(model: TranslationModel[Any, Any]) -> None:
-    """Raises UserError for a model without attention, at once."""
+    """Raise UserError at once for a model without attention."""
     end = torch.full((1, 1), EOS, device=model.device)
     attention_to_source(model, end, end)

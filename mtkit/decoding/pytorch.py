@@ -1,33 +1,21 @@
-"""The engine for every architecture and option: the searches of this package, on any device."""
+"""The engine for every architecture and request: the searches of this package, on any device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
-from threading import Event
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
 from mtkit.decoding.beam import Beam
 from mtkit.decoding.constraints import constraints_of
-from mtkit.decoding.engine import (
-    NO_HYPOTHESIS,
-    Engine,
-    EngineOptions,
-    Found,
-    Hypothesis,
-    Key,
-    Pending,
-    Request,
-    Sentence,
-    begin,
-    in_batches,
-)
+from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper, search
@@ -41,111 +29,121 @@ from mtkit.symbols import PAD
 
 
 class PyTorchEngine(Engine):
-    """Searches in threads of its own from the moment of `submit`.
+    """Searches several batches at the same time on a CPU, in threads of its own.
 
-    On a CPU it works on several batches side by side: most operators of a step are too small to be
-    divided among threads.
+    Most operators of a step are too small to be divided among threads.
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """`workers`: batches side by side; None: on a CPU as many as torch uses threads.
+        """Take a model in evaluation mode, and how many batches are searched at the same time.
 
-        They share the threads that torch would use for one operator.
+        The default of `workers` is torch's number of threads on a CPU, else 1. They share the
+        threads that torch would use for one operator; outside them torch keeps its own.
         """
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
         limit = partial(torch.set_num_threads, max(1, threads // self.workers))
-        self._pool = ThreadPoolExecutor(self.workers, initializer=limit)
+        self._queue = BatchQueue(self.workers, self._search, limit)
         self.name = str(next(model.parameters()).dtype).replace(".", " ")
 
     @classmethod
     def load(
-        cls, models: Sequence[OpenedModel], options: EngineOptions, why: str | None = None
+        cls, models: Sequence[OpenedModel], options: EngineOptions, reason: str | None = None
     ) -> PyTorchEngine:
-        """Several models are an ensemble. Sets torch's threads, if told how many of each worker.
+        """Load a model, or several as an ensemble; `reason` is why no other engine serves.
 
-        Types other than float32, which auto is, are faster where the processor multiplies them, and
-        lose some digits: there, batch-mates can decide between hypotheses that are almost equal.
-        Raises UserError for a type that there is not, adding `why` it was asked of this engine, and
-        for weights that are not this model's, or not finite.
+        `options.threads` sets torch's threads for the whole process. Compute types other than
+        float32 are faster on some processors but round more: there, the other sentences of a batch
+        can decide between hypotheses of almost the same score.
+
+        Raises:
+            UserError: the compute type is not supported, or the weights are not the model's.
         """
         compute_type = "float32" if options.compute_type == "auto" else options.compute_type
         if compute_type not in TORCH_DTYPES:
-            because = f" ({why})" if why else ""
-            types = ", ".join(TORCH_DTYPES)
-            raise UserError(f"compute type: {compute_type}: the engine torch has {types}{because}")
+            because = f" ({reason})" if reason else ""
+            raise UserError(
+                f"compute type: {compute_type}: the engine torch supports {', '.join(TORCH_DTYPES)}"
+                f"{because}"
+            )
         workers = options.workers
         if options.threads is not None:
             workers = workers or 1
             torch.set_num_threads(options.threads * workers)
         keep_freed_memory()
-        loaded = [load_model(it.config, it.weights) for it in models]
+        loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         return cls(
             model.to(pick_device(options.device), TORCH_DTYPES[compute_type]).eval(), workers
         )
 
-    def submit(self, sentences: Mapping[Key, Sentence], request: Request) -> Pending:
-        """Raises ValueError for a model in training mode: its dropout would be on."""
+    def search(
+        self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
+    ) -> Future[NBestLists]:
+        """Start the search.
+
+        Raises:
+            UserError: attention is requested of a model that has none.
+            ValueError: the model is in training mode, so that its dropout would be on.
+        """
         if self.model.training:
-            raise ValueError("the model is in training mode: eval() first")
+            raise ValueError("the model is in training mode: call eval() first")
         if request.attention:
             check_attention(self.model)
-        share = -(-sum(len(sentence.source) for sentence in sentences.values()) // self.workers)
-        batches = list(in_batches(sentences, min(request.settings.batch_tokens, share)))
-        unwanted = Event()
-        searching = partial(self._search, request, unwanted)
-        pending = begin(self._pool, searching, batches, list(sentences))
+        max_tokens = request.settings.batch_tokens
+        share = -(-sum(len(sentence.source) for sentence in sentences) // self.workers)
+        batches = divide(sentences, range(len(sentences)), min(max_tokens, share))
+        return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
-        def cancel() -> None:
-            unwanted.set()
-            pending.cancel()
+    def close(self) -> None:
+        self._queue.close()
 
-        return Pending(pending.wait, cancel)
+    def _search(self, batch: SentenceBatch) -> NBestLists:
+        """Search one batch; give up at the next step once nobody wants it."""
 
-    def _search(
-        self, request: Request, unwanted: Event, sentences: Mapping[Key, Sentence]
-    ) -> Found:
-        """Gives up at the next step once it is `unwanted`: a batch can take a minute."""
-
-        def go_on(logits: Tensor, _: Live) -> Tensor:
-            if unwanted.is_set():
+        def check_wanted(logits: Tensor, _: Live) -> Tensor:
+            if batch.is_unwanted:
                 raise CancelledError
             return logits
 
-        settings, count = request.settings, request.count
-        device = self.model.device
-        ids = [torch.tensor(sentence.source) for sentence in sentences.values()]
+        request, sentences = batch.request, batch.sentences
+        settings, device = request.settings, self.model.device
+        ids = [torch.tensor(sentence.source) for sentence in sentences]
         source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
-        prefixes = [sentence.prefix for sentence in sentences.values()]
-        constraints = [go_on, *constraints_of(settings, prefixes)]
+        prefixes = [sentence.prefix for sentence in sentences]
+        constraints = [check_wanted, *constraints_of(settings, prefixes)]
         stepper: Stepper = Beam(settings.beam, settings.length_penalty)
         if (sampling := request.sampling) is not None:
-            noise = uniform_noise(list(sentences), count, settings.max_length, sampling.seed)
+            keys = [sentence.key for sentence in sentences]
+            noise = uniform_noise(keys, request.n_best, settings.max_length, sampling.seed)
             stepper = Sampler(sampling, noise.to(device), settings.length_penalty)
-        found = search(self.model, source, stepper, constraints, settings.max_length)
-        ranked = _ranked(found, count)
-        if not request.attention:
-            return ranked
-        target = found.tokens[:, :count].flatten(0, 1)
-        weights = iter(attention_to_source(self.model, source, target).cpu().numpy())
-        lengths = [len(sentence.source) - 1 for sentence in sentences.values()]  # without EOS
-        return [
-            [
-                replace(one, attention=next(weights)[: len(one.tokens), :length].copy())
-                for one in of_one
+        hypotheses = search(self.model, source, stepper, constraints, settings.max_length)
+        ranked = _as_lists(hypotheses, request.n_best)
+        if request.attention:
+            target = hypotheses.tokens[:, : request.n_best]
+            weights = attention_to_source(self.model, source, target.flatten(0, 1))  # (B·K, T, S)
+            rows = iter(weights.cpu().numpy())
+            lengths = [len(sentence.source) - 1 for sentence in sentences]  # without EOS
+            ranked = [
+                [
+                    replace(one, attention=next(rows)[: len(one.tokens), :length].copy())
+                    for one in of_one
+                ]
+                for of_one, length in zip(ranked, lengths, strict=True)
             ]
-            for of_one, length in zip(ranked, lengths, strict=True)
+        return [
+            [one for one in of_one if one.score is not None and one.score > NEVER]
+            for of_one in ranked
         ]
 
 
-def _ranked(found: Hypotheses, count: int) -> Found:
-    """The first `count` of each sentence, as plain data."""
-    fields = (field[:, :count].tolist() for field in vars(found).values())
+def _as_lists(hypotheses: Hypotheses, count: int) -> NBestLists:
+    """Return the first `count` hypotheses of each sentence as plain data."""
+    fields = (field[:, :count].tolist() for field in vars(hypotheses).values())
     return [
         [
-            Hypothesis(tokens[:length], score, finished) if score > NEVER else NO_HYPOTHESIS
+            Hypothesis(tokens[:length], score, finished)
             for tokens, length, score, finished in zip(*sentence, strict=True)
         ]
         for sentence in zip(*fields, strict=True)

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
-from mtkit.decoding.engine import Key
 from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
@@ -66,7 +65,7 @@ class Sampler(Stepper):
 
 
 def uniform_noise(
-    keys: Sequence[Key], count: int, length: int, seed: int
+    keys: Sequence[tuple[int, ...]], count: int, length: int, seed: int
 ) -> Float[Tensor, "B K T"]:
     """Numbers in [0, 1), the same for a key whatever the other keys, `count` and `length`."""
     rows = [

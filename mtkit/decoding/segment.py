@@ -1,226 +1,242 @@
-"""Lines as parts that a model can read, and translations of the parts as those of the lines.
+"""Lines in segments that an engine translates or that stay, and the translation of the line.
 
-A line of white space has no part. A line of more subwords than `max_length` has several, and so has
-one of several sentences where they are to be translated one by one. Their translations are joined;
-what was given as the prefix of such a line begins its first part. Where no prefix is given, emoji
-that the model cannot read are parts that stay as they are.
+A blank line has no segment. A line has several if it is longer than `max_length`, or if its
+sentences are to be translated one by one. Unless the translation is to begin with a prefix, emoji
+that the model cannot read are segments of their own, which stay as they are.
 """
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 
-from mtkit.decoding.casing import Run, runs_of, truecase
-from mtkit.decoding.distinct import unlike
-from mtkit.decoding.engine import Found, Hypothesis, Key, Request, Sentence
-from mtkit.decoding.sentences import LONGEST, Words, join_parts, places, split_line, split_sentences
+from mtkit.config.decoding import DecodingSettings
+from mtkit.decoding.casing import truecase
+from mtkit.decoding.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.sentences import (
+    MAX_LINE_CHARACTERS,
+    Words,
+    find_parts,
+    join_parts,
+    split_sentences,
+    split_to_fit,
+)
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
     from mtkit.decoding.alignment import Block
 
+_HAS_WORD = re.compile(r"\w")
+_EMOJI = re.compile(
+    "(?:(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text, unless it is to be shown as a picture
+    "|[0-9#*](?=\ufe0f?\u20e3))"  # a keycap
+    "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # joiners and variation selectors
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to translate, with all that belongs to it."""
+
+    text: str
+    prefix: str = ""
+    """How the translation begins; blank for any beginning."""
+    id: int = 0
+    """Seeds the samples of this line, together with the seed of the request."""
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Text that is copied into the translation."""
+
+    text: str
+
+
+Segment = Sentence | Verbatim
+
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of a line."""
+    """The translation of a line."""
 
     text: str
-    score: float
-    """log P / |y|^alpha of the tokens; of all parts together where the line was split."""
-    tokens: list[str]
-    truncated: bool
-    """Whether it may miss something: it ran into `max_length`, or its line was over LONGEST."""
-    n_best: list[Translation] = field(default_factory=list)
-    """The K best, or K samples, where more than one was asked for."""
+    score: float | None = 0.0
+    """log P / |y|^alpha of all its tokens; None if scores were not asked for."""
+    tokens: list[str] = field(default_factory=list)
+    truncated: bool = False
+    """Whether it reached `max_length`, or the line has more than MAX_LINE_CHARACTERS."""
+    alternatives: list[Translation] = field(default_factory=list)
+    """The other hypotheses of the n-best list, or the other samples; no text comes twice."""
     blocks: tuple[Block, ...] = ()
-    """The alignment of each of its parts with words, where it was asked for."""
+    """The alignment of each segment that has words, if it was asked for."""
 
     @property
-    def links(self) -> set[tuple[int, int]]:
-        """Words of the line and of `text` that belong together, counted from 0."""
+    def alignment(self) -> set[tuple[int, int]]:
+        """Links (i, j) from words of the line to words of `text`, counted from 0."""
         return {link for block in self.blocks for link in block.links}
 
     @property
-    def shares(self) -> list[tuple[int, int, float]]:
-        """Source word, target word, and the share of the latter's attention that the former got."""
-        from mtkit.decoding.alignment import shares_of
+    def soft_alignment(self) -> list[tuple[int, int, float]]:
+        """Source word, target word, and the share of the target word's attention."""
+        from mtkit.decoding.alignment import soft_links
 
-        return shares_of(self.blocks)
-
-
-NOTHING = Translation("", -math.inf, [], False)
-"""Where there are fewer texts than lines were asked for."""
+        return soft_links(self.blocks)
 
 
-@dataclass(frozen=True)
-class Window:
-    """Lines that are translated together: their parts, and what becomes of these."""
+def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]:
+    """Return what the engine translates of a line and what stays, in order."""
+    settings = request.settings
+    text = _cased(line, tokenizer, settings)
+    if not text.strip():
+        return []
+    prefix: list[int] = []
+    if has_prefix := bool(line.prefix.strip()):
+        prefix = tokenizer.encode_target([line.prefix])[0][: settings.max_length]
 
-    tokenizer: Tokenizer
-    request: Request
-    lines: Sequence[str]
-    prefixes: Sequence[str]
-    """For each line, how its translation begins; blank where nothing is given."""
-    first: int
-    """The number of the first line."""
+    def encode(part: str) -> list[int]:
+        return tokenizer.encode_source([part])[0]
 
-    @cached_property
-    def sentences(self) -> dict[Key, Sentence]:
-        """What the model reads: the parts of all lines, by number of line and of part."""
-        return {key: part for key, part in self._parts.items() if isinstance(part, Sentence)}
+    segments: list[Segment] = []
+    words, place = Words(text) if request.attention else None, 0
+    for run, is_translated in _runs(text, settings.sentences, None if has_prefix else tokenizer):
+        if not is_translated:
+            segments.append(Verbatim(run))
+            continue
+        for part, ids in split_to_fit(run, encode, settings.max_length):
+            numbers: list[int] = []
+            if words is not None:
+                place = text.index(part, place)
+                numbers = [words.at(place + end) for end in tokenizer.source_offsets(part)]
+                place += len(part)
+            # A single character may have too many subwords as well.
+            for first in range(0, len(ids), settings.max_length):
+                cut = slice(first, first + settings.max_length)
+                key = line.id, len(segments)
+                segments.append(Sentence([*ids[cut], EOS], prefix, key, numbers[cut]))
+                prefix = []
+    return segments
 
-    def join(self, found: Found) -> list[Translation]:
-        """The translation of each line, of what was found for each sentence."""
-        words = self._source_words() if self.request.attention else {}
-        texts = iter(self.tokenizer.decode([it.tokens for of_one in found for it in of_one]))
-        of_sentence = dict(zip(self.sentences, found, strict=True))
-        of_line: list[list[list[Translation]]] = [[] for _ in self.lines]
-        for key, part in self._parts.items():
-            translations = [
-                self._translated(it, next(texts), words.get(key, []))
-                for it in of_sentence.get(key, [])
-            ]
-            kept = [Translation(part, 0.0, [], False)] if isinstance(part, str) else translations
-            of_line[key[0] - self.first].append(kept)
-        return [self._whole(i, of_parts) for i, of_parts in enumerate(of_line)]
 
-    @cached_property
-    def _texts(self) -> dict[int, str]:
-        """Each line that is not blank, as the model reads it, by its place in the window."""
-        texts = {i: line[:LONGEST] for i, line in enumerate(self.lines) if line.strip()}
-        if not self.request.settings.truecase:
-            return texts
-        return {
-            i: text if self.prefixes[i].strip() else truecase(text, self.tokenizer)
-            for i, text in texts.items()
-        }
+def join(
+    line: Line,
+    segments: Sequence[Segment],
+    n_best_lists: Sequence[Sequence[Hypothesis]],
+    tokenizer: Tokenizer,
+    request: Request,
+) -> Translation:
+    """Return the translation of a line, given the hypotheses of each of its sentences, in order.
 
-    @cached_property
-    def _parts(self) -> dict[Key, Sentence | str]:
-        """The parts of all lines: what is translated, and what stays."""
-        sources = self.tokenizer.encode_source(list(self._texts.values()))
-        prefixes = self.tokenizer.encode_target([self.prefixes[i] for i in self._texts])
-        parts: dict[Key, Sentence | str] = {}
-        for i, ids, prefix in zip(self._texts, sources, prefixes, strict=True):
-            given = prefix[: self._most]
-            is_whole = len(ids) <= self._most and self._runs(i) == [(self._texts[i], True)]
-            for part, piece in enumerate([ids] if is_whole else self._divided(i)):
-                if isinstance(piece, str):
-                    parts[self.first + i, part] = piece
-                elif piece:
-                    parts[self.first + i, part] = Sentence([*piece, EOS], given)
-                    given = []
-        return parts
+    It joins the best of each segment; its first alternative joins the second best, and so on. A
+    segment that has no more stays with its last one.
+    """
+    texts = iter(tokenizer.decode([one.tokens for ranked in n_best_lists for one in ranked]))
+    of_sentence = iter(n_best_lists)
+    choices = [
+        [Translation(one.text)]
+        if isinstance(one, Verbatim)
+        else [_translation(it, next(texts), one, tokenizer) for it in next(of_sentence)]
+        or [Translation("", None, truncated=True)]  # the model gives nothing any probability
+        for one in segments
+    ]
+    settings = request.settings
+    joined = [
+        _join_segments([ranked[min(rank, len(ranked) - 1)] for ranked in choices], settings)
+        for rank in range(max(map(len, choices), default=1))
+    ]
+    if line.text.isupper() and _cased(line, tokenizer, settings) != line.text[:MAX_LINE_CHARACTERS]:
+        joined = [replace(one, text=one.text.upper()) for one in joined]
+    if len(line.text) > MAX_LINE_CHARACTERS:
+        joined = [replace(one, truncated=True) for one in joined]
+    if len(joined) == 1:
+        return joined[0]
+    by_text: dict[str, Translation] = {}
+    for one in joined:
+        by_text.setdefault(" ".join(one.text.split()), one)
+    best, *others = by_text.values()
+    return replace(best, alternatives=others[: request.n_best - 1])
 
-    @property
-    def _most(self) -> int:
-        return self.request.settings.max_length
 
-    def _divided(self, i: int) -> list[list[int] | str]:
-        """Subwords of its parts; a character that has too many of them is divided as well."""
-        found: list[list[int] | str] = []
-        for text, is_read in self._cut(i):
-            if is_read:
-                ids = self.tokenizer.encode_source([text])[0]
-                found += [ids[at : at + self._most] for at in range(0, len(ids), self._most)]
-            else:
-                found.append(text)
-        return found
+def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
+    """Return the text that the model reads."""
+    text = line.text[:MAX_LINE_CHARACTERS]
+    return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
 
-    def _cut(self, i: int) -> list[Run]:
-        def fits(text: str) -> bool:
-            return len(self.tokenizer.encode_source([text])[0]) <= self._most
 
-        return [
-            (part, is_read)
-            for text, is_read in self._runs(i)
-            for part in (split_line(text, fits) if is_read else [text])
-        ]
+def _runs(text: str, language: str | None, speller: Tokenizer | None) -> Iterator[tuple[str, bool]]:
+    """Yield each sentence, and whether it is translated; emoji that `speller` lacks are not."""
+    for sentence in split_sentences(text, language):
+        if speller is None:
+            yield sentence, True
+        else:
+            yield from split_at_emoji(sentence, speller)
 
-    def _runs(self, i: int) -> list[Run]:
-        text, language = self._texts[i], self.request.settings.sentences
-        if self.prefixes[i].strip():
-            return [(sentence, True) for sentence in split_sentences(text, language)]
-        return runs_of(text, language, self.tokenizer)
 
-    def _source_words(self) -> dict[Key, list[int]]:
-        """The number of the word, in its line, that each subword of a sentence belongs to."""
-        words: dict[Key, list[int]] = {}
-        for number, keys in groupby(self.sentences, key=lambda key: key[0]):
-            i = number - self.first
-            read = [text for text, is_read in self._cut(i) if is_read]
-            numbers = iter(source_words(self.tokenizer, self._texts[i], read))
-            for key in keys:
-                words[key] = list(islice(numbers, len(self.sentences[key].source) - 1))
-        return words
+def split_at_emoji(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
+    """Return the runs of a text, and whether each is to be translated.
 
-    def _translated(self, hypothesis: Hypothesis, text: str, words: list[int]) -> Translation:
-        pieces = self.tokenizer.target_pieces(hypothesis.tokens)
-        found = Translation(text, hypothesis.score, pieces, not hypothesis.finished)
-        if hypothesis.attention is None or not text.strip():
-            return found
+    Emoji that the tokenizer would spell in bytes are not, with punctuation alone beside them.
+    """
+    emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
+    if not emoji:
+        return [(text, True)]
+    pieces = [text[start:end] for start, end in pairwise([0, *chain(*emoji), len(text)])]
+
+    def is_translated(i: int) -> bool:  # every second one is an emoji
+        return i % 2 == 0 and _HAS_WORD.search(pieces[i]) is not None
+
+    runs = [
+        ("".join(pieces[i] for i in places), translated)
+        for translated, places in groupby(range(len(pieces)), is_translated)
+    ]
+    return [
+        (run.strip() if translated else " ".join(run.split()), translated)
+        for run, translated in runs
+        if run.strip()
+    ]
+
+
+def _translation(
+    hypothesis: Hypothesis, text: str, sentence: Sentence, tokenizer: Tokenizer
+) -> Translation:
+    blocks: tuple[Block, ...] = ()
+    if hypothesis.attention is not None and text.strip():
         from mtkit.decoding.alignment import Block
 
-        at, offsets = Words(text).at, self.tokenizer.target_offsets(hypothesis.tokens)
-        block = Block.of(hypothesis.attention, list(map(at, offsets)), words)
-        return replace(found, blocks=(block,))
-
-    def _whole(self, i: int, of_parts: list[list[Translation]]) -> Translation:
-        """The line of the parts: the best of each, then the second best of each, and so on.
-
-        A part that has no more stays with its last. Where all have, NOTHING takes the room.
-        """
-        count, line = self.request.count, self.lines[i]
-        wholes = [
-            self._joined([ranked[min(k, len(ranked) - 1)] for ranked in of_parts])
-            for k in range(max(map(len, of_parts), default=1))
-        ]
-        if line.isupper() and self._texts[i] != line[:LONGEST]:
-            wholes = [replace(whole, text=whole.text.upper()) for whole in wholes]
-        if len(line) > LONGEST:
-            wholes = [replace(whole, truncated=True) for whole in wholes]
-        if count > 1:
-            wholes = list(unlike(wholes, lambda whole: whole.text))
-            wholes += [NOTHING] * (count - len(wholes))
-        return replace(wholes[0], n_best=wholes) if count > 1 else wholes[0]
-
-    def _joined(self, parts: Sequence[Translation]) -> Translation:
-        if len(parts) == 1:
-            return parts[0]
-        text = join_parts(part.text for part in parts)
-        tokens = [token for part in parts for token in part.tokens]
-        log_prob = sum(part.score * self._scale(part.tokens) for part in parts)
-        return Translation(
-            text,
-            log_prob / self._scale(tokens),
-            tokens,
-            any(part.truncated for part in parts),
-            blocks=tuple(_blocks(text, parts)) if self.request.attention else (),
-        )
-
-    def _scale(self, tokens: Sequence[str]) -> float:
-        return float(max(len(tokens), 1) ** self.request.settings.length_penalty)
+        at, offsets = Words(text).at, tokenizer.target_offsets(hypothesis.tokens)
+        blocks = (Block.of(hypothesis.attention, list(map(at, offsets)), sentence.words),)
+    pieces = tokenizer.target_pieces(hypothesis.tokens)
+    return Translation(text, hypothesis.score, pieces, not hypothesis.finished, blocks=blocks)
 
 
-def _blocks(text: str, parts: Sequence[Translation]) -> Iterator[Block]:
-    """Those of the parts, whose target words are counted in the whole text."""
+def _join_segments(parts: Sequence[Translation], settings: DecodingSettings) -> Translation:
+    if len(parts) == 1:
+        return parts[0]
+    text = join_parts(part.text for part in parts)
+    tokens = [token for part in parts for token in part.tokens]
+
+    def scale(tokens: Sequence[str]) -> float:
+        return float(max(len(tokens), 1) ** settings.length_penalty)
+
+    scores = [part.score * scale(part.tokens) for part in parts if part.score is not None]
+    return Translation(
+        text,
+        sum(scores) / scale(tokens) if len(scores) == len(parts) else None,
+        tokens,
+        any(part.truncated for part in parts),
+        blocks=tuple(_shift_blocks(text, parts)),
+    )
+
+
+def _shift_blocks(text: str, parts: Sequence[Translation]) -> Iterator[Block]:
+    """Yield the blocks of the parts, with their target words counted in the whole text."""
+    if not any(part.blocks for part in parts):
+        return
     words = Words(text)
-    for part, place in zip(parts, places(text, [part.text for part in parts]), strict=True):
+    for part, place in zip(parts, find_parts(text, [part.text for part in parts]), strict=True):
         for block in part.blocks:
             yield replace(block, target=block.target + words.at(place))
-
-
-def source_words(tokenizer: Tokenizer, line: str, parts: Sequence[str]) -> list[int]:
-    """The number of the word of `line` that each subword of its parts, in order, belongs to."""
-    words = Words(line)
-    return [
-        words.at(place + offset)
-        for part, place in zip(parts, places(line, parts), strict=True)
-        for offset in tokenizer.source_offsets(part)
-    ]

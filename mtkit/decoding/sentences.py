@@ -1,8 +1,8 @@
-"""Text in pieces: words, and lines that are too long for the model, split into parts and joined.
+"""Sentences and words of a line, and parts that fit the model.
 
-A line is split at the ends of its sentences; a sentence that is still too long in halves, at the
-space nearest its middle, or where it has none between characters, until every part fits. No text
-is lost but the white space at the seams.
+A line is split at the ends of its sentences. A sentence that is still too long is split in half, at
+the space nearest its middle or else between characters, until every part fits. No text is lost but
+the white space at the seams.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from sentencex import segment
 
 from mtkit.config.languages import language_code
 
-LONGEST = 1 << 20
+MAX_LINE_CHARACTERS = 1 << 20
 """Characters of a line that are translated; the rest of a longer line is left out."""
-
-BLOCK = 4096
-"""Characters whose sentences are looked for at a time."""
+BLOCK_CHARACTERS = 4096
+"""Characters that sentencex splits at a time."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
@@ -31,51 +30,59 @@ UNSPACED = re.compile(
 """A letter of a script that is written without spaces between words."""
 
 
-def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
-    """The parts of `line` in order, each of which fits (or is a single character)."""
-    if fits(line):
-        return [line]
-    parts = _sentences(line)
+def split_to_fit(
+    text: str, encode: Callable[[str], list[int]], max_length: int
+) -> Iterator[tuple[str, list[int]]]:
+    """Yield the parts of a text in order, each with the subwords that `encode` gives.
+
+    No part has more than `max_length` subwords, unless it is a single character.
+    """
+    ids = encode(text)
+    parts = [text]
+    if len(ids) > max_length:
+        parts = _sentences(text)
+        if len(parts) == 1:
+            parts = _halves(parts[0])
     if len(parts) == 1:
-        parts = _halves(parts[0])
-    if len(parts) == 1:
-        return parts
-    return [small for part in parts for small in split_line(part, fits)]
+        yield (text, ids) if parts[0] == text else (parts[0], encode(parts[0]))
+    else:
+        for part in parts:
+            yield from split_to_fit(part, encode, max_length)
 
 
 def split_sentences(line: str, language: str | None) -> list[str]:
-    """The sentences of a line, none of them blank, by the rules of its language; without, the line.
+    """Return the sentences of a line by the rules of its language; without a language, the line.
 
-    What says nothing of a language knows its full stops at least; where it is doubtful, two
-    sentences stay together.
+    None of them is blank. Languages without rules of their own are split at full stops. Where a
+    boundary is doubtful, the two sentences stay together.
     """
     if language is None:
         return [line]
-    # sentencex panics at some wider spaces, and takes the square of the time of unclosed quotes.
+    # sentencex panics at some wide spaces, and takes quadratic time for unclosed quotes.
     spaced, code = _SPACE.sub(" ", line), language_code(language)
-    found = (
+    sentences = (
         sentence.strip()
         for block in _blocks(spaced)
-        for sentence in (segment(code, block) if len(block) <= BLOCK else [block])
+        for sentence in (segment(code, block) if len(block) <= BLOCK_CHARACTERS else [block])
     )
-    parts = list(filter(None, found))
-    begins = places(spaced, parts)
+    parts = list(filter(None, sentences))
+    begins = find_parts(spaced, parts)
     return [line[at : at + len(part)] for at, part in zip(begins, parts, strict=True)] or [line]
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Pieces that end where a sentence may, of BLOCK characters at most where that allows it."""
+    """Yield pieces that end where a sentence may end, of BLOCK_CHARACTERS at most if possible."""
     start = end = 0
     for following in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
-        if following - start > BLOCK and end > start:
+        if following - start > BLOCK_CHARACTERS and end > start:
             yield text[start:end]
             start = end
         end = following
     yield text[start:]
 
 
-def places(text: str, parts: Iterable[str]) -> Iterator[int]:
-    """Where in `text` each of its parts, which are in order, begins."""
+def find_parts(text: str, parts: Iterable[str]) -> Iterator[int]:
+    """Yield where in `text` each of its parts begins; they are in order."""
     end = 0
     for part in parts:
         place = text.index(part, end)
@@ -84,7 +91,7 @@ def places(text: str, parts: Iterable[str]) -> Iterator[int]:
 
 
 def join_parts(texts: Iterable[str]) -> str:
-    """One line: with a space at each seam, but none between letters of unspaced scripts."""
+    """Join texts with a space at each seam, but none between letters of unspaced scripts."""
     line = ""
     for text in filter(None, texts):
         is_unspaced = line and UNSPACED.match(line[-1]) and UNSPACED.match(text)
@@ -105,11 +112,11 @@ def _halves(text: str) -> list[str]:
 
 
 class Words:
-    """The words of a text, as `str.split` has them, found by their place in it."""
+    """The words of a text, as `str.split` gives them."""
 
     def __init__(self, text: str) -> None:
         self._ends = [match.end() for match in _WORD.finditer(text)]
 
     def at(self, offset: int) -> int:
-        """The number of the word at a character, or of the next word, or else of the last."""
+        """Return the number of the word at a character, or of the next word, or of the last."""
         return min(bisect_right(self._ends, offset), len(self._ends) - 1)

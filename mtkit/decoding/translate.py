@@ -1,14 +1,13 @@
-"""Stage 4: raw text in, raw text out, one line for each line (or its n best, or a JSON object)."""
+"""Stage 4: raw text in, raw text out, one line for each line, or its n best, or a JSON object."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -19,10 +18,10 @@ from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, read_windows
+from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, split_lines
 from mtkit.decoding.output import open_output
-from mtkit.decoding.segment import Translation
-from mtkit.decoding.sentences import LONGEST
+from mtkit.decoding.segment import Line, Translation
+from mtkit.decoding.sentences import MAX_LINE_CHARACTERS
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import say, warn
@@ -33,52 +32,48 @@ class Files:
     """Where text comes from and where its translation goes."""
 
     input: Path | None = None
-    """None: standard input, or a prompt for lines where that is a terminal."""
+    """None: standard input, or a prompt for lines if that is a terminal."""
     output: Path | None = None
     """None: standard output. A file appears when it is complete."""
     prefixes: Path | None = None
     """A line for each line of the input: how its translation begins, or nothing."""
     resume: bool = False
-    """Whether to go on where a command that was interrupted stopped; only from file to file."""
-
-    def __post_init__(self) -> None:
-        if self.resume and not self.is_resumable:
-            raise UserError(
-                "--resume: needs text files as INPUT and --prefix, where there is one, and -o with "
-                "the file to go on with"
-            )
-        if self.output and self.output.suffix == ".gz":
-            raise UserError(f"-o {self.output}: text is written plain: name it without .gz")
-        for read in filter(None, (self.input, self.prefixes)):
-            both_there = self.output and self.output.is_file() and read.exists()
-            if self.output and both_there and self.output.samefile(read):
-                raise UserError(f"{self.output}: is what is to be read: name another with -o")
-        if self.prefixes and self.input and self.prefixes.is_file() and self.input.is_file():
-            begun, lines = count_lines(str(self.prefixes)), count_lines(str(self.input))
-            if begun != lines:
-                raise UserError(
-                    f"--prefix: {self.prefixes} has {begun:,} lines, {self.input} {lines:,}: "
-                    "line n of one must begin the translation of line n of the other"
-                )
+    """Resume where an interrupted command stopped, if `is_resumable`."""
 
     @property
     def is_resumable(self) -> bool:
-        """Whether what is done can be known after an interruption."""
+        """Whether all text is in files, so that an interrupted command can be resumed."""
         read = (self.input, self.prefixes) if self.prefixes else (self.input,)
         if self.output is None or not all(path and path.is_file() for path in read):
             return False
         return self.output.is_file() or not self.output.exists()
 
+    def check(self) -> None:
+        """Raise UserError if the output cannot be written, or the prefixes do not fit."""
+        if self.output and self.output.suffix == ".gz":
+            raise UserError(f"{self.output}: output is plain text: choose a name without .gz")
+        for path in filter(None, (self.input, self.prefixes)):
+            both_exist = self.output and self.output.is_file() and path.exists()
+            if self.output and both_exist and self.output.samefile(path):
+                raise UserError(f"{path}: is an input: choose another output")
+        if self.prefixes and self.input and self.prefixes.is_file() and self.input.is_file():
+            prefixes, lines = count_lines(str(self.prefixes)), count_lines(str(self.input))
+            if prefixes != lines:
+                raise UserError(
+                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}: line n of "
+                    "the prefixes must begin the translation of line n of the input"
+                )
+
 
 @dataclass(frozen=True)
 class Format:
-    """What is written of each line."""
+    """What is written for each line."""
 
     n_best: int | None = None
-    """So many rows, each of number, score and text."""
+    """Rows for each line: number, score, text. Missing hypotheses have no text and score -inf."""
     jsonl: bool = False
     alignments: bool = False
-    """With the links between source and target words in Pharaoh format; in JSON their weights."""
+    """With links between source and target words in Pharaoh format; in JSON also their weights."""
 
     @property
     def rows(self) -> int:
@@ -86,8 +81,8 @@ class Format:
         return 1 if self.jsonl or self.n_best is None else self.n_best
 
     def write(self, number: int, translation: Translation) -> str:
-        """Of line `number` an object, or the text alone, or fields between tabs for each row."""
-        ranked = translation.n_best or [translation]
+        """Return the object, the text, or the tab-separated rows of line `number`."""
+        ranked = [translation, *translation.alternatives]
         if self.jsonl:
             record = self._record(translation)
             if self.n_best is not None:
@@ -96,107 +91,127 @@ class Format:
         if self.n_best is None and not self.alignments:
             return f"{translation.text}\n"
         lines = []
-        for row in ranked:
+        for row in [*ranked, *[Translation("", None)] * (self.rows - len(ranked))]:
             fields = [row.text.replace("\t", " ")]
             if self.n_best is not None:
-                fields = [str(number), f"{row.score:.6f}", *fields]
+                score = "-inf" if row.score is None else f"{row.score:.6f}"
+                fields = [str(number), score, *fields]
             if self.alignments:
-                fields.append(to_pharaoh(row.links))
+                fields.append(to_pharaoh(row.alignment))
             lines.append("\t".join(fields) + "\n")
         return "".join(lines)
 
     def _record(self, translation: Translation) -> dict[str, Any]:
         record: dict[str, Any] = {
-            "text": translation.text,
-            "score": translation.score if math.isfinite(translation.score) else None,
-            "tokens": translation.tokens,
-            "truncated": translation.truncated,
+            name: getattr(translation, name) for name in ("text", "score", "tokens", "truncated")
         }
         if self.alignments:
-            record["alignment"] = to_pharaoh(translation.links)
-            record["soft_alignment"] = translation.shares
+            record["alignment"] = to_pharaoh(translation.alignment)
+            record["soft_alignment"] = translation.soft_alignment
         return record
 
 
 def to_pharaoh(links: set[tuple[int, int]]) -> str:
-    """As Pharaoh, fast_align and Marian write them, `0-0 1-2 2-1`, by the source words."""
+    """Return links as Pharaoh, fast_align and Marian write them: `0-0 1-2 2-1`."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def translate(translator: Translator, files: Files, form: Format) -> None:
-    """Translates lines as they come, and writes them in the form that is asked for.
+    """Translate lines as they arrive, by the request of the translator, and write them.
 
-    Raises UserError before any work, and BrokenPipeError once nobody reads on.
+    Raises:
+        UserError: before any work, about files, settings or models.
+        BrokenPipeError: nobody reads the output any more.
     """
+    files.check()
     truncated = 0
     with (
         open_input(files.input) as source,
         open_output(
-            files.output, _asked(translator, files, form), rows=form.rows, resume=files.resume
+            files.output,
+            _dependencies(translator, files, form),
+            rows=form.rows,
+            resume=files.resume,
         ) as (target, done),
         _progress(files) as shown,
     ):
         say(f"translating with {translator.engine.name}")
         if done:
-            say(f"{files.output}: going on after line {done:,}")
+            say(f"{files.output}: resuming after line {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
-        for window in _answers(translator, files, source, done):
-            rows = [form.write(*numbered).encode() for numbered in enumerate(window, number + 1)]
+        for translations in _translations(translator, files, source, done):
+            rows = [form.write(*pair).encode() for pair in enumerate(translations, number + 1)]
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
-            number += len(window)
-            truncated += sum(translation.truncated for translation in window)
+            number += len(translations)
+            truncated += sum(translation.truncated for translation in translations)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
-            shown.advance(len(window), f"{rate:,.0f} lines/s")
+            shown.advance(len(translations), f"{rate:,.0f} lines/s")
     if truncated:
         warn(
             f"{truncated:,} of {number - done:,} translations may be incomplete: they reached "
-            f"max_length {translator.settings.max_length}, or their line has over {LONGEST:,} "
-            "characters"
+            f"max_length {translator.request.settings.max_length}, or their line has over "
+            f"{MAX_LINE_CHARACTERS:,} characters"
         )
 
 
-def _asked(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """All that an output that can be resumed depends on, by names that people know."""
+def translate_with_progress(
+    translator: Translator, lines: Sequence[str], description: str
+) -> list[Translation]:
+    """Return the translation of each line, with progress on stderr."""
+    translations: list[Translation] = []
+    with progress(description, len(lines), "lines") as shown:
+        for some in translator.stream(lines):
+            shown.advance(len(some))
+            translations += some
+    return translations
+
+
+def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
+    """Return all that an output depends on, by names for people; None if it is not resumable."""
     if files.input is None or not files.is_resumable:
         return None
-    sampling = translator.request.sampling
+    request = translator.request
     return {
         "the input": hash_file(files.input),
         "the prefixes": hash_file(files.prefixes) if files.prefixes else None,
-        "the model": translator.identity,
+        "the model": " ".join(model.artifact.identity for model in translator.models),
         "the engine": translator.engine.name,
-        "the settings": translator.settings.model_dump(),
+        "the settings": request.settings.model_dump(),
         "the form of the output": asdict(form),
-        "the sampling": sampling.model_dump() if sampling else None,
+        "the sampling": request.sampling.model_dump() if request.sampling else None,
     }
 
 
-def _answers(
+def _translations(
     translator: Translator, files: Files, source: io.BufferedIOBase, done: int
 ) -> Iterator[list[Translation]]:
-    """At a terminal, line by line to the one who types; else all lines but those that are done."""
+    """Yield those of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
-        if files.prefixes is not None:
-            raise UserError(
-                "--prefix: goes with text from a file or a pipe, not with what is typed"
-            )
-        for number, line in enumerate(iter(partial(ask, "> "), None)):
-            yield from translator.stream([[line[: LONGEST + 1]]], first=number)
+        for number, typed in enumerate(iter(partial(ask, "> "), None)):
+            yield translator.submit([Line(typed[: MAX_LINE_CHARACTERS + 1], id=number)]).result()
         return
-    windows = decode_lines(read_windows(source), skipped=done)
-    if files.prefixes is None:
-        yield from translator.stream(windows, first=done)
-        return
-    with closing(input_lines(files.prefixes)) as every_prefix:
-        prefixes, name = islice(every_prefix, done, None), f"--prefix {files.prefixes}"
-        yield from translator.stream(windows, prefixes=prefixes, first=done, name=name)
+    texts = decode_lines(split_lines(source))
+    prefixes = input_lines(files.prefixes) if files.prefixes else None
+    numbered = (
+        Line(text, "" if prefixes is None else _next(prefixes, files.prefixes), number)
+        for number, text in enumerate(texts)
+    )
+    yield from translator.stream(islice(numbered, done, None))
+    if prefixes is not None and next(prefixes, None) is not None:
+        raise UserError(f"{files.prefixes}: more prefixes than lines: give one for each line")
+
+
+def _next(prefixes: Iterator[str], path: Path | None) -> str:
+    for prefix in prefixes:
+        return prefix
+    raise UserError(f"{path}: fewer prefixes than lines: give one for each line, blank for none")
 
 
 def _progress(files: Files) -> AbstractContextManager[Progress]:
-    """Through a file, unless the translations themselves show it on the terminal."""
+    """Show progress through a file, unless the translations appear on the terminal."""
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
     if files.input is None or not files.input.is_file() or to_terminal:
         return nullcontext(Progress("", None, ""))

@@ -11,10 +11,11 @@ from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import open_batches
 from mtkit.decoding.api import Translator
-from mtkit.decoding.cache import cached, convert_to, type_of
+from mtkit.decoding.conversion import cached, convert_to, type_of
 from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
+from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import data_lines, say, table
@@ -145,13 +146,15 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
     """
     names = original.engine.name, exported.engine.name
     translated = [
-        translator.translate_all(text.source, f"translating with {translator.engine.name}")
+        translate_with_progress(
+            translator, text.source, f"translating with {translator.engine.name}"
+        )
         for translator in (original, exported)
     ]
     pairs = list(zip(*translated, strict=True))
     identical = [pair for pair in pairs if pair[0].text == pair[1].text]
     share = len(identical) / max(len(pairs), 1)
-    difference = max((abs(a.score - b.score) for a, b in identical), default=0.0)
+    difference = max((abs((a.score or 0.0) - (b.score or 0.0)) for a, b in identical), default=0.0)
     rows = [
         ["text", text.name],
         ["lines", f"{len(pairs):,}"],

@@ -1,9 +1,9 @@
-"""Model folders as they are used: found, checked, and opened with their own tokenizer."""
+"""Model folders: found, verified, and opened with their own tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -32,6 +32,7 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
+        """The file of weights."""
         return self.artifact.path / WEIGHTS
 
     @property
@@ -41,37 +42,36 @@ class OpenedModel:
         return above.parent if self.artifact.manifest["kind"] == "checkpoint" else above
 
 
-def open_model(
-    path: Place | None = None, changes: Mapping[str, int | float | None] | None = None
-) -> OpenedModel:
-    """What is not None in `changes` replaces the model's decoding settings.
+def open_model(path: Place | None = None) -> OpenedModel:
+    """Open the model of a run or a model folder.
 
-    Every file's hash is compared before anything reads it. Of a run that is not finished it is the
-    best checkpoint so far. Raises UserError where there is no model, or a damaged one, or one with
-    another's tokenizer.
+    Of an unfinished run it is the best checkpoint so far. Every file's hash is compared before
+    anything reads it.
+
+    Raises:
+        UserError: there is no model, it is damaged, or its tokenizer is that of another model.
     """
     artifact = find_best(path)
-    config = _read_config(artifact.path / CONFIG, changes or {})
+    config = _read_config(artifact.path / CONFIG)
     tokenizer = Tokenizer.load(artifact.path)
-    wanted, found = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
-    if found != wanted:
+    expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
+    if actual != expected:
         raise UserError(
-            f"{artifact.path}: tokenizer of another model: its vocabularies hold {found} symbols, "
-            f"the model wants {wanted}"
+            f"{artifact.path}: tokenizer of another model: its vocabularies have {actual} symbols, "
+            f"and the model expects {expected}"
         )
     return OpenedModel(artifact, config, tokenizer)
 
 
-def open_models(
-    paths: Sequence[Place | None], changes: Mapping[str, int | float | None] | None = None
-) -> list[OpenedModel]:
-    """One model, or those of an ensemble, which are to be searched by the settings of the first.
+def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
+    """Open one model, or those of an ensemble, which are to decode by the settings of the first.
 
-    `max_length` is that of the one that takes the least. Nothing is refused of a model that is
-    named twice: it has two voices. Raises UserError as `open_model`, and for models whose subwords
-    are not the same.
+    Its `max_length` becomes the smallest of all. A model that is named twice counts twice.
+
+    Raises:
+        UserError: as `open_model`, or the models have different subwords.
     """
-    models = [open_model(path, changes) for path in paths]
+    models = [open_model(path) for path in paths]
     if not models:
         raise UserError("no model is named")
     first, *others = models
@@ -86,17 +86,17 @@ def open_models(
                 )
         if first.tokenizer.models != other.tokenizer.models:
             raise UserError(
-                f"{names}: no ensemble: tokenizers of the same subwords, which may cut text "
-                "otherwise, as their files differ: train both with the same tokenizer"
+                f"{names}: no ensemble: the tokenizers have the same subwords, but may split text "
+                "differently, as their files differ: train both with the same tokenizer"
             )
-    lengths = {it.config.decoding.max_length for it in models}
-    if len(lengths) > 1:
-        return open_models(paths, {**(changes or {}), "max_length": min(lengths)})
-    return models
+    settings = first.config.decoding.model_copy(
+        update={"max_length": min(model.config.decoding.max_length for model in models)}
+    )
+    return [replace(first, config=first.config.model_copy(update={"decoding": settings})), *others]
 
 
 def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """All that decoding needs besides weights, into the folder of a model."""
+    """Write all that decoding needs besides weights into the folder of a model."""
     write_json(folder / CONFIG, config.model_dump())
     tokenizer.copy_to(folder)
 
@@ -108,17 +108,11 @@ def _difference(ours: list[str], theirs: list[str]) -> str:
     return f"subword {place:,} is {ours[place]!r} in one and {theirs[place]!r} in the other"
 
 
-def _read_config(path: Path, changes: Mapping[str, int | float | None]) -> ModelConfig:
-    given = {name: value for name, value in changes.items() if value is not None}
+def _read_config(path: Path) -> ModelConfig:
     try:
-        config = read_json(path)
-        config["decoding"] |= given
-        return ModelConfig.model_validate(config)
+        return ModelConfig.model_validate(read_json(path))
     except ValidationError as error:
-        setting, complaint = first_error(error)
-        parts = [setting, complaint]
-        if setting.removeprefix("decoding.") not in given:
-            parts.insert(0, f"{path}, with {', '.join(given)} as given" if given else str(path))
-        raise UserError(": ".join(filter(None, parts))) from None
-    except (OSError, KeyError, TypeError) as error:
+        complaint = ": ".join(filter(None, first_error(error)))
+        raise UserError(f"{path}: {complaint}") from None
+    except OSError as error:
         raise UserError(f"{path}: not the config of a model ({error})") from None

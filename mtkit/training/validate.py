@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
@@ -67,10 +68,12 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
     least = min(decoding.min_length, longest)
     changes = {"beam": 1, "max_length": longest, "min_length": least}
     settings = decoding.model_copy(update=changes)
-    translator = Translator(PyTorchEngine(state.model), job.tokenizer, Request(settings))
     index, count = job.ranks.index, job.ranks.count
+    translator = Translator(PyTorchEngine(state.model), job.tokenizer, Request(settings))
+    with closing(translator):
+        translations = translator.translate(sources[index::count])
     hypotheses = [""] * len(sources)
-    for place, own in enumerate(job.ranks.gather(translator.translate(sources[index::count]))):
+    for place, own in enumerate(job.ranks.gather(translations)):
         hypotheses[place::count] = own
     texts = list(zip(sources, hypotheses, references, strict=True))
     for source, hypothesis, reference in texts[: training.sample_translations]:

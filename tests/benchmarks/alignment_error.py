@@ -20,7 +20,7 @@ import torch
 
 from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment import Block, Links, best_links, symmetrise
-from mtkit.decoding.forced import force
+from mtkit.decoding.forced import teacher_force
 from mtkit.decoding.sentences import Words
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
@@ -52,7 +52,7 @@ def read_pairs(run: str, part: str) -> list[Pair]:
         (source,), (target,) = tokenizer.encode_source([heard]), tokenizer.encode_target([said])
         with torch.inference_mode():
             ids = (torch.tensor([[*side, EOS]]) for side in (source, target))
-            attention = force(model, *ids)[1].attention
+            attention = teacher_force(model, *ids)[1].attention
         assert attention is not None, f"{run}: no attention"
         of_source, of_target = Words(heard), Words(said)
         pairs.append(

@@ -31,8 +31,8 @@ from tempfile import TemporaryDirectory
 
 from processes import mtkit, run
 
-from mtkit.decoding.api import Translator
-from mtkit.decoding.cache import cached
+from mtkit.decoding.api import load as load_translator
+from mtkit.decoding.conversion import cached
 from mtkit.formats.huggingface import to_huggingface
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.study.bench.translate import measure_in_process, open_translation_task
@@ -186,7 +186,7 @@ def _peer(script: str, task: Task, arguments: list[str]) -> list[str]:
 def _compare(name: str, task: Task, engine: tuple[str, str], peer: list[str]) -> None:
     model, output = str(task.opened.artifact.path), str(task.work / "output.txt")
     load = partial(
-        Translator.load,
+        load_translator,
         model,
         engine=engine[0],
         compute_type=engine[1],

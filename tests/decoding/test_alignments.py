@@ -21,14 +21,14 @@ from alignments import alignment_error_rate, from_pharaoh
 from architectures import ARCHITECTURES, make, seq2seq, sources, targets
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
-from mtkit.decoding.alignment import Block, Links, best_links, merge, shares_of, symmetrise
-from mtkit.decoding.api import Translator
-from mtkit.decoding.engine import Request
+from mtkit.decoding.alignment import Block, Links, best_links, merge, soft_links, symmetrise
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.forced import attention_to_source
 from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import source_words
+from mtkit.decoding.segment import Line, Translation, segment
 from mtkit.decoding.sentences import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
@@ -95,6 +95,11 @@ def copier(tokenizer: Tokenizer) -> Translator:
     return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
 
 
+def aligned(translator: Translator, lines: list[str], **settings: Any) -> list[Translation]:
+    request = translator.make_request(alignments=True, **settings)
+    return list(translator.results(lines, request))
+
+
 def identity(line: str) -> Links:
     return {(i, i) for i in range(len(line.split()))}
 
@@ -115,8 +120,10 @@ def test_words_are_what_split_gives_and_hold_their_characters(text: str) -> None
 @pytest.mark.parametrize("text", [*SENTENCES, ODD, "犬", "a\u200bb \u200b", "½½ ½"])
 def test_subwords_go_to_the_words_that_they_were_made_from(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode_source([text])
-    numbers = source_words(tokenizer, text, [text])
-    assert len(numbers) == len(ids)
+    request = Request(DecodingSettings(max_length=200), attention=True)
+    (sentence,) = segment(Line(text), tokenizer, request)
+    assert isinstance(sentence, Sentence) and sentence.source[:-1] == ids
+    numbers = sentence.words
     for number, word in enumerate(text.split()):
         alone = tokenizer.decode(tokenizer.encode_source([word]))[0]
         mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
@@ -241,25 +248,25 @@ def test_attention_is_that_of_the_step_that_predicts_and_hangs_on_no_padding(nam
 
 def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
     lines = [*SENTENCES, "", " \t ", ODD, "A dog\truns.", "   Why?"]
-    (found,) = folders.asking(copier, attention=True).stream([lines])
+    found = aligned(copier, lines)
     for line, translation in zip(lines[:6] + lines[7:], found[:6] + found[7:], strict=True):
-        assert translation.links == identity(line)
+        assert translation.alignment == identity(line)
         by_target = dict.fromkeys(range(len(translation.text.split())), 0.0)
-        for i, j, weight in translation.shares:
+        for i, j, weight in translation.soft_alignment:
             assert i == j
             by_target[j] += weight
         assert by_target == pytest.approx(dict.fromkeys(by_target, 1.0))
     odd = found[6]
     assert len(odd.text.split()) < len(ODD.split())  # normalisation takes a word away
-    assert {i for i, _ in odd.links} < set(range(len(ODD.split())))
-    assert {j for _, j in odd.links} == set(range(len(odd.text.split())))
+    assert {i for i, _ in odd.alignment} < set(range(len(ODD.split())))
+    assert {j for _, j in odd.alignment} == set(range(len(odd.text.split())))
 
 
 def test_shares_of_a_word_that_two_parts_have_sum_to_one() -> None:
     """As in Chinese, where no space is between two sentences."""
     first = Block(source=0, target=0, weights=np.array([[0.25, 0.75], [1.0, 0.0]], np.float32))
     second = Block(source=2, target=1, weights=np.array([[0.5, 0.5], [0.0, 0.0]], np.float32))
-    assert shares_of([first, second]) == [
+    assert soft_links([first, second]) == [
         *[(0, 0, 0.25), (1, 0, 0.75)],
         *[(0, 1, 0.5), (2, 1, 0.25), (3, 1, 0.25)],
     ]
@@ -267,36 +274,32 @@ def test_shares_of_a_word_that_two_parts_have_sum_to_one() -> None:
 
 @pytest.mark.parametrize("max_length", [2, 3, 7, 12, 40])
 def test_parts_of_a_long_line_keep_their_places(copier: Translator, max_length: int) -> None:
-    copier = folders.asking(copier, {"max_length": max_length}, attention=True)
     line = "  Two men, one boat. It rains \t on the plain in Spain. Why? A dog runs.  " * 3
     whole = copier.tokenizer.decode(copier.tokenizer.encode_source([line]))[0]
-    (found,) = copier.stream([["Why?", line]])
+    found = aligned(copier, ["Why?", line], max_length=max_length)
     is_cut_in_words = len(found[1].text.split()) != len(whole.split())
     assert is_cut_in_words == (max_length < 7)
     if not is_cut_in_words:
-        assert found[1].links == identity(line)
-    assert {i for i, _ in found[1].links} == set(range(len(line.split())))
-    assert {j for _, j in found[1].links} == set(range(len(found[1].text.split())))
+        assert found[1].alignment == identity(line)
+    assert {i for i, _ in found[1].alignment} == set(range(len(line.split())))
+    assert {j for _, j in found[1].alignment} == set(range(len(found[1].text.split())))
 
 
 def test_parts_of_a_line_without_spaces_are_of_one_word(copier: Translator) -> None:
-    copier = folders.asking(copier, {"max_length": 12}, attention=True)
     line = "犬が走る。犬が走る。 猫。"
-    (found,) = copier.stream([[line]])
+    found = aligned(copier, [line], max_length=12)
     assert found[0].text == line.replace(" ", "")  # parts are joined without a space
-    assert found[0].links == {(0, 0), (1, 0)}
+    assert found[0].alignment == {(0, 0), (1, 0)}
 
 
-def test_the_n_best_and_samples_have_their_own_alignments(copier: Translator) -> None:
-    for sampling in (None, SamplingSettings(temperature=0.1)):
-        asked = folders.asking(copier, count=2, sampling=sampling, attention=True)
-        (found,) = asked.stream([SENTENCES])
-        for line, translation in zip(SENTENCES, found, strict=True):
-            assert len(translation.n_best) == 2
-            assert translation.n_best[0].links == identity(line)
-            for other in translation.n_best:
-                words = range(len(other.text.split()))
-                assert {j for _, j in other.links} <= set(words)
+def test_each_of_the_n_best_and_of_the_samples_has_its_own_alignment(copier: Translator) -> None:
+    sampling: dict[str, Any]
+    for sampling in ({}, {"sample": True, "temperature": 9.0}):
+        found = aligned(copier, SENTENCES, n_best=2, **sampling)
+        assert all(translation.alternatives for translation in found)
+        for translation in found:
+            for one in (translation, *translation.alternatives):
+                assert {j for _, j in one.alignment} <= set(range(len(one.text.split())))
 
 
 def test_lines_stay_lines_and_the_alignment_is_the_last_field(
@@ -306,7 +309,9 @@ def test_lines_stay_lines_and_the_alignment_is_the_last_field(
     (tmp_path / "in").write_text("A dog runs.\n\nWhy?\n")
 
     def written(**form: Any) -> list[str]:
-        translate(folders.asking(copier, attention=True), files, Format(alignments=True, **form))
+        translate(
+            folders.with_settings(copier, alignments=True), files, Format(alignments=True, **form)
+        )
         return (tmp_path / "out").read_text().splitlines()
 
     assert written() == ["A dog runs.\t0-0 1-1 2-2", "\t", "Why?\t0-0"]
@@ -322,10 +327,8 @@ def test_lines_stay_lines_and_the_alignment_is_the_last_field(
 
 
 def test_alignments_change_no_translation(copier: Translator) -> None:
-    (plain,), (aligned,) = (
-        folders.asking(copier, attention=asked).stream([SENTENCES]) for asked in (False, True)
-    )
-    assert [t.text for t in plain] == [t.text for t in aligned]
+    plain = list(copier.results(SENTENCES))
+    assert [t.text for t in plain] == [t.text for t in aligned(copier, SENTENCES)]
     assert not any(t.blocks for t in plain)
 
 
@@ -350,10 +353,10 @@ def test_what_a_model_has_learnt_to_reverse_is_aligned_backwards(
     train(config)
     assert isinstance(config.data.valid, TextCorpus)
     lines = Path(str(config.data.valid.source)).read_text().splitlines()
-    translator = Translator.load(config.run, engine="torch")
-    (found,) = folders.asking(translator, attention=True).stream([lines])
+    translator = load(config.run, engine="torch")
+    found = aligned(translator, lines)
     sure = [{(i, len(line.split()) - 1 - i) for i in range(len(line.split()))} for line in lines]
-    rate = alignment_error_rate([translation.links for translation in found], sure)
+    rate = alignment_error_rate([translation.alignment for translation in found], sure)
     assert rate < 0.2
 
 

@@ -7,11 +7,9 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import ctranslate2
@@ -21,18 +19,17 @@ from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import hash_file
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding import conversion, lines
-from mtkit.decoding.api import Translator
-from mtkit.decoding.cache import cached
-from mtkit.decoding.engine import EngineOptions, Hypothesis, Key, Request, Sentence
-from mtkit.decoding.load import load_engine
+from mtkit.decoding import conversion
+from mtkit.decoding.api import load
+from mtkit.decoding.auto import AutoEngine, load_engine
+from mtkit.decoding.conversion import cached
+from mtkit.decoding.engine import EngineOptions, Hypothesis, Request, Sentence
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.models.folder import open_model
-from mtkit.prefetch import Ahead
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -66,23 +63,23 @@ def plain(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return write_model(path, tokenizer, transformer(), as_if_trained)
 
 
-def found_by(folder: Path, engine: str, request: Request, sources: Any) -> list[list[Hypothesis]]:
+def found_by(
+    folder: Path, engine: str, request: Request, sentences: list[Sentence]
+) -> list[list[Hypothesis]]:
     options = EngineOptions(engine, device="cpu")
-    return load_engine([open_model(folder)], options, request).submit(sources, request).wait()
+    return load_engine([open_model(folder)], options, request).search(sentences, request).result()
 
 
-def sources(count: int, *, longest: int = 20) -> dict[Key, Sentence]:
+def sources(count: int, *, longest: int = 20) -> list[Sentence]:
     draw = random.Random(1)
-    return {
-        (number, 0): Sentence(
-            [*(draw.randrange(4, 300) for _ in range(draw.randrange(1, longest))), EOS]
-        )
-        for number in range(count)
-    }
+    return [
+        Sentence([*(draw.randrange(4, 300) for _ in range(draw.randrange(1, longest))), EOS])
+        for _ in range(count)
+    ]
 
 
 def engine_of(folder: Path, **options: Any) -> str:
-    return Translator.load(folder, "cpu", **options).engine.name
+    return load(folder, "cpu", **options).engine.name
 
 
 # Parity
@@ -116,7 +113,7 @@ def test_both_engines_find_the_same_with_the_same_score(
     assert ends or "min_length" in settings  # of which one of the models never ends
     for ours, theirs in zip(by_torch, by_other, strict=True):
         assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
-        scores = [hypothesis.score for hypothesis in theirs]
+        scores = [hypothesis.score or 0.0 for hypothesis in theirs]
         assert scores == sorted(scores, reverse=True) and len(scores) == settings["beam"]
         known = {tuple(hypothesis.tokens): hypothesis.score for hypothesis in ours}
         for hypothesis in theirs:  # the end of the list may differ where more than K finish
@@ -130,18 +127,17 @@ def test_both_engines_find_the_same_with_the_same_score(
 def test_both_engines_go_on_alike_from_a_prefix(folder: Path, settings: dict[str, Any]) -> None:
     request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
     draw = random.Random(2)
-    given = {
-        key: replace(sentence, prefix=draw.choices(range(4, 300), k=draw.choice([0, 1, 7, 12])))
-        for key, sentence in sources(40).items()
-    }
+    given = [
+        replace(sentence, prefix=draw.choices(range(4, 300), k=draw.choice([0, 1, 7, 12])))
+        for sentence in sources(40)
+    ]
     by_torch, by_other = (
         found_by(folder, engine, request, given) for engine in ("torch", "ctranslate2")
     )
-    for sentence, ours, theirs in zip(given.values(), by_torch, by_other, strict=True):
+    for sentence, ours, theirs in zip(given, by_torch, by_other, strict=True):
         assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
         assert ours[0].tokens[: len(sentence.prefix)] == sentence.prefix
         assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
-        assert all(h.tokens == [] for h in [*ours, *theirs] if h.score == -math.inf)
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
@@ -154,14 +150,14 @@ def test_where_nobody_reads_scores_the_same_is_found(folder: Path, engine: str, 
     )
     for (one,), (other,) in zip(with_scores, without, strict=True):
         assert (one.tokens, one.finished) == (other.tokens, other.finished)
-        assert math.isfinite(one.score)
+        assert one.score is not None and math.isfinite(one.score)
 
 
 def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
     content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
     (tmp_path / "in").write_bytes(content)
     for engine in ("torch", "ctranslate2"):
-        translator = Translator.load(plain, engine=engine)
+        translator = load(plain, engine=engine)
         translate(translator, Files(tmp_path / "in", tmp_path / engine), Format())
     assert (tmp_path / "torch").read_bytes() == (tmp_path / "ctranslate2").read_bytes()
     assert (tmp_path / "torch").read_bytes().count(b"\n") == content.count(b"\n") + 1
@@ -169,13 +165,11 @@ def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
 
 def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path) -> None:
     ids = random.Random(1).choices(range(4, 300), k=1500)
-    long: dict[Key, Sentence] = {(0, 0): Sentence([*ids, EOS])}
-    opened = open_model(plain, {"max_length": 1500})
     request = Request(DecodingSettings(beam=2, max_length=20))
     ours, theirs = (
-        load_engine([opened], EngineOptions(engine, device="cpu"), request)
-        .submit(long, request)
-        .wait()
+        load(plain, "cpu", engine=engine, max_length=1500)
+        .engine.search([Sentence([*ids, EOS])], request)
+        .result()
         for engine in ("torch", "ctranslate2")
     )
     assert theirs[0][0].tokens == ours[0][0].tokens
@@ -183,11 +177,10 @@ def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path)
 
 def test_neither_batch_mates_nor_workers_change_a_line_or_its_place(plain: Path) -> None:
     texts = [" ".join(["dog", "men"][n % 2 : 1 + n % 7]) + f" {n}" for n in range(120)]
-    alone = Translator.load(plain, "cpu", engine="ctranslate2", threads=1, batch_tokens=1)
-    several = Translator.load(plain, "cpu", engine="ctranslate2", workers=3, threads=1)
-    windows = [texts[first : first + 7] for first in range(0, len(texts), 7)]
-    wanted = [translation for (translation,) in alone.stream([text] for text in texts)]
-    found = [translation for window in several.stream(windows) for translation in window]
+    alone = load(plain, "cpu", engine="ctranslate2", threads=1, batch_tokens=1)
+    several = load(plain, "cpu", engine="ctranslate2", workers=3, threads=1)
+    wanted = list(alone.results(texts))
+    found = list(several.results(texts))
     assert [translation.text for translation in found] == [it.text for it in wanted]
     assert [it.score for it in found] == pytest.approx([it.score for it in wanted], abs=1e-4)
 
@@ -211,7 +204,7 @@ def test_auto_takes_the_fast_engine_wherever_it_can_do_what_is_asked(
 @pytest.mark.parametrize(
     ("kind", "options", "complaint"),
     [
-        (transformer(), {"max_length": 9000}, r"max_length: 9000: .*8191.*--engine torch"),
+        (transformer(), {"max_length": 9000}, r"max_length: 9000: .*8191.*engine torch"),
         (seq2seq(), {}, r"model\.kind: seq2seq: "),
         (pair(encoder=LAYERS, decoder=LSTM), {}, r"model\.decoder\.kind: lstm: "),
         (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), {}, r"model\.decoder\.heads: 2, but"),
@@ -229,7 +222,7 @@ def test_an_engine_that_is_asked_for_by_name_names_what_it_cannot_do(
 ) -> None:
     model = write_model(tmp_path / "model", tokenizer, kind)
     with pytest.raises(UserError, match=complaint):
-        Translator.load(model, "cpu", engine="ctranslate2", **options)
+        load(model, "cpu", engine="ctranslate2", **options)
 
 
 def test_a_model_that_needs_a_newer_library_says_which(
@@ -238,7 +231,7 @@ def test_a_model_that_needs_a_newer_library_says_which(
     monkeypatch.setattr(ctranslate2, "__version__", "4.5.0.dev1")
     reason = r"CTranslate2 4\.5\.0\.dev1 is installed, and the model needs 4\.8\.5 or newer"
     with pytest.raises(UserError, match=reason):
-        Translator.load(plain, "cpu", engine="ctranslate2")
+        load(plain, "cpu", engine="ctranslate2")
     with pytest.raises(UserError, match=reason):
         export_model(str(plain), to="ctranslate2")
     assert engine_of(plain) == "torch float32"
@@ -251,36 +244,39 @@ def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
     options = EngineOptions("ctranslate2", device="cpu", workers=1)
     request = Request(DecodingSettings(beam=5, max_length=200, batch_tokens=1))
     engine = load_engine([open_model(plain)], options, request)
-    pending = [engine.submit(sources(300), request) for _ in range(2)]
-    for half in pending:
-        half.cancel()
-    wanted = engine.submit(sources(3), request).wait()
+    futures = [engine.search(sources(300), request) for _ in range(2)]
+    assert all(future.cancel() for future in futures)
+    wanted = engine.search(sources(3), request).result()
     assert [len(ranked) for ranked in wanted] == [1, 1, 1]
     with pytest.raises(CancelledError):
-        pending[1].wait()
+        futures[1].result()
 
 
 def test_what_no_engine_can_do_is_named(plain: Path) -> None:
-    with pytest.raises(UserError, match="int8: the engine torch has float32"):
-        Translator.load(plain, "cpu", engine="torch", compute_type="int8")
-    with pytest.raises(UserError, match=r"int8: .*torch has .*\(max_length"):
-        Translator.load(plain, "cpu", compute_type="int8", max_length=9000)
+    with pytest.raises(UserError, match="int8: the engine torch supports float32"):
+        load(plain, "cpu", engine="torch", compute_type="int8")
+    with pytest.raises(UserError, match=r"int8: .*torch supports .*\(max_length"):
+        load(plain, "cpu", compute_type="int8", max_length=9000)
     with pytest.raises(UserError, match="device: no tpu"):
-        Translator.load(plain, "tpu")
-    with pytest.raises(UserError, match="engine: fast: there are"):
-        Translator.load(plain, "cpu", engine="fast")
+        load(plain, "tpu")
+    with pytest.raises(UserError, match="engine: fast: choose"):
+        load(plain, "cpu", engine="fast")
 
 
 def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(plain: Path) -> None:
-    opened = open_model(plain)
-    request = Request(opened.config.decoding, sampling=SamplingSettings())
-    auto, torch = (
-        Translator.of([opened], request, EngineOptions(engine)) for engine in ("auto", "torch")
-    )
+    auto, torch = (load(plain, engine=engine, sample=True) for engine in ("auto", "torch"))
     assert auto.engine.name == torch.engine.name == "torch float32"
     assert auto.translate(["A dog runs.", "Why?"]) == torch.translate(["A dog runs.", "Why?"])
-    with pytest.raises(UserError, match=r"--sample: .*lines around it"):
-        Translator.of([opened], request, EngineOptions("ctranslate2"))
+    with pytest.raises(UserError, match=r"^sampling: .*engine torch"):
+        load(plain, engine="ctranslate2", sample=True)
+    fast = load(plain, "cpu")
+    assert fast.engine.name == "ctranslate2 float32"
+    assert fast.translate(SENTENCES, sample=True) == torch.translate(SENTENCES)
+    assert isinstance(fast.engine, AutoEngine)
+    longer = fast.make_request(max_length=9000)
+    assert fast.engine.engine_for(longer).name == "torch float32"
+    with pytest.raises(UserError, match=r"^sampling: .*engine torch"):
+        load(plain, "cpu", engine="ctranslate2").translate(SENTENCES, sample=True)
 
 
 # The cache
@@ -295,25 +291,25 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_is_converted_once(
     plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Translator.load(plain, "cpu").translate(SENTENCES)
+    first = load(plain, "cpu").translate(SENTENCES)
     monkeypatch.setattr(conversion, "convert", None)
-    assert Translator.load(plain, "cpu").translate(SENTENCES) == first
-    assert Translator.load(plain, "cpu", beam=2, max_length=1000).translate(SENTENCES)
+    assert load(plain, "cpu").translate(SENTENCES) == first
+    assert load(plain, "cpu", beam=2, max_length=1000).translate(SENTENCES)
 
 
 @pytest.mark.parametrize("damage", ["model.bin", "shared_vocabulary.json", "manifest.json"])
 def test_a_damaged_conversion_is_made_anew_with_a_notice(
     damage: str, plain: Path, empty_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = Translator.load(plain, "cpu").translate(SENTENCES)
+    wanted = load(plain, "cpu").translate(SENTENCES)
     (file,) = empty_cache.rglob(damage)
     whole = hash_file(file)
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     capsys.readouterr()
-    assert Translator.load(plain, "cpu").translate(SENTENCES) == wanted
-    assert capsys.readouterr().err.count("made anew") == 1
+    assert load(plain, "cpu").translate(SENTENCES) == wanted
+    assert capsys.readouterr().err.count("converting it again") == 1
     assert hash_file(file) == whole
 
 
@@ -333,7 +329,7 @@ def test_without_a_cache_the_other_engine_does_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert engine_of(plain) == "torch float32"
     assert "Not a directory" in capsys.readouterr().err
-    with pytest.raises(OSError, match="Not a directory"):
+    with pytest.raises(UserError, match="Not a directory"):
         engine_of(plain, engine="ctranslate2")
 
 
@@ -352,17 +348,17 @@ def test_without_a_home_the_other_engine_does_it(
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("option", ["workers", "threads"])
 def test_less_than_one_worker_or_thread_is_refused(plain: Path, engine: str, option: str) -> None:
-    with pytest.raises(UserError, match=f"{option}: 0: has to be at least 1"):
+    with pytest.raises(UserError, match=f"{option}: 0: must be at least 1"):
         engine_of(plain, engine=engine, **{option: 0})
 
 
 def test_what_lies_in_the_cache_does_not_choose_how_a_command_translates(
     plain: Path, empty_cache: Path
 ) -> None:
-    wanted = Translator.load(plain, "cpu").translate(SENTENCES)
-    cached(open_model(plain), "int8", lambda folder: {"valid_bleu": {"int8": 9.0, "float32": 1.0}})
+    wanted = load(plain, "cpu").translate(SENTENCES)
+    cached(open_model(plain), "int8")
     assert engine_of(plain) == "ctranslate2 float32"
-    assert Translator.load(plain, "cpu").translate(SENTENCES) == wanted
+    assert load(plain, "cpu").translate(SENTENCES) == wanted
     assert engine_of(plain, compute_type="int8") == "ctranslate2 int8"
 
 
@@ -382,7 +378,7 @@ def test_engine_and_numbers_are_said_once_and_not_among_the_lines(
 
 
 def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain: Path) -> None:
-    Translator.load(plain, "cpu")
+    load(plain, "cpu")
     code = (
         "import sys; from mtkit.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
@@ -399,47 +395,43 @@ def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain:
     assert not heavy & set(done.stderr.decode().split())
 
 
-# Reading ahead
+# A library that fails
 
 
-def test_what_is_made_ahead_comes_in_order_and_ends_alike() -> None:
-    assert list(Ahead(range(100))) == list(range(100))
+class Broken:
+    """In place of `ctranslate2.Translator`: fails when it is opened, or at the first batch."""
 
-    def failing() -> Iterator[int]:
-        yield 1
-        raise KeyError("two")
+    def __init__(self, *given: Any, **named: Any) -> None:
+        if self.fails_when == "opened":
+            raise RuntimeError("Library libcublas.so.12 is not found")
 
-    items = Ahead(failing())
-    assert next(items) == 1
-    for _ in range(2):
-        with pytest.raises(KeyError, match="two"):
-            next(items)
-        assert items.is_soon()
+    fails_when = "opened"
+
+    def translate_batch(self, *given: Any, **named: Any) -> Any:
+        raise RuntimeError("Library libcublas.so.12 is not found")
 
 
-def test_one_is_made_ahead_and_no_more_once_nobody_wants_them() -> None:
-    made: list[int] = []
-    gate = Event()
-
-    def making() -> Iterator[int]:
-        for number in range(1000):
-            made.append(number)
-            yield number
-            if number == 1:
-                gate.wait()
-
-    items = Ahead(making())
-    assert next(items) == 0 and next(items) == 1
-    assert not items.is_soon()
-    gate.set()
-    assert next(items) == 2
-    items.close()
-    assert len(made) <= 6
+@pytest.mark.parametrize("moment", ["opened", "used"])
+def test_where_the_library_fails_torch_translates_with_one_warning(
+    moment: str, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = load(plain, "cpu", engine="torch").translate(SENTENCES)
+    monkeypatch.setattr(Broken, "fails_when", moment)
+    monkeypatch.setattr(ctranslate2, "Translator", Broken)
+    translator = load(plain, "cpu")
+    assert [translator.translate(SENTENCES) for _ in range(2)] == [wanted, wanted]
+    assert translator.engine.name == "torch float32"
+    assert capsys.readouterr().err.count("libcublas.so.12") == 1
+    assert call("translate", "-m", str(plain), "--engine", "ctranslate2") == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_first_windows_are_small_so_that_the_first_lines_come_soon(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"x\n" * 3000)
-    with (tmp_path / "in").open("rb") as file:
-        sizes = [len(window) for window in lines.read_windows(file)]
-    assert sizes[0] == lines.FIRST_WINDOW and max(sizes) == lines.WINDOW
-    assert sum(sizes) == 3000
+def test_a_library_that_cannot_be_imported_is_no_obstacle_to_torch(
+    plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "mtkit.decoding.ctranslate2", raising=False)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert engine_of(plain) == "torch float32"
+    assert "CTranslate2 does not work here" in capsys.readouterr().err
+    with pytest.raises(UserError, match="CTranslate2 does not work here"):
+        engine_of(plain, engine="ctranslate2")

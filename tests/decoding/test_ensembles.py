@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import mtkit
 from architectures import ENSEMBLES, assemble, make, seq2seq, sources, targets, transformer
 from commands import call
-from folders import SENTENCES, asking, train, write_model
+from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator
@@ -182,14 +182,13 @@ def test_it_does_all_that_one_model_does(
 
 
 def test_neither_other_lines_nor_parts_change_a_translation(models: list[Path]) -> None:
-    translator = asking(mtkit.load(models[:2], "cpu"), attention=True)
+    translator = mtkit.load(models[:2], "cpu", alignments=True)
     lines = [*SENTENCES, LONG]
-    (together,) = translator.stream([lines])
-    for line, found in zip(lines, together, strict=True):
-        ((alone,),) = translator.stream([[line]])
+    for line, found in zip(lines, translator.results(lines), strict=True):
+        (alone,) = translator.results([line])
         assert alone.text == found.text
         assert alone.score == pytest.approx(found.score, abs=1e-4)
-        assert alone.links == found.links
+        assert alone.alignment == found.alignment
 
 
 def test_it_decodes_by_the_settings_of_the_first_unless_told(
@@ -199,13 +198,16 @@ def test_it_decodes_by_the_settings_of_the_first_unless_told(
         write_model(tmp_path / f"m{beam}", tokenizer, transformer(), beam=beam, length_penalty=0.5)
         for beam in (3, 2)
     ]
-    assert mtkit.load(models, "cpu").settings.beam == 3
-    assert mtkit.load(models[::-1], "cpu").settings.beam == 2
-    assert mtkit.load(models, "cpu", beam=4).settings.beam == 4
+    assert mtkit.load(models, "cpu").request.settings.beam == 3
+    assert mtkit.load(models[::-1], "cpu").request.settings.beam == 2
+    assert mtkit.load(models, "cpu", beam=4).request.settings.beam == 4
 
 
 def test_a_model_that_is_named_twice_has_two_voices(models: list[Path]) -> None:
-    twice, once = mtkit.load([models[0]] * 2, "cpu"), mtkit.load(models[:1], "cpu", engine="torch")
+    twice, once = (
+        mtkit.load([models[0]] * 2, "cpu", engine="torch"),
+        mtkit.load(models[:1], "cpu", engine="torch"),
+    )
     assert isinstance(twice.engine, PyTorchEngine)
     assert len(members_of(twice.engine.model)) == 2
     assert twice.translate(SENTENCES) == once.translate(SENTENCES)
@@ -244,7 +246,7 @@ def test_models_with_other_subwords_are_refused_by_name_and_difference(
     for name, stranger, message in (
         ("other", other, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
         ("wider", wider, "source subword 2?[0-9]{2} is '.*' in one and '.*' in the other"),
-        ("plain", plain, "tokenizers of the same subwords, which may cut text"),
+        ("plain", plain, "the tokenizers have the same subwords, but"),
     ):
         path = write_model(tmp_path / name, stranger, transformer())
         with pytest.raises(UserError, match=f"{models[0]} and {path}: no ensemble: {message}"):
@@ -273,8 +275,8 @@ def test_models_of_other_lengths_take_what_each_of_them_takes(
     learned = transformer(positions="learned", max_positions=20)
     bounded = write_model(tmp_path / "bounded", tokenizer, learned)
     for paths in ([models[0], longer], [longer, models[0]]):
-        assert mtkit.load(paths, "cpu").settings.max_length == 12
-    assert mtkit.load([models[0], longer], "cpu", max_length=15).settings.max_length == 15
+        assert mtkit.load(paths, "cpu").request.settings.max_length == 12
+    assert mtkit.load([models[0], longer], "cpu", max_length=15).request.settings.max_length == 15
     with pytest.raises(UserError, match="max_length: 25 needs"):
         mtkit.load([models[0], bounded], "cpu", max_length=25)
 
@@ -283,7 +285,7 @@ def test_models_of_other_lengths_take_what_each_of_them_takes(
     ("arguments", "line"),
     [
         ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 searches with"),
-        ("translate {} --compute-type int8", "compute type: int8: the engine torch has"),
+        ("translate {} --compute-type int8", "compute type: int8: the engine torch supports"),
         ("translate {} -m nowhere", "nowhere: no model here"),
         ("attend {} Why?", "mtkit attend: Option '--model' was given twice."),
         ("export {} --to ctranslate2", "mtkit export: Option '--model' was given twice."),

@@ -9,7 +9,7 @@ import re
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from itertools import chain, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,15 @@ from hypothesis import strategies as st
 
 from mtkit.corpus.files import READ_BYTES, count_lines
 from mtkit.decoding import sentences
-from mtkit.decoding.lines import HELD, decode_lines, read_windows
+from mtkit.decoding.lines import MAX_LINE_BYTES, decode_lines, split_lines
 from mtkit.decoding.output import open_output
-from mtkit.decoding.sentences import LONGEST, join_parts, places, split_line, split_sentences
+from mtkit.decoding.sentences import (
+    MAX_LINE_CHARACTERS,
+    find_parts,
+    join_parts,
+    split_sentences,
+    split_to_fit,
+)
 from mtkit.errors import UserError
 
 
@@ -45,79 +51,51 @@ def lines_of(content: bytes) -> list[bytes]:
 @given(
     st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xff", b" ", "\u2028".encode()])).map(b"".join),
     st.lists(st.integers(1, 5), min_size=1),
-    st.integers(1, 4),
 )
 def test_every_line_feed_ends_a_line_and_nothing_else_does(
-    content: bytes, sizes: list[int], window: int
+    content: bytes, sizes: list[int]
 ) -> None:
-    windows = list(read_windows(Chunks(content, cycle(sizes)), window))
-    assert [line for lines in windows for line in lines] == [
+    assert list(split_lines(Chunks(content, cycle(sizes)))) == [
         line.removesuffix(b"\n") for line in lines_of(content)
     ]
-    assert all(1 <= len(lines) <= window for lines in windows)
 
 
-def test_a_line_is_handed_on_while_the_writer_pauses() -> None:
+def test_a_line_is_yielded_while_the_next_one_is_incomplete() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
-        windows = read_windows(stream)
+        lines = split_lines(stream)
         os.write(writing, b"one\ntwo\nthr")
-        assert next(windows) == [b"one", b"two"]
+        assert [next(lines), next(lines)] == [b"one", b"two"]
         os.write(writing, b"ee\n")
-        assert next(windows) == [b"three"]
+        assert next(lines) == b"three"
         os.close(writing)
-        assert list(windows) == []
+        assert list(lines) == []
 
 
-def test_what_is_left_of_a_window_does_not_wait_for_more() -> None:
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as stream:
-        os.write(writing, b"one\ntwo\nthree\n")
-        windows = read_windows(stream, 2)
-        assert [next(windows), next(windows)] == [[b"one", b"two"], [b"three"]]
-        os.close(writing)
-
-
-def test_no_more_is_read_ahead_than_a_window_needs() -> None:
+def test_no_more_is_read_than_the_next_line_needs() -> None:
     stream = Chunks(b"a\n" * 1000, cycle([10]))
-    next(read_windows(stream, 5))
+    next(split_lines(stream))
     assert stream.tell() == 10
 
 
 def test_text_loses_carriage_returns_at_the_end_and_a_byte_order_mark() -> None:
-    windows = [[b"\xef\xbb\xbfa\rb\r", b"\r"], [b"\xef\xbb\xbfc"]]
-    assert list(decode_lines(windows)) == [["a\rb", ""], ["\ufeffc"]]
+    lines = [b"\xef\xbb\xbfa\rb\r", b"\r", b"\xef\xbb\xbfc"]
+    assert list(decode_lines(lines)) == ["a\rb", "", "\ufeffc"]
 
 
 def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    windows = [["\ufffd was there".encode(), b"a\xffb"], [b"\xc3"]]
-    assert list(decode_lines(windows)) == [["\ufffd was there", "a\ufffdb"], ["\ufffd"]]
+    lines = ["\ufffd was there".encode(), b"a\xffb", b"\xc3"]
+    assert list(decode_lines(lines)) == ["\ufffd was there", "a\ufffdb", "\ufffd"]
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 1
     assert "line 2" in warnings[0]
 
 
-def test_only_the_first_line_that_is_not_utf8_is_decoded_again() -> None:
-    decoded: list[bytes] = []
-
-    class Raw(bytes):
-        def removesuffix(self, suffix: Any, /) -> Raw:
-            return Raw(super().removesuffix(suffix))
-
-        def decode(self, *args: Any, **kwargs: Any) -> str:
-            decoded.append(bytes(self))
-            return super().decode(*args, **kwargs)
-
-    lines = [b"a", b"b\xff", b"c\xff", b"d\xff"]
-    list(decode_lines([list(map(Raw, lines))]))
-    assert [decoded.count(line) for line in lines] == [1, 2, 1, 1]
-
-
 @pytest.mark.parametrize("opener", [open, gzip.open])
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"a", b"a\n", b"a\r\xff\nb", b"\n\n", b"\0" * HELD]
+    "content", [b"", b"\n", b"a", b"a\n", b"a\r\xff\nb", b"\n\n", b"\0" * MAX_LINE_BYTES]
 )
 def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_path: Path) -> None:
     with opener(tmp_path / "in", "wb") as file:
@@ -232,20 +210,20 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -
 
 @pytest.mark.parametrize("letter", ["a", "é", "雨", "😀"])
 def test_no_more_is_kept_of_a_line_than_is_translated(letter: str) -> None:
-    fits, over, far_over = letter * LONGEST, letter * (LONGEST + 1), letter * (2 * LONGEST)
-    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([HELD // 7]))
-    found = list(read_windows(stream))
-    assert max(len(raw) for window in found for raw in window) <= HELD
-    texts = [text for window in decode_lines(found) for text in window]
+    fits, over, far_over = (
+        letter * length
+        for length in (MAX_LINE_CHARACTERS, MAX_LINE_CHARACTERS + 1, 2 * MAX_LINE_CHARACTERS)
+    )
+    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([MAX_LINE_BYTES // 7]))
+    lines = list(split_lines(stream))
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
+    texts = list(decode_lines(lines))
     assert [texts[0] == over, texts[1] == fits, texts[2] == over] == [True] * len(texts)
 
 
-def test_a_window_is_full_with_the_bytes_of_one_long_line() -> None:
-    content = b"a\n" * 3 + b"x" * (HELD + 6) + b"\nb\nc"
-    stream = Chunks(content, chain([6, HELD + 6], cycle([1])))
-    (*short, long), rest = read_windows(stream)
-    assert (short, rest) == ([b"a"] * 3, [b"b", b"c"])
-    assert long == b"x" * HELD
+def parts_of(line: str, limit: int) -> list[str]:
+    """The parts of at most `limit` characters."""
+    return [part for part, _ in split_to_fit(line, lambda text: [1] * len(text), limit)]
 
 
 LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
@@ -253,33 +231,30 @@ LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
 
 @given(LETTERS, st.integers(1, 12))
 def test_parts_fit_and_hold_all_of_the_line_in_order(line: str, limit: int) -> None:
-    parts = split_line(line, lambda text: len(text) <= limit)
+    parts = parts_of(line, limit)
     assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", line)
     assert all(len(part) <= limit for part in parts)
 
 
 def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
-    def fits(text: str) -> bool:
-        return len(text) <= 12
-
-    assert split_line("It rains.", fits) == ["It rains."]
-    assert split_line('He said "no." Why? Pi is 3.14.', fits) == [
+    assert parts_of("It rains.", 12) == ["It rains."]
+    assert parts_of('He said "no." Why? Pi is 3.14.', 12) == [
         "He said",
         '"no."',
         "Why?",
         "Pi is 3.14.",
     ]
-    assert split_line("雨が降っている。本当ですか？はい！", fits) == [
+    assert parts_of("雨が降っている。本当ですか？はい！", 12) == [
         "雨が降っている。",
         "本当ですか？",
         "はい！",
     ]
-    assert split_line("one two three four", fits) == ["one two", "three four"]
-    assert split_line("abcdefghijklmnop", fits) == ["abcdefgh", "ijklmnop"]
+    assert parts_of("one two three four", 12) == ["one two", "three four"]
+    assert parts_of("abcdefghijklmnop", 12) == ["abcdefgh", "ijklmnop"]
 
 
 def test_what_cannot_be_split_stays() -> None:
-    assert split_line("ab", lambda text: False) == ["a", "b"]
+    assert list(split_to_fit("ab", lambda text: [1, 2], 1)) == [("a", [1, 2]), ("b", [1, 2])]
 
 
 def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
@@ -297,7 +272,7 @@ def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
     parts = split_sentences(line, language)
     assert all(map(str.strip, parts)) or parts == [line]
     assert "".join("".join(parts).split()) == "".join(line.split())
-    assert len(list(places(line, parts))) == len(parts)
+    assert len(list(find_parts(line, parts))) == len(parts)
 
 
 def test_the_sentences_of_a_long_line_are_looked_for_piece_by_piece(
@@ -310,7 +285,7 @@ def test_the_sentences_of_a_long_line_are_looked_for_piece_by_piece(
         return list(sentencex.segment(language, text))
 
     monkeypatch.setattr(sentences, "segment", segment)
-    monkeypatch.setattr(sentences, "BLOCK", 60)
+    monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 60)
     spoken = [*["He came and left.", "Why?"] * 20, "“" * 100 + ".", *["He did."] * 20]
     assert split_sentences(" ".join(spoken), "en") == spoken
     assert len(asked) > 10 and max(map(len, asked)) <= 60

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.engine import Found, Hypothesis, Key, Request, Sentence
+from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.models.device import TORCH_DTYPES
 from mtkit.symbols import EOS
@@ -20,10 +21,10 @@ from mtkit.symbols import EOS
 every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 SETTINGS = DecodingSettings(beam=3, max_length=7)
 DRAWN = random.Random(1)
-SENTENCES: dict[Key, Sentence] = {
-    (number, 0): Sentence([*DRAWN.choices(range(EOS + 1, VOCAB), k=DRAWN.randint(1, 9)), EOS])
+SENTENCES = [
+    Sentence([*DRAWN.choices(range(EOS + 1, VOCAB), k=DRAWN.randint(1, 9)), EOS], key=(number, 0))
     for number in range(10)
-}
+]
 
 
 def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
@@ -32,13 +33,8 @@ def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
 
 
 def in_windows(engine: PyTorchEngine, size: int, request: Request) -> list[list[Hypothesis]]:
-    keys = list(SENTENCES)
-    windows = [keys[first : first + size] for first in range(0, len(keys), size)]
-    return [
-        found
-        for window in windows
-        for found in engine.submit({key: SENTENCES[key] for key in window}, request).wait()
-    ]
+    windows = [SENTENCES[first : first + size] for first in range(0, len(SENTENCES), size)]
+    return [found for window in windows for found in engine.search(window, request).result()]
 
 
 def assert_same(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -> None:
@@ -75,27 +71,51 @@ def test_torch_has_as_many_threads_after_a_search_as_before() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_search_begins_before_it_is_waited_for_and_never_once_it_is_cancelled(
+def test_a_search_starts_at_once_and_never_once_it_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, gate = Event(), Event()
-    searched: list[Key] = []
+    engine, begun, gate = engine_of("transformer", 1), Event(), Event()
+    batches: list[int] = []
+    encode = engine.model.encode
 
-    def search_once_open(request: Request, _: Event, sentences: dict[Key, Sentence]) -> Found:
+    def encode_once_open(source: Tensor, *given: Any, **named: Any) -> Any:
+        batches.append(len(source))
         begun.set()
         assert gate.wait(60)
-        searched.extend(sentences)
-        return [[] for _ in sentences]
+        return encode(source, *given, **named)
 
-    engine = engine_of("transformer", 1)
-    monkeypatch.setattr(engine, "_search", search_once_open)
-    first, *others = [engine.submit({key: SENTENCES[key]}, Request(SETTINGS)) for key in SENTENCES]
+    monkeypatch.setattr(engine.model, "encode", encode_once_open)
+    first, *others = [
+        engine.search([sentence], Request(SETTINGS), alone=True) for sentence in SENTENCES
+    ]
     assert begun.wait(60)
-    for pending in others[1:]:
-        pending.cancel()
+    assert all(future.cancel() for future in others[1:])
     gate.set()
-    assert (first.wait(), others[0].wait()) == ([[]], [[]])
-    assert searched == list(SENTENCES)[:2]
+    assert len(first.result()) == len(others[0].result()) == 1
+    engine.close()
+    assert batches == [1, 1]
+
+
+def test_calls_share_the_batches_that_have_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS, 3))
+    engine, gate = engine_of("transformer", 1), Event()
+    sizes: list[int] = []
+    encode = engine.model.encode
+
+    def encode_once_open(source: Tensor, *given: Any, **named: Any) -> Any:
+        assert gate.wait(60)
+        sizes.append(len(source))
+        return encode(source, *given, **named)
+
+    monkeypatch.setattr(engine.model, "encode", encode_once_open)
+    with ThreadPoolExecutor(4) as pool:  # as a server of four threads
+        requests = [Request(SETTINGS, 3)] * 9 + [Request(SETTINGS, 2)]
+        futures = list(pool.map(lambda s, r: engine.search([s], r), SENTENCES, requests))
+    futures[1].cancel()
+    gate.set()
+    found = [future.result()[0] for future in (futures[0], *futures[2:])]
+    assert_same(found, [wanted[0], *wanted[2:9], wanted[9][:2]])
+    assert sum(sizes) == len(SENTENCES) and len(sizes) <= 3  # the other request is by itself
 
 
 def test_a_search_that_is_cancelled_ends_with_the_step_that_it_is_in(
@@ -113,12 +133,12 @@ def test_a_search_that_is_cancelled_ends_with_the_step_that_it_is_in(
         return decode(*given)
 
     monkeypatch.setattr(engine.model, "decode", slowly)
-    pending = engine.submit(SENTENCES, Request(SETTINGS))
+    pending = engine.search(SENTENCES, Request(SETTINGS))
     assert begun.wait(60)
-    pending.cancel()
+    assert pending.cancel()
     gate.set()
     with pytest.raises(CancelledError):
-        pending.wait()
+        pending.result()
     assert steps == 1
 
 

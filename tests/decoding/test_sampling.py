@@ -12,7 +12,6 @@ from torch import Tensor
 
 from architectures import ENSEMBLES, assemble, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.engine import Key
 from mtkit.decoding.sampling import Sampler, uniform_noise
 from mtkit.decoding.search import Hypotheses
 from mtkit.models.interfaces import TranslationModel
@@ -20,7 +19,7 @@ from mtkit.symbols import BOS, EOS, PAD
 from searches import beam_search, sample
 
 SOURCE = sources([6, 3, 4])
-KEYS: list[Key] = [(7, 0), (8, 0), (8, 1)]
+KEYS: list[tuple[int, ...]] = [(7, 0), (8, 0), (8, 1)]
 LONGEST = DecodingSettings(max_length=9)
 
 every_kind = pytest.mark.parametrize(
@@ -29,7 +28,7 @@ every_kind = pytest.mark.parametrize(
 
 
 def sampler(
-    keys: list[Key], count: int, settings: DecodingSettings = LONGEST, **sampling: Any
+    keys: list[tuple[int, ...]], count: int, settings: DecodingSettings = LONGEST, **sampling: Any
 ) -> Sampler:
     asked = SamplingSettings.model_validate(sampling)
     noise = uniform_noise(keys, count, settings.max_length, asked.seed)

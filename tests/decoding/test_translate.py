@@ -6,13 +6,12 @@ import errno
 import gzip
 import io
 import json
-import math
 import os
 import shutil
 import sys
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -27,18 +26,18 @@ from torch import Tensor, nn
 
 from architectures import seq2seq, transformer
 from commands import Stdin
-from folders import SENTENCES, asking, train, write_model
+from folders import SENTENCES, train, with_settings, write_model
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.runs import find_model
 from mtkit.artifacts.storage import write_json
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.decoding import lines, sentences
-from mtkit.decoding import segment as parts
-from mtkit.decoding.api import Translator
-from mtkit.decoding.engine import Found, Pending, Request
+from mtkit.decoding import segment as segments
+from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
+from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import Translation, Window
+from mtkit.decoding.segment import Line, Translation, segment
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -89,9 +88,10 @@ def model_of(translator: Translator) -> EncoderDecoder:
     return translator.engine.model
 
 
-def there(translation: Translation) -> list[Translation]:
-    """Its alternatives, but for those that only take the room of one."""
-    return [it for it in translation.n_best if it.score > -math.inf]
+def sources_of(translator: Translator, text: str) -> list[list[int]]:
+    """The subwords of each sentence that the model reads of a line, with EOS."""
+    found = segment(Line(text), translator.tokenizer, translator.request)
+    return [one.source for one in found if isinstance(one, Sentence)]
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def run(
     (folder / "begun").write_bytes(begun or b"")
     prefixes = None if begun is None else folder / "begun"
     files = Files(folder / "in", folder / "out", prefixes, resume)
-    translate(asking(translator, count=n_best or 1, **wanted), files, Format(n_best, jsonl))
+    translate(with_settings(translator, n_best=n_best, **wanted), files, Format(n_best, jsonl))
     return (folder / "out").read_bytes()
 
 
@@ -159,7 +159,7 @@ def test_as_many_lines_come_out_as_go_in(
 @given(content=CONTENT)
 def test_as_many_lines_come_out_of_real_models(content: bytes, tmp_path: Path, real: Path) -> None:
     lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    assert run(tmp_path, content, Translator.load(real, "cpu")).count(b"\n") == lines
+    assert run(tmp_path, content, load(real, "cpu")).count(b"\n") == lines
 
 
 def test_lines_keep_their_order_and_blank_ones_stay_blank(
@@ -185,19 +185,16 @@ def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -
 def test_sentences_of_a_line_are_translated_as_if_they_stood_alone(copier: Translator) -> None:
     sentences = ["Am 3. Oktober kam Dr. Maier.", "Warum?", "Two dogs!"]
     line = " ".join(sentences)
-    one_by_one = asking(copier, {"sentences": "de-AT"})
-    window = Window(copier.tokenizer, one_by_one.request, [line, "雨。犬！", " "], [""] * 3, 0)
-    found = [sentence.source[:-1] for sentence in window.sentences.values()]
+    one_by_one = with_settings(copier, sentences="de-AT")
+    found = [ids[:-1] for text in (line, "雨。犬！", " ") for ids in sources_of(one_by_one, text)]
     assert found == copier.tokenizer.encode_source([*sentences, "雨。", "犬！"])
-    assert one_by_one.translate([line, " "], ["Am", ""]) == [line, ""]
+    assert one_by_one.translate([Line(line, prefix="Am"), " "]) == [line, ""]
 
 
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
-    copier = asking(copier, {"max_length": 3})
+    copier = with_settings(copier, max_length=3)
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
-    window = Window(copier.tokenizer, copier.request, ["雨 😀 \ufdfa", "x"], ["", ""], 0)
-    longest = max(len(sentence.source) for sentence in window.sentences.values())
-    assert longest == 3 + len([EOS])
+    assert max(map(len, sources_of(copier, "雨 😀 \ufdfa"))) == 3 + len([EOS])
 
 
 def test_what_is_over_the_longest_line_is_left_out_and_flagged(
@@ -206,14 +203,14 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (lines, sentences, parts):
-        monkeypatch.setattr(module, "LONGEST", 12, raising=False)
+    for module in (lines, sentences, segments):
+        monkeypatch.setattr(module, "MAX_LINE_CHARACTERS", 12)
     content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
     out = run(tmp_path, content, copier, jsonl=True, n_best=2)
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["text"] for record in records] == ["A dog runs.", "A dog runs.", ""]
     assert [record["truncated"] for record in records] == [True, False, True]
-    assert [record["n_best"][1]["truncated"] for record in records] == [True, False, False]
+    assert [record["n_best"][-1]["truncated"] for record in records] == [True, False, True]
     assert capsys.readouterr().err.count("2 of 3") == 1
 
 
@@ -221,11 +218,11 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
 def test_the_score_of_a_split_line_is_that_of_all_its_tokens(alpha: float, real: Path) -> None:
     sentences = ["A dog runs in the rain today.", "Two men, one boat, and the sea."]
     longest = max(map(len, train().encode_source(sentences)))
-    translator = Translator.load(real, "cpu", length_penalty=alpha, max_length=longest)
-    (apart,) = translator.stream([sentences])
-    ((together,),) = translator.stream([[" ".join(sentences)]])
+    translator = load(real, "cpu", length_penalty=alpha, max_length=longest)
+    apart = list(translator.results(sentences))
+    (together,) = translator.results([" ".join(sentences)])
     assert together.tokens == [*apart[0].tokens, *apart[1].tokens]
-    total = sum(part.score * len(part.tokens) ** alpha for part in apart)
+    total = sum((part.score or 0.0) * len(part.tokens) ** alpha for part in apart)
     assert total < -1
     assert together.score == pytest.approx(total / len(together.tokens) ** alpha)
 
@@ -265,7 +262,7 @@ def test_a_batch_holds_no_more_than_batch_tokens_with_its_padding(
         return encode(source, source_mask)
 
     monkeypatch.setattr(model_of(copier), "encode", recording)
-    copier = asking(copier, {"batch_tokens": 60})
+    copier = with_settings(copier, batch_tokens=60)
     lines = [" ".join(["dog"] * (1 + n % 7)) for n in range(100)]
     assert copier.translate(lines) == lines
     assert sum(rows for rows, _ in shapes) == len(lines)
@@ -322,7 +319,7 @@ def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
 
 def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
     content = "\n".join([*SENTENCES, ""]).encode() + b"\n"
-    translator = Translator.load(real, "cpu")
+    translator = load(real, "cpu")
     rows = run(tmp_path, content, translator, n_best=3).decode().split("\n")[:-1]
     records = [
         json.loads(line)
@@ -333,31 +330,32 @@ def test_json_and_n_best_say_the_same(tmp_path: Path, real: Path) -> None:
     ] * len(records)
     split = [row.split("\t") for row in rows]
     assert [row[0] for row in split] == [str(n) for n in range(1, 6) for _ in range(3)]
+    split = [row for row in split if row[1] != "-inf"]
     ranked = [hypothesis for record in records for hypothesis in record["n_best"]]
     assert [row[2] for row in split] == [hypothesis["text"] for hypothesis in ranked]
     assert [float(row[1]) for row in split] == pytest.approx(
-        [-math.inf if it["score"] is None else it["score"] for it in ranked], abs=1e-5
+        [it["score"] for it in ranked], abs=1e-5
     )
     assert all(record["text"] == record["n_best"][0]["text"] for record in records)
 
 
 def test_neither_batch_mates_nor_the_size_of_batches_change_a_line(real: Path) -> None:
-    translator = Translator.load(real, "cpu", beam=3)
-    (together,) = translator.stream([SENTENCES])
-    translator = asking(translator, {"batch_tokens": 1})
+    translator = load(real, "cpu", beam=3)
+    together = list(translator.results(SENTENCES))
+    translator = with_settings(translator, batch_tokens=1)
     for sentence, mate in zip(SENTENCES, together, strict=True):
-        ((alone,),) = translator.stream([[sentence]])
+        (alone,) = translator.results([sentence])
         assert alone.text == mate.text
         assert alone.score == pytest.approx(mate.score, abs=1e-4)
 
 
 def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
-    translator = Translator.load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
-    (found,) = asking(translator, count=2).stream([SENTENCES])
+    translator = load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
+    found = translator.results(SENTENCES, translator.make_request(n_best=2))
     pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
     for sentence, translation in zip(SENTENCES, found, strict=True):
         source = torch.tensor([[*translator.tokenizer.encode_source([sentence])[0], EOS]])
-        for hypothesis in there(translation):
+        for hypothesis in (translation, *translation.alternatives):
             target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
             with torch.inference_mode():
                 hidden = model_of(translator)(source, source != PAD, torch.tensor([target[:-1]]))
@@ -372,16 +370,16 @@ def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Pa
 
 
 def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
-    translator = Translator.load(real, "cpu", engine="torch")
+    translator = load(real, "cpu", engine="torch")
 
-    def texts(windows: list[list[str]], seed: int = 1) -> list[str]:
-        sampled = asking(translator, count=2, sampling=SamplingSettings(seed=seed)).stream(windows)
-        return [h.text for window in sampled for line in window for h in there(line)]
+    def texts(lines: list[Any], seed: int = 1) -> list[list[str]]:
+        return translator.translate(lines, n_best=2, sample=True, seed=seed)
 
-    whole = texts([SENTENCES])
-    assert texts([SENTENCES[:1], SENTENCES[1:]]) == whole
-    assert texts([SENTENCES], seed=2) != whole
-    assert len(set(whole)) == len(whole)
+    whole = texts(SENTENCES)
+    later = [Line(text, id=number) for number, text in enumerate(SENTENCES)][1:]
+    assert texts(SENTENCES[:1]) + texts(later) == whole
+    assert texts(SENTENCES, seed=2) != whole
+    assert len({text for samples in whole for text in samples}) == 2 * len(SENTENCES)
 
 
 def test_the_model_is_found_by_path_then_environment_then_as_the_latest(
@@ -404,7 +402,7 @@ def test_a_tokenizer_of_another_model_is_refused(tokenizer: Tokenizer, tmp_path:
     model = write_model(tmp_path / "model", tokenizer, transformer())
     train(normalization_rule_name="identity").copy_to(model)
     with pytest.raises(UserError, match=r"spm\.model: "):
-        Translator.load(model, "cpu")
+        load(model, "cpu")
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -415,72 +413,72 @@ def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: 
         card = json.loads((model / "config.json").read_text())
         write_json(other / "config.json", card | {"source_vocab": 299, "target_vocab": 299})
     with pytest.raises(UserError, match=r"tokenizer of another model.*300.*299"):
-        Translator.load(tmp_path / "other", "cpu")
+        load(tmp_path / "other", "cpu")
 
 
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"beam": 0}, r"^decoding\.beam: .*greater than 0.*found 0"),
-        ({"length_penalty": -1.0}, r"^decoding\.length_penalty: .*found -1\.0"),
-        ({"length_penalty": 120.0}, r"^decoding\.length_penalty: .*found 120\.0"),
-        ({"repetition_penalty": 1e-300}, r"^decoding\.repetition_penalty: .*found 1e-300"),
-        ({"min_length": 9, "max_length": 8}, r"decoding: min_length 9 is above max_length 8$"),
-        (
-            {"min_length": 13},
-            r"config\.json, with min_length as given: .* 13 is above max_length 12$",
-        ),
+        ({"beam": 0}, r"^beam: .*greater than 0.*found 0"),
+        ({"length_penalty": -1.0}, r"^length_penalty: .*found -1\.0"),
+        ({"length_penalty": 120.0}, r"^length_penalty: .*found 120\.0"),
+        ({"repetition_penalty": 1e-300}, r"^repetition_penalty: .*found 1e-300"),
+        ({"min_length": 9, "max_length": 8}, r"^min_length 9 is above max_length 8$"),
+        ({"min_length": 13}, r"^min_length 13 is above max_length 12$"),
+        ({"length_penalti": 1.0}, r"^length_penalti: unknown .* did you mean 'length_penalty'"),
+        ({"top_k": 3}, r"^top_k: only with sample=True$"),
+        ({"sample": True, "top_p": 2.0}, r"^top_p: should be less"),
+        ({"n_best": 0}, r"^n_best: 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(
     real: Path, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(UserError, match=complaint):
-        Translator.load(real, "cpu", **changes)
+        load(real, "cpu", **changes)
 
 
 def test_more_hypotheses_than_the_beam_holds_are_refused(real: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
-        run(tmp_path, b"a\n", Translator.load(real, "cpu"), n_best=6)
+        run(tmp_path, b"a\n", load(real, "cpu"), n_best=6)
     assert not (tmp_path / "out").exists()
 
 
 def test_plain_text_gets_no_name_of_gzipped_text() -> None:
-    with pytest.raises(UserError, match=r"out\.gz: text is written plain"):
-        Files(output=Path("out.gz"))
+    with pytest.raises(UserError, match=r"out\.gz: output is plain text"):
+        Files(output=Path("out.gz")).check()
 
 
 def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.txt: cannot be read"):
-        translate(Translator.load(real, "cpu"), Files(tmp_path / "nothing.txt"), Format())
+        translate(load(real, "cpu"), Files(tmp_path / "nothing.txt"), Format())
 
 
 def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
-    translator = Translator.load(real, "cpu", beam=None, min_length=3)
-    assert translator.settings == DecodingSettings(max_length=12, min_length=3)
+    translator = load(real, "cpu", beam=None, min_length=3)
+    assert translator.request.settings == DecodingSettings(max_length=12, min_length=3)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_not_done_is_cancelled_and_nothing_else(
+def test_a_stream_that_ends_early_cancels_what_is_not_done(
     fails: bool, copier: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = PyTorchEngine.submit
-    cancelled: set[int] = set()
+    searches: list[Future[Any]] = []
 
-    def watched(engine: PyTorchEngine, sentences: Any, request: Request) -> Pending:
-        def wait() -> Found:
-            if fails:
-                raise MemoryError
-            return submit(engine, sentences, request).wait()
+    def search(sentences: Any, *given: Any, **named: Any) -> Future[Any]:
+        searches.append(Future())
+        if fails:
+            searches[-1].set_exception(MemoryError())
+        elif len(searches) == 1:
+            searches[-1].set_result([[Hypothesis([], 0.0, True)] for _ in sentences])
+        return searches[-1]
 
-        return Pending(wait, lambda: cancelled.update(line for line, _ in sentences))
-
-    monkeypatch.setattr(PyTorchEngine, "submit", watched)
-    stream = copier.stream([["A dog."], ["Why?"]])
+    monkeypatch.setattr(copier.engine, "search", search)
+    stream = copier.stream(["Why?"] * 100)
     with pytest.raises(MemoryError) if fails else nullcontext():
-        assert [found.text for found in next(stream)] == ["A dog."]
-    del stream  # which closes it
-    assert (0 in cancelled) == fails
+        assert len(next(stream)) == FIRST_WINDOW
+    stream.close()  # type: ignore[attr-defined]
+    assert searches[1].cancelled() != fails
 
 
 # Beginnings that are given
@@ -489,18 +487,19 @@ def test_what_is_not_done_is_cancelled_and_nothing_else(
 @settings(max_examples=30)
 @given(prefix=st.text(st.characters(exclude_categories=["Cs"]), max_size=8), n_best=st.booleans())
 def test_a_translation_begins_as_it_is_told(prefix: str, n_best: bool, real: Path) -> None:
-    translator = asking(loaded(real), {"max_length": 60}, count=2 if n_best else 1)
+    translator = loaded(real)
     tokenizer = translator.tokenizer
     (ids,) = tokenizer.encode_target([prefix])
     assume(len(ids) <= 60)
-    ((found,),) = translator.stream([["A dog runs."]], prefixes=[prefix])
-    for translation in there(found) or [found]:
+    request = translator.make_request(max_length=60, n_best=2 if n_best else 1)
+    (best,) = translator.results([Line("A dog runs.", prefix)], request)
+    for translation in (best, *best.alternatives):
         assert translation.text.startswith(tokenizer.decode([ids])[0])
 
 
 @cache
 def loaded(model: Path) -> Translator:
-    return Translator.load(model, "cpu", engine="torch")
+    return load(model, "cpu", engine="torch")
 
 
 def test_a_beginning_stands_in_every_form_and_blank_lines_stay_blank(
@@ -512,7 +511,7 @@ def test_a_beginning_stands_in_every_form_and_blank_lines_stay_blank(
     texts = ["Why?", "A dog runs.", "", "It rains.", "A dog"]
     translate(copier, files, Format())
     assert (tmp_path / "out").read_text().splitlines() == texts
-    translate(asking(copier, count=2), files, Format(n_best=2))
+    translate(with_settings(copier, n_best=2), files, Format(n_best=2))
     rows = [row.split("\t") for row in (tmp_path / "out").read_text().splitlines()]
     assert [row[2] for row in rows[::2]] == texts
     assert rows[3][2].startswith("A dog")
@@ -523,19 +522,20 @@ def test_a_beginning_stands_in_every_form_and_blank_lines_stay_blank(
 
 
 def test_a_blank_beginning_changes_nothing(real: Path) -> None:
-    translator = Translator.load(real, "cpu", engine="torch")
-    (free,) = translator.stream([SENTENCES])
-    (blank,) = translator.stream([SENTENCES], prefixes=["", " ", "\t", "\u3000"])
-    assert blank == free
+    translator = load(real, "cpu", engine="torch")
+    blank = [
+        Line(text, prefix)
+        for text, prefix in zip(SENTENCES, ["", " ", "\t", "\u3000"], strict=True)
+    ]
+    assert list(translator.results(blank)) == list(translator.results(SENTENCES))
 
 
 def test_the_beginning_of_a_line_in_parts_is_that_of_its_first_part(copier: Translator) -> None:
-    short = asking(copier, {"max_length": 12})
+    short = with_settings(copier, max_length=12)
     line = "A dog runs in the rain. It rains. Why?"
-    assert short.translate([line], ["A dog"]) == [line]
-    long = short.translate(["Why?"], ["dog " * 20])[0]
-    assert ("dog " * 20).startswith(long)
-    ((cut,),) = short.stream([["Why?"]], prefixes=["dog " * 20])
+    assert short.translate([Line(line, prefix="A dog")]) == [line]
+    (cut,) = short.results([Line("Why?", prefix="dog " * 20)])
+    assert ("dog " * 20).startswith(cut.text)
     assert cut.truncated and len(cut.tokens) == 12
 
 
@@ -545,33 +545,20 @@ def test_there_are_as_many_beginnings_as_lines(
 ) -> None:
     (tmp_path / "in").write_text("A dog runs.\nWhy?\n")
     (tmp_path / "begun").write_text(begun)
-    with pytest.raises(UserError, match=r"--prefix: .*begun has . lines, .*in 2: line n"):
-        Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun")
-    with pytest.raises(UserError, match=r"prefixes: (fewer than lines|more than 2)"):
-        copier.translate(["A dog runs.", "Why?"], begun.splitlines())
+    with pytest.raises(UserError, match=r"begun has . lines, .*in 2: line n"):
+        translate(copier, Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun"), Format())
 
 
 @pytest.mark.parametrize(
-    ("begun", "complaint"), [("", "fewer than lines"), ("A\n\n", "more than 1")]
+    ("begun", "complaint"), [("", "fewer prefixes"), ("A\n\n", "more prefixes")]
 )
 def test_a_file_of_beginnings_that_do_not_go_with_what_is_piped_is_named(
     begun: str, complaint: str, tmp_path: Path, copier: Translator, stdin: Stdin
 ) -> None:
     (tmp_path / "begun").write_text(begun)
     stdin(io.BytesIO(b"A dog runs.\n"))
-    with pytest.raises(UserError, match=rf"^--prefix .*/begun: {complaint}"):
+    with pytest.raises(UserError, match=rf"/begun: {complaint}"):
         translate(copier, Files(None, tmp_path / "out", tmp_path / "begun"), Format())
-
-
-def test_what_is_typed_has_no_beginning(
-    tmp_path: Path, copier: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "begun").write_text("A\n")
-    terminal = io.BytesIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": terminal}))
-    with pytest.raises(UserError, match="--prefix: goes with text from a file or a pipe"):
-        translate(copier, Files(prefixes=tmp_path / "begun"), Format())
 
 
 # Gzip
@@ -590,7 +577,7 @@ def test_gzipped_text_is_read_by_its_name_or_by_its_first_bytes(
     assert (tmp_path / "out").read_text() == "A dog runs.\n\nWhy?\n"
     (tmp_path / "begun").write_bytes(gzip.compress(b"A dog\n\n\n")[:-9])
     with pytest.raises(UserError, match=r"begun:\d: gzip damaged or cut short"):
-        Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun")
+        Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun").check()
     (tmp_path / "in.gz").write_bytes(gzip.compress(content * 100)[:-20])
     with pytest.raises(UserError, match=r"in\.gz:\d+: gzip damaged or cut short .*: get it anew"):
         translate(copier, Files(tmp_path / "in.gz", tmp_path / "out"), Format())
@@ -631,7 +618,7 @@ def interrupted(folder: Path, translator: Translator, n_best: int | None = None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "stream", once)
-        asked = asking(translator, count=n_best or 1)
+        asked = with_settings(translator, n_best=n_best)
         begun = folder / "begun"
         prefixes = begun if begun.stat().st_size else None
         translate(asked, Files(folder / "in", folder / "out", prefixes), Format(n_best))
@@ -648,10 +635,10 @@ def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
     assert "--resume" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     done = (tmp_path / ".out.partial").read_bytes()
-    assert wanted.startswith(done) and done.count(b"\n") == lines.FIRST_WINDOW
+    assert wanted.startswith(done) and done.count(b"\n") == FIRST_WINDOW
     (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
     assert run(tmp_path, content, copier, resume=True) == wanted.replace(
-        b"dog", b"cat", lines.FIRST_WINDOW
+        b"dog", b"cat", FIRST_WINDOW
     )
 
 
@@ -660,7 +647,7 @@ def test_what_is_done_is_kept_and_its_rest_alone_is_translated(
     [
         (b"Another text.\n", {}, "the input"),
         (None, {"jsonl": True}, "the form of the output"),
-        (None, {"sampling": SamplingSettings()}, "the sampling"),
+        (None, {"sample": True}, "the sampling"),
         (None, {"begun": b"A dog.\n" * 100}, "the prefixes"),
     ],
 )
@@ -705,18 +692,18 @@ def test_on_a_full_disk_the_file_is_named_and_what_is_of_use_is_kept(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as error:
         patch.setattr(Path, "open", narrow)
-        translate(asking(copier), files, Format())
+        translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
     said = capsys.readouterr().err
     assert ("the same command with --resume goes on" in said) == (source == "a file")
     assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
 
 
-def test_only_from_file_to_file_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_only_from_file_to_file_can_be_resumed(tmp_path: Path) -> None:
     (tmp_path / "in").touch()
-    for input, output in ((None, tmp_path / "out"), (tmp_path / "in", None)):
-        with pytest.raises(UserError, match="--resume: needs text files as INPUT"):
-            Files(input, output, resume=True)
+    assert Files(tmp_path / "in", tmp_path / "out").is_resumable
+    assert not Files(None, tmp_path / "out").is_resumable
+    assert not Files(tmp_path / "in", None).is_resumable
 
 
 def test_prefixes_may_come_through_a_pipe(tmp_path: Path, copier: Translator) -> None:
@@ -740,13 +727,15 @@ def test_a_file_of_prefixes_that_is_not_there_is_named(tmp_path: Path, copier: T
 
 def test_what_is_handed_on_is_not_held_however_long_the_input(copier: Translator) -> None:
     made: list[weakref.ref[Translation]] = []
-    for window in copier.stream([f"A dog {number}."] for number in range(60)):
+    copier = with_settings(copier, beam=1)
+    for window in copier.stream(f"A dog {number}." for number in range(10 * MAX_WINDOW)):
         made += map(weakref.ref, window)
-        assert sum(translation() is not None for translation in made) <= 3
+        assert sum(translation() is not None for translation in made) <= 3 * MAX_WINDOW
 
 
 def test_half_a_character_is_translated_as_a_question_mark(copier: Translator) -> None:
-    assert copier.translate(["a\ud800 dog", "A dog."], ["\udc00", ""]) == ["?? dog", "A dog."]
+    halves: list[str | Line] = [Line("a\ud800 dog", prefix="\udc00"), "A dog."]
+    assert copier.translate(halves) == ["?? dog", "A dog."]
 
 
 def test_at_a_terminal_each_line_is_answered_before_the_next_is_asked_for(
@@ -784,7 +773,5 @@ def test_progress_through_a_file_tells_the_speed_and_the_rest(
 
 
 def test_a_string_is_no_list_of_lines_or_prefixes(copier: Translator) -> None:
-    with pytest.raises(TypeError, match="a list of prefixes"):
-        copier.translate(["a", "b", "c"], prefixes="Ein")
     with pytest.raises(TypeError, match="a list of lines"):
         copier.translate("a dog")

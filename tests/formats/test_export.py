@@ -12,7 +12,7 @@ from sentencepiece import SentencePieceProcessor
 from architectures import seq2seq, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.decoding.api import Translator
+from mtkit.decoding.api import load
 from mtkit.errors import MtkitError, UserError
 from mtkit.formats.ctranslate2 import (
     EvaluationText,
@@ -63,7 +63,7 @@ def test_int8_is_chosen_if_validation_bleu_hardly_drops(
         err = capsys.readouterr().err
         assert f"{chosen}: BLEU on 20 lines" in err
         assert (chosen == "int8") == ("mtkit translate --compute-type int8" in err)
-    assert Translator.load(trained, "cpu").engine.name == "ctranslate2 float32"
+    assert load(trained, "cpu").engine.name == "ctranslate2 float32"
 
 
 def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Capture) -> None:
@@ -91,7 +91,7 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
     found = translator.translate_batch(
         pieces, beam_size=1, min_decoding_length=0, max_decoding_length=40
     )
-    (wanted,) = Translator.load(alone, "cpu", engine="torch", beam=1).stream([SENTENCES])
+    wanted = load(alone, "cpu", engine="torch", beam=1).results(SENTENCES)
     assert [result.hypotheses[0] for result in found] == [line.tokens for line in wanted]
     manifest = open_artifact(tmp_path / "out", "export", verify=True).manifest
     assert manifest["inputs"] == {"model": open_model(alone).artifact.identity}
@@ -123,7 +123,7 @@ def test_a_check_of_an_unsupported_compute_type_writes_nothing(
     (tmp_path / "text").write_text("ant bee")
     monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
     for output in (tmp_path / "out", None):
-        with pytest.raises(UserError, match="--check: compute type: int8: CTranslate2 has float32"):
+        with pytest.raises(UserError, match=r"--check: compute type: int8: .* supports float32"):
             export_model(
                 *(str(alone), output),
                 to="ctranslate2",
@@ -138,7 +138,7 @@ def test_a_failed_check_shows_the_lines_that_differ(
     alone: Path, trained: Path, capsys: Capture
 ) -> None:
     text = EvaluationText("sentences", SENTENCES, SENTENCES)
-    ours, other = (Translator.load(path, "cpu", engine="torch") for path in (alone, trained))
+    ours, other = (load(path, "cpu", engine="torch") for path in (alone, trained))
     with pytest.raises(MtkitError, match=r"only \d+\.\d\d % of the lines are identical"):
         compare_translators(text, ours, other)
     assert "line 1: " in capsys.readouterr().out

@@ -22,14 +22,14 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
-from folders import asking
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.api import Translator
-from mtkit.decoding.segment import Window
+from mtkit.decoding.api import load
+from mtkit.decoding.engine import Sentence
+from mtkit.decoding.segment import Line, segment
 from mtkit.errors import UserError
 from mtkit.formats.export import export_model
 from mtkit.formats.huggingface import from_huggingface
@@ -154,11 +154,11 @@ class Theirs:
 
 
 def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) -> Found:
-    translator = Translator.load(
+    translator = load(
         model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
     )
-    (window,) = translator.stream([lines])
-    return [line.text for line in window], [line.score for line in window]
+    found = list(translator.results(lines))
+    return [line.text for line in found], [line.score or 0.0 for line in found]
 
 
 def assert_same(found: Found, wanted: Found) -> None:
@@ -209,10 +209,11 @@ def test_an_exported_model_has_the_same_logits(exported: tuple[Path, Theirs]) ->
 
 def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], list[float]]:
     """Ids and scores of the best for LINES, as the search finds them, whatever text they spell."""
-    translator = Translator.load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
-    window = Window(translator.tokenizer, translator.request, LINES, [""] * len(LINES), 0)
-    found = translator.engine.submit(window.sentences, translator.request).wait()
-    return [best.tokens for best, *_ in found], [best.score for best, *_ in found]
+    translator = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
+    segments = (segment(Line(line), translator.tokenizer, translator.request) for line in LINES)
+    sentences = [one for of_line in segments for one in of_line if isinstance(one, Sentence)]
+    found = translator.engine.search(sentences, translator.request).result()
+    return [best.tokens for best, *_ in found], [best.score or 0.0 for best, *_ in found]
 
 
 def test_an_exported_model_searches_to_the_same_translations(exported: tuple[Path, Theirs]) -> None:
@@ -261,13 +262,12 @@ def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_
     by_sums = theirs.translate(lines, num_beams=5, length_penalty=0.0)
     assert_same(ours(model, lines, beam=5, length_penalty=0), by_sums)
     texts, scores = theirs.translate(lines, num_beams=5, num_return_sequences=5)
-    translator = Translator.load(model, "cpu", engine="torch", beam=5)
-    (window,) = asking(translator, count=5).stream([lines])
+    translator = load(model, "cpu", engine="torch", beam=5)
     divided_by = {
         (line, found.text): found.score * max(len(found.tokens), 1) / (len(found.tokens) + 1)
-        for line, translation in enumerate(window)
-        for found in translation.n_best
-        if not found.truncated
+        for line, best in enumerate(translator.results(lines, translator.make_request(n_best=5)))
+        for found in (best, *best.alternatives)
+        if found.score is not None and not found.truncated
     }
     known = {i: divided_by.get((i // 5, text)) for i, text in enumerate(texts)}
     both = [i for i, score in known.items() if score is not None]

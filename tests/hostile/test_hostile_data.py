@@ -30,16 +30,16 @@ from torch import Tensor
 
 from architectures import transformer
 from commands import Stdin, call
-from folders import asking
+from folders import with_settings
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import open_batches
 from mtkit.config.corpora import DatasetCorpus
-from mtkit.config.decoding import DecodingSettings, ModelConfig, SamplingSettings
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.yaml import dump_config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.decoding import pytorch
-from mtkit.decoding.api import Translator
+from mtkit.decoding.api import Translator, load
 from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
@@ -112,7 +112,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(home: Path) -> str:
     """Used before, so that nothing more is to be said of it."""
-    Translator.load(home / "model", "cpu")
+    load(home / "model", "cpu")
     return str(home / "model")
 
 
@@ -141,11 +141,11 @@ def unfolded(name: str) -> bytes:
 # translate
 
 
-SAMPLES = {"count": 2, "sampling": SamplingSettings(temperature=3)}
+SAMPLES = {"n_best": 2, "sample": True, "temperature": 3.0}
 OPTIONS: dict[str, tuple[dict[str, Any], Format]] = {
     "plain": ({}, Format()),
     "jsonl": ({}, Format(jsonl=True)),
-    "n-best": ({"count": 3}, Format(n_best=3)),
+    "n-best": ({"n_best": 3}, Format(n_best=3)),
     "samples": (SAMPLES, Format(n_best=2, jsonl=True)),
 }
 """What is requested, and the form of the output."""
@@ -254,7 +254,7 @@ STRATEGIES: dict[str, st.SearchStrategy[bytes]] = {
 
 @pytest.fixture(scope="module")
 def loaded(model: str) -> Translator:
-    return Translator.load(model, "cpu", engine="torch", max_length=6)
+    return load(model, "cpu", engine="torch", max_length=6)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -268,7 +268,7 @@ def test_translate_writes_a_line_for_each_random_line(
         assume(not content.startswith(COMPRESSED))
         (tmp_path / "in").write_bytes(content)
         wanted, form = OPTIONS[option]
-        translate(asking(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
+        translate(with_settings(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
         assert_line_for_line(content, (tmp_path / "out").read_bytes(), option)
 
     check()

@@ -333,7 +333,7 @@ def test_a_reading_has_all_words_and_every_kind_of_attention(
             "--target: the tokenizer knows none of its letters: wrong languag",
         ),
         ("개미가", None, "TEXT: the tokenizer knows none of its letters: wrong language?"),
-        ("ant " * 30, None, r"TEXT: \d+ subwords, of 20 at most \(decoding.max_length\): give"),
+        ("ant " * 30, None, r"TEXT: is translated in \d+ parts: give it one short sentence"),
     ],
 )
 def test_what_cannot_be_read_is_refused(
@@ -350,7 +350,7 @@ def test_sentences_that_are_translated_one_by_one_are_looked_at_one_by_one(
     assert one.read("ant. bee.").source_ids
     by_sentence = replace(one, settings=one.settings.model_copy(update={"sentences": "en"}))
     assert by_sentence.read("ant.").source_ids
-    with pytest.raises(UserError, match=r"^TEXT: 2 sentences, .*: give it one of them$"):
+    with pytest.raises(UserError, match=r"^TEXT: is translated in 2 parts: .*$"):
         by_sentence.read("ant. bee.")
 
 

@@ -20,7 +20,7 @@ from commands import call
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
-from mtkit.decoding.api import Translator
+from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.study.bench.layers import (
     LAYER_TYPES,
@@ -92,12 +92,12 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_all_translations_of_a_drawn_model_have_the_same_length(drawn: Path, engine: str) -> None:
-    translator = Translator.load(drawn, "cpu", engine=engine, compute_type="float32")
+    translator = load(drawn, "cpu", engine=engine, compute_type="float32")
     lines = draw_sentences("tiny")[:12]
     assert {len(ids) for ids in translator.tokenizer.encode_source(lines)} == {
         len(line.split()) for line in lines
     }
-    (translations,) = translator.stream([lines])
+    translations = translator.results(lines)
     assert {len(translation.tokens) for translation in translations} == {TRANSLATION_LENGTH}
 
 

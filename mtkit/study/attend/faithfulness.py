@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.forced import attention_to_source, shifted
+from mtkit.decoding.forced import attention_to_source, shift_right
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
@@ -216,7 +216,7 @@ def fall_without_best(
 def _log_probs(model: EncoderDecoder, source: SourceIds, pair: Pair) -> Float[Tensor, "R J"]:
     """log P of every target word, the sum over its subwords; of each row of `source`."""
     target = pair.target.expand(len(source), -1)
-    logits = model.project(model(source, source != PAD, shifted(target)))  # (R, T, V)
+    logits = model.project(model(source, source != PAD, shift_right(target)))  # (R, T, V)
     of_subwords = -F.cross_entropy(logits.transpose(1, 2), target, reduction="none")  # (R, T)
     by_word = of_subwords.new_zeros(len(source), pair.size[1])
     return by_word.index_add(1, pair.target_words, of_subwords)

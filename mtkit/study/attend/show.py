@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,11 +15,11 @@ import torch
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.casing import runs_of, truecase
 from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.segment import Line, segment
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -78,7 +79,7 @@ class Reader:
 
     def is_blank(self, text: str) -> bool:
         """Whether there is nothing for the model to read."""
-        return not any(self.tokenizer.encode_source(self._parts(text)))
+        return not self._sentences(text)
 
     def read(self, text: str, target: str | None = None, *, name: str = "TEXT") -> Reading:
         """The model's own translation of `text`, or `target` as if it were.
@@ -87,19 +88,18 @@ class Reader:
         Raises UserError for what is blank, too long, several parts that are translated one by one,
         or unknown to the tokenizer, calling the text `name`.
         """
-        tokenizer, parts = self.tokenizer, self._parts(text)
-        if len(parts) > 1:
+        tokenizer, sentences = self.tokenizer, self._sentences(text)
+        if len(sentences) > 1:
             raise UserError(
-                f"{name}: {len(parts)} sentences, translated one by one: give it one of them"
+                f"{name}: is translated in {len(sentences)} parts: give it one short sentence"
             )
-        text = "".join(parts)
-        source_ids = tokenizer.encode_source([text])[0]
+        source_ids = sentences[0].source[:-1] if sentences else []
         source = tokenizer.source_pieces(source_ids)
         self._check(name, source)
         if target is None:
-            engine, sentence = PyTorchEngine(self.model), Sentence([*source_ids, EOS])
-            found = engine.submit({(0,): sentence}, Request(self.settings)).wait()
-            target_ids = found[0][0].tokens
+            with closing(PyTorchEngine(self.model)) as engine:
+                ((best,),) = engine.search(sentences, Request(self.settings)).result()
+            target_ids = best.tokens
         else:
             target_ids = tokenizer.encode_target([target])[0]
             self._check("--target", tokenizer.target_pieces(target_ids))
@@ -128,11 +128,10 @@ class Reader:
             maps[kind] = HeatMap(kind, queries.texts, keys.texts, torch.from_numpy(merged))
         return maps
 
-    def _parts(self, text: str) -> list[str]:
-        """What of it `translate` has the model read, one by one."""
-        text = truecase(text, self.tokenizer) if self.settings.truecase else text
-        runs = runs_of(text, self.settings.sentences, self.tokenizer)
-        return [part for part, is_read in runs if is_read]
+    def _sentences(self, text: str) -> list[Sentence]:
+        """Return what `translate` has the model read, part by part."""
+        segments = segment(Line(text), self.tokenizer, Request(self.settings))
+        return [one for one in segments if isinstance(one, Sentence)]
 
     def _check(self, name: str, pieces: list[str]) -> None:
         longest = self.settings.max_length

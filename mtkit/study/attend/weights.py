@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.decoding.forced import force
+from mtkit.decoding.forced import teacher_force
 from mtkit.decoding.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -155,7 +155,7 @@ def all_weights(
 
     Both `source` and `target` end in EOS: there is a query for each symbol that is written.
     """
-    memory, decoded = force(model, source, target, encoder=True)
+    memory, decoded = teacher_force(model, source, target, encoder=True)
     found: dict[Kind, Tensor | None] = {
         "cross": decoded.attention,
         "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,

@@ -23,7 +23,8 @@ from typing import Any, Literal
 from mtkit.artifacts.manifest import VERSION
 from mtkit.artifacts.runs import find_model
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import in_windows, input_lines
+from mtkit.decoding.api import load as load_translator
+from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes, processors
 from mtkit.progress import progress
@@ -145,7 +146,7 @@ def _loaders(
         if engine not in ("auto", library):
             continue
         load = partial(
-            Translator.load,
+            load_translator,
             models,
             device,
             engine=library,
@@ -208,6 +209,5 @@ def _timed(
 
 
 def _translate(translator: Translator, lines: Sequence[str]) -> int:
-    """Return the number of target tokens; lines come in windows, as in `mtkit translate`."""
-    windows = translator.stream(in_windows(lines))
-    return sum(len(translation.tokens) for window in windows for translation in window)
+    """Return the number of target tokens."""
+    return sum(len(translation.tokens) for translation in translator.results(lines))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from architectures import transformer
-from folders import SENTENCES, asking, train, write_model
-from mtkit.decoding.api import Translator
-from mtkit.decoding.casing import has_no_case, runs_of, truecase
+from folders import SENTENCES, train, with_settings, write_model
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.casing import has_no_case, truecase
+from mtkit.decoding.segment import Line, split_at_emoji
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."
@@ -27,9 +29,7 @@ def tokenizer() -> Tokenizer:
 def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Translator:
     """With random weights, so that it tells all that it reads apart."""
     folder = tmp_path_factory.mktemp("model") / "model"
-    return Translator.load(
-        write_model(folder, tokenizer, transformer(), max_length=40), "cpu", engine="torch"
-    )
+    return load(write_model(folder, tokenizer, transformer(), max_length=40), "cpu", engine="torch")
 
 
 TITLE = "Two Men, One Boat. Why? A Dog Runs In Spain."
@@ -79,22 +79,19 @@ def test_only_lines_without_case_change_and_to_fewer_subwords(
 
 @pytest.mark.parametrize("settings", [{}, {"sentences": "en"}, {"max_length": 3}])
 def test_a_line_without_case_is_translated_as_that_with_it_and_capitals_are_written(
-    translator: Translator, settings: dict[str, str | int]
+    translator: Translator, settings: dict[str, Any]
 ) -> None:
-    truecased = asking(translator, settings | {"truecase": True})
+    truecased = with_settings(translator, **settings, truecase=True)
     as_it_is, *others = truecased.translate([LINE, LINE.lower(), TITLE, LINE.upper()])
     assert as_it_is.strip()
     assert others == [as_it_is, as_it_is, as_it_is.upper()]
-    assert asking(translator, settings).translate([LINE.upper()]) != others[-1:]
+    assert with_settings(translator, **settings).translate([LINE.upper()]) != others[-1:]
 
 
 def test_no_two_of_the_n_best_of_a_loud_line_are_alike(translator: Translator) -> None:
-    ((quiet, loud),) = asking(translator, {"truecase": True}, count=5).stream(
-        [[LINE, LINE.upper()]]
-    )
-    texts = [it.text for it in loud.n_best if it.text]
-    assert texts == list(dict.fromkeys(it.text.upper() for it in quiet.n_best if it.text))
-    assert len(loud.n_best) == 5
+    quiet, loud = translator.translate([LINE, LINE.upper()], n_best=5, truecase=True)
+    assert loud[:4] == list(dict.fromkeys(text.upper() for text in quiet))[:4]
+    assert len(set(loud)) == len(loud)
 
 
 @pytest.mark.parametrize(
@@ -126,30 +123,29 @@ def test_punctuation_alone_beside_emoji_stays_as_it_is(translator: Translator) -
         "1️⃣.",
         f"{first} 😀 {second}",
     ]
-    assert runs_of(" ?! ", None, translator.tokenizer) == [(" ?! ", True)]
+    assert split_at_emoji(" ?! ", translator.tokenizer) == [(" ?! ", True)]
 
 
 def test_emoji_that_the_tokenizer_knows_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
-    assert runs_of("I see you. 😀", None, knowing) == [("I see you. 😀", True)]
-    assert runs_of("I see you. 🙃", None, knowing) == [("I see you.", True), ("🙃", False)]
+    assert split_at_emoji("I see you. 😀", knowing) == [("I see you. 😀", True)]
+    assert split_at_emoji("I see you. 🙃", knowing) == [("I see you.", True), ("🙃", False)]
 
 
 def test_a_prefix_begins_the_translation_of_whatever_line(translator: Translator) -> None:
-    lines = [LINE.upper(), f"😀 {LINE}"]
-    found = asking(translator, {"truecase": True}).translate(lines, ["Why? It", "Why? It"])
+    lines = [Line(text, prefix="Why? It") for text in (LINE.upper(), f"😀 {LINE}")]
+    found = translator.translate(lines, truecase=True)
     assert all(text.startswith("Why? It") for text in found)
 
 
 def test_words_are_counted_as_they_stand_in_the_line(translator: Translator) -> None:
     line = f"  😀 {LINE.upper()} {FAMILY} WHY? "
-    ((found,),) = asking(translator, {"sentences": "en", "truecase": True}, attention=True).stream(
-        [[line]]
-    )
+    request = translator.make_request(sentences="en", truecase=True, alignments=True)
+    (found,) = translator.results([line], request)
     words, written = line.split(), found.text.split()
     emoji = {i for i, word in enumerate(words) if word in ("😀", FAMILY)}
-    linked = {i for i, _ in found.links}
+    linked = {i for i, _ in found.alignment}
     assert linked.isdisjoint(emoji)
     assert linked <= set(range(len(words)))
-    assert {written[j] for _, j in found.links}.isdisjoint(("😀", FAMILY))
+    assert {written[j] for _, j in found.alignment}.isdisjoint(("😀", FAMILY))
     assert written.count("😀") == written.count(FAMILY) == 1

@@ -1,0 +1,149 @@
+"""Laws of n-best lists: sorted, no text twice, shorter where there are no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architectures import LSTM, pair, transformer
+from folders import SENTENCES, train, with_settings, write_model
+from mtkit.config.model import ModelSettings
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.engine import Request, Sentence
+from mtkit.decoding.translate import Files, Format, translate
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.symbols import EOS
+
+TOKENIZER = train()
+BYTE = {byte: 4 + byte for byte in range(256)}
+"""Ids of bytes, which SentencePiece puts first."""
+LETTER = TOKENIZER.target_pieces(list(range(300))).index("d")
+KINDS: dict[str, ModelSettings] = {
+    "transformer": transformer(output_bias=True),
+    "seq2seq": pair(encoder=LSTM, decoder=LSTM, output_bias=True),
+}
+CASES = [("transformer", "torch"), ("transformer", "ctranslate2"), ("seq2seq", "torch")]
+
+
+def test_a_byte_has_the_id_that_these_tests_think() -> None:
+    pieces = TOKENIZER.target_pieces([BYTE[0x64], BYTE[0xE2], LETTER])
+    assert pieces == ["<0x64>", "<0xE2>", "d"]
+
+
+def stammering(model: EncoderDecoder) -> None:
+    """Writes the letter d, as it is and in bytes, and half a character; anything else seldom."""
+    assert model.output_bias is not None
+    with torch.no_grad():
+        model.output_bias[[LETTER, BYTE[0x64], BYTE[0xE2], EOS]] = 12.0
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
+def translator(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Translator:
+    kind, engine = request.param
+    folder = tmp_path_factory.mktemp(kind) / "model"
+    model = write_model(folder, TOKENIZER, KINDS[kind], stammering)
+    return load(model, "cpu", engine=engine, beam=6, max_length=30)
+
+
+def texts_of(rows: str) -> list[list[str]]:
+    return [row.split("\t") for row in rows.split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_an_n_best_list_is_sorted_and_has_no_text_twice(count: int, translator: Translator) -> None:
+    lines = [*SENTENCES, "", "Why? " * 9]
+    found = list(translator.results(lines, translator.make_request(n_best=count)))
+    assert len(found) == len(lines)
+    for number, best in enumerate(found):
+        ranked = [best, *best.alternatives]
+        texts = [" ".join(one.text.split()) for one in ranked]
+        assert len(set(texts)) == len(texts) <= count
+        assert len(texts) > 1 or count == 1 or number == 4  # the blank line
+        if number != 5:  # which is translated in parts
+            scores = [one.score or 0.0 for one in ranked]
+            assert scores == sorted(scores, reverse=True)
+
+
+def test_the_search_itself_repeats_texts_or_the_law_above_would_say_nothing(
+    translator: Translator,
+) -> None:
+    request = Request(translator.request.settings.model_copy(update={"beam": 48}), 48)
+    sentence = Sentence([*TOKENIZER.encode_source(["Why?"])[0], EOS])
+    (found,) = translator.engine.search([sentence], request).result()
+    texts = TOKENIZER.decode([hypothesis.tokens for hypothesis in found])
+    assert len(set(texts)) < len(texts)
+
+
+def test_missing_hypotheses_are_rows_without_text_and_no_json_objects(
+    translator: Translator, tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_text("Why?\n\n")
+    listing = with_settings(translator, n_best=6)
+    files = Files(tmp_path / "in", tmp_path / "out")
+    translate(listing, files, Format(n_best=6))
+    rows = [row.split("\t") for row in (tmp_path / "out").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["1"] * 6 + ["2"] * 6
+    assert [row[1:] for row in rows[7:]] == [["-inf", ""]] * 5
+    translate(listing, files, Format(n_best=6, jsonl=True))
+    first, blank = (json.loads(line) for line in (tmp_path / "out").read_text().splitlines())
+    assert [it["text"] for it in first["n_best"]] == [
+        row[2] for row in rows[:6] if row[1] != "-inf"
+    ]
+    assert [it["text"] for it in blank["n_best"]] == [""]
+
+
+def test_samples_are_different_texts_and_a_longer_list_begins_alike(translator: Translator) -> None:
+    if not translator.engine.name.startswith("torch"):
+        translator = load(translator.models[0].artifact.path, "cpu", engine="torch", max_length=30)
+    few, many = (
+        translator.translate(SENTENCES, n_best=count, sample=True, seed=3) for count in (2, 5)
+    )
+    for short, long in zip(few, many, strict=True):
+        assert len(set(long)) == len(long) > 1
+        assert long[: len(short)] == short
+
+
+def test_a_plain_call_asks_for_one_hypothesis_and_a_list_for_twice_the_beam(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Request] = []
+    search = translator.engine.search
+
+    def recorded(sentences: Any, request: Request, **named: Any) -> Any:
+        asked.append(request)
+        return search(sentences, request, **named)
+
+    monkeypatch.setattr(translator.engine, "search", recorded)
+    translator.translate(SENTENCES)
+    translator.translate(SENTENCES, n_best=2)
+    translator.translate(SENTENCES, beam=3, n_best=3)
+    assert [(it.n_best, it.settings.beam) for it in asked] == [(1, 6), (12, 12), (6, 6)]
+
+
+def test_a_model_that_gives_nothing_a_probability_translates_to_nothing(tmp_path: Path) -> None:
+    def overflowing(model: EncoderDecoder) -> None:
+        assert model.output_bias is not None
+        with torch.no_grad():
+            model.output_bias.fill_(3e38)
+            model.output_weight.mul_(1e30)
+
+    path = write_model(tmp_path / "model", TOKENIZER, KINDS["transformer"], overflowing)
+    for engine in ("torch", "ctranslate2"):
+        for one in load(path, "cpu", engine=engine, n_best=2).results(["Why?"]):
+            assert one.text.count("\n") == 0
+
+
+# Bytes
+
+
+@given(st.lists(st.integers(4, 299), max_size=12))
+def test_every_subword_of_a_hypothesis_has_a_place_in_its_text(ids: list[int]) -> None:
+    assert len(TOKENIZER.target_offsets(ids)) == len(ids)
