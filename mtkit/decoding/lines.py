@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import cast
 
 from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
-from mtkit.decoding.sentences import MAX_LINE_CHARACTERS
+from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import warn
 
 CHUNK_BYTES = 1 << 16
-MAX_LINE_BYTES = 4 * (MAX_LINE_CHARACTERS + 1)
-"""Bytes of a line that are kept: more than MAX_LINE_CHARACTERS characters if the line has more."""
+MAX_TEXT_BYTES = 4 * (MAX_TEXT_CHARACTERS + 1)
+"""Bytes of a line that are kept: more than MAX_TEXT_CHARACTERS characters if the line has more."""
 
 
 def split_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yield each line without its line feed; bytes above MAX_LINE_BYTES are left out."""
+    """Yield each line without its line feed; bytes above MAX_TEXT_BYTES are left out."""
     unended = bytearray()
     while chunk := _read(stream):
         first, *others = chunk.split(b"\n")
-        unended += first[: MAX_LINE_BYTES - len(unended)]
+        unended += first[: MAX_TEXT_BYTES - len(unended)]
         if others:
             yield bytes(unended)
             yield from others[:-1]
@@ -42,11 +42,11 @@ def decode_lines(lines: Iterable[bytes], name: str = "input") -> Iterator[str]:
     """Yield the lines as text, without carriage returns at the ends and a byte order mark.
 
     Bytes that are not UTF-8 are replaced by U+FFFD, with one warning, which calls the text `name`.
-    Of a line longer than MAX_LINE_CHARACTERS one more character is kept.
+    Of a line longer than MAX_TEXT_CHARACTERS one more character is kept.
     """
     has_warned = False
     for number, raw in enumerate(lines, start=1):
-        text = raw.removesuffix(b"\r").decode(errors="replace")[: MAX_LINE_CHARACTERS + 1]
+        text = raw.removesuffix(b"\r").decode(errors="replace")[: MAX_TEXT_CHARACTERS + 1]
         # A U+FFFD of the input itself is also there if invalid bytes are left out.
         if not has_warned and "\ufffd" in text:
             has_warned = not raw.decode(errors="ignore").startswith(text)

@@ -17,7 +17,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.casing import truecase
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.sentences import (
-    MAX_LINE_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
     Words,
     find_parts,
     join_parts,
@@ -69,7 +69,7 @@ class Translation:
     """log P / |y|^alpha of all its tokens; None if scores were not asked for."""
     tokens: list[str] = field(default_factory=list)
     truncated: bool = False
-    """Whether it reached `max_length`, or the line has more than MAX_LINE_CHARACTERS."""
+    """Whether it reached `max_length`, or the line has more than MAX_TEXT_CHARACTERS."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of the n-best list, or the other samples; no text comes twice."""
     blocks: tuple[Block, ...] = ()
@@ -148,9 +148,9 @@ def join(
         _join_segments([ranked[min(rank, len(ranked) - 1)] for ranked in choices], settings)
         for rank in range(max(map(len, choices), default=1))
     ]
-    if line.text.isupper() and _cased(line, tokenizer, settings) != line.text[:MAX_LINE_CHARACTERS]:
+    if line.text.isupper() and _cased(line, tokenizer, settings) != line.text[:MAX_TEXT_CHARACTERS]:
         joined = [replace(one, text=one.text.upper()) for one in joined]
-    if len(line.text) > MAX_LINE_CHARACTERS:
+    if len(line.text) > MAX_TEXT_CHARACTERS:
         joined = [replace(one, truncated=True) for one in joined]
     if len(joined) == 1:
         return joined[0]
@@ -163,7 +163,7 @@ def join(
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
     """Return the text that the model reads."""
-    text = line.text[:MAX_LINE_CHARACTERS]
+    text = line.text[:MAX_TEXT_CHARACTERS]
     return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
 
 

@@ -16,7 +16,7 @@ from sentencex import segment
 
 from mtkit.config.languages import language_code
 
-MAX_LINE_CHARACTERS = 1 << 20
+MAX_TEXT_CHARACTERS = 1 << 20
 """Characters of a line that are translated; the rest of a longer line is left out."""
 BLOCK_CHARACTERS = 4096
 """Characters that sentencex splits at a time."""

@@ -21,7 +21,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, split_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Line, Translation
-from mtkit.decoding.sentences import MAX_LINE_CHARACTERS
+from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import say, warn
@@ -153,7 +153,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         warn(
             f"{truncated:,} of {number - done:,} translations may be incomplete: they reached "
             f"max_length {translator.request.settings.max_length}, or their line has over "
-            f"{MAX_LINE_CHARACTERS:,} characters"
+            f"{MAX_TEXT_CHARACTERS:,} characters"
         )
 
 
@@ -191,7 +191,7 @@ def _translations(
     """Yield those of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
-            yield translator.submit([Line(typed[: MAX_LINE_CHARACTERS + 1], id=number)]).result()
+            yield translator.submit([Line(typed[: MAX_TEXT_CHARACTERS + 1], id=number)]).result()
         return
     texts = decode_lines(split_lines(source))
     prefixes = input_lines(files.prefixes) if files.prefixes else None

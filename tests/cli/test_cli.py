@@ -110,7 +110,6 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         ("translate --seed 0", "--seed: only with --sample"),
         ("translate --sample --beam 3", "--beam: not with --sample"),
         ("translate --sample --length-penalty 0", "--length-penalty: not with --sample"),
-        ("translate --sample --top-p 2", "--top-p: "),
         ("translate --resume", "--resume: "),
         ("translate -m nowhere", "nowhere: "),
         ("score -r a --source a", "--source: only with --worst"),

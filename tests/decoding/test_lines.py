@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from mtkit.corpus.files import READ_BYTES, count_lines
 from mtkit.decoding import sentences
-from mtkit.decoding.lines import MAX_LINE_BYTES, decode_lines, split_lines
+from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines, split_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import (
-    MAX_LINE_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
     find_parts,
     join_parts,
     split_sentences,
@@ -95,7 +95,7 @@ def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
 
 @pytest.mark.parametrize("opener", [open, gzip.open])
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"a", b"a\n", b"a\r\xff\nb", b"\n\n", b"\0" * MAX_LINE_BYTES]
+    "content", [b"", b"\n", b"a", b"a\n", b"a\r\xff\nb", b"\n\n", b"\0" * MAX_TEXT_BYTES]
 )
 def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_path: Path) -> None:
     with opener(tmp_path / "in", "wb") as file:
@@ -212,11 +212,11 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -
 def test_no_more_is_kept_of_a_line_than_is_translated(letter: str) -> None:
     fits, over, far_over = (
         letter * length
-        for length in (MAX_LINE_CHARACTERS, MAX_LINE_CHARACTERS + 1, 2 * MAX_LINE_CHARACTERS)
+        for length in (MAX_TEXT_CHARACTERS, MAX_TEXT_CHARACTERS + 1, 2 * MAX_TEXT_CHARACTERS)
     )
-    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([MAX_LINE_BYTES // 7]))
+    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([MAX_TEXT_BYTES // 7]))
     lines = list(split_lines(stream))
-    assert max(map(len, lines)) <= MAX_LINE_BYTES
+    assert max(map(len, lines)) <= MAX_TEXT_BYTES
     texts = list(decode_lines(lines))
     assert [texts[0] == over, texts[1] == fits, texts[2] == over] == [True] * len(texts)
 

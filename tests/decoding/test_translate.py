@@ -204,7 +204,7 @@ def test_what_is_over_the_longest_line_is_left_out_and_flagged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (lines, sentences, segments):
-        monkeypatch.setattr(module, "MAX_LINE_CHARACTERS", 12)
+        monkeypatch.setattr(module, "MAX_TEXT_CHARACTERS", 12)
     content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
     out = run(tmp_path, content, copier, jsonl=True, n_best=2)
     records = [json.loads(line) for line in out.splitlines()]
