@@ -89,57 +89,29 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
     return codes
 
 
-ConfigFile = Annotated[
-    Path | None,
-    Option("-c", "--config", help="YAML config (default: ./mtkit.yaml, else that of the demo)."),
-]
-RunFolder = Annotated[
-    str | None, Option("--run", help="Run directory to write to (default: as configured).")
-]
+COLUMNS_HELP = "Source and target columns, by name or number (default for .tsv: 0 1)."
+CONFIG_HELP = "YAML config (default: ./mtkit.yaml, else that of the demo)."
+LANGUAGE_HELP = "Target language, such as de or ko; adds Moses-tokenised BLEU."
+LANGUAGES_HELP = "Expected languages of source and target, such as en ko."
+MODEL_HELP = "Run or model directory (default: $MTKIT_MODEL, else the last run)"
+
+ConfigFile = Annotated[Path | None, Option("-c", "--config", help=CONFIG_HELP)]
+RunFolder = Annotated[str | None, Option("--run", help="Run directory (default: as configured).")]
 Overrides = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY.PATH=VALUE", help="Override a setting; repeatable."),
 ]
-Model = Annotated[
-    str | None,
-    Option(
-        "-m", "--model", help="Run or model directory (default: $MTKIT_MODEL, else the last run)."
-    ),
-]
+Model = Annotated[str | None, Option("-m", "--model", help=f"{MODEL_HELP}.")]
 Models = Annotated[
     list[str] | None,
-    Option(
-        "-m",
-        "--model",
-        metavar="PATH",
-        help="Run or model directory; repeat for an ensemble (default: $MTKIT_MODEL, else the "
-        "last run).",
-    ),
+    Option("-m", "--model", metavar="PATH", help=f"{MODEL_HELP}; repeat for an ensemble."),
 ]
-Columns = Annotated[
-    tuple[str, str] | None,
-    Option(
-        "--columns",
-        metavar="S T",
-        help="Source and target columns, by name or number (default for .tsv: 0 1).",
-    ),
-]
+Columns = Annotated[tuple[str, str] | None, Option("--columns", metavar="S T", help=COLUMNS_HELP)]
 Languages = Annotated[
     tuple[str, str] | None,
-    Option(
-        "--languages",
-        metavar="S T",
-        help="Expected languages of source and target, such as en ko.",
-        callback=_check_languages,
-    ),
+    Option("--languages", metavar="S T", help=LANGUAGES_HELP, callback=_check_languages),
 ]
-Language = Annotated[
-    str | None,
-    Option(
-        help="Target language, such as de or ko; adds Moses-tokenised BLEU.",
-        callback=_check_languages,
-    ),
-]
+Language = Annotated[str | None, Option(help=LANGUAGE_HELP, callback=_check_languages)]
 Device = Annotated[str, Option(help="Device: auto, cpu, cuda or mps.")]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],

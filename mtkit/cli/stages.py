@@ -87,40 +87,27 @@ class TranslateOptions:
     models: Models = None
     output: Path | None = Option(None, "-o", "--output", help="Output file (default: stdout).")
     beam: int | None = Option(None, help="Beam size.")
-    n_best: int | None = Option(
-        None, min=1, help="Write this many translations per line: index, score, text."
-    )
+    n_best: int | None = Option(None, min=1, help="Write N rows per line: index, score, text.")
     length_penalty: float | None = Option(None, help="alpha in score = log P / |y|^alpha.")
     min_length: int | None = Option(None, help="Minimum length in subwords.")
     max_length: int | None = Option(None, help="Maximum length in subwords; longer input is split.")
     no_repeat_ngram: int | None = Option(
-        None, help="Never repeat an n-gram of this many subwords (0: off)."
+        None, help="Never repeat an n-gram of N subwords (0: off)."
     )
-    repetition_penalty: float | None = Option(
-        None, help="Penalise subwords already generated (1: off)."
-    )
-    prefix: Path | None = Option(
-        None, metavar="FILE", help="Force translations to begin with these prefixes, line by line."
-    )
+    repetition_penalty: float | None = Option(None, help="Penalise repeated subwords (1: off).")
+    prefix: Path | None = Option(None, metavar="FILE", help="Target prefixes, one per input line.")
     alignments: bool = flag("--alignments", help="Append word alignments (0-0 1-2) after a tab.")
     jsonl: bool = flag("--jsonl", help="Write one JSON object per line.")
     sample: bool = flag("--sample", help="Sample instead of searching.")
-    temperature: float | None = Option(
-        None, help="With --sample: temperature; below 1 sharper, above 1 flatter (default: 1)."
-    )
-    top_k: int | None = Option(None, help="With --sample: only the k most probable subwords.")
-    top_p: float | None = Option(
-        None, help="With --sample: only the most probable subwords that sum to p."
-    )
-    seed: int | None = Option(None, help="With --sample: random seed (default: 1).")
+    temperature: float | None = Option(None, help="Sampling: below 1 is sharper (default: 1).")
+    top_k: int | None = Option(None, help="Sampling: only the k most probable subwords.")
+    top_p: float | None = Option(None, help="Sampling: only the fewest subwords that sum to p.")
+    seed: int | None = Option(None, help="Sampling: random seed (default: 1).")
     device: Device = "auto"
     engine: Engine = "auto"
-    compute_type: ComputeType = Option(
-        "auto",
-        help="Compute type; auto: float32. `mtkit export --check` measures the loss from int8.",
-    )
+    compute_type: ComputeType = Option("auto", help="Compute type (auto: float32).")
     workers: int | None = Option(
-        None, min=1, max=MAX_THREADS, help="Batches translated in parallel (default: one per core)."
+        None, min=1, max=MAX_THREADS, help="Parallel batches (default: cores)."
     )
     threads: int | None = Option(None, min=1, max=MAX_THREADS, help="Threads per worker.")
     resume: bool = flag("--resume", help="With INPUT and -o: continue an interrupted translation.")

@@ -24,17 +24,13 @@ References = Annotated[
 
 def score(
     reference: References,
-    hypotheses: list[Path] | None = Argument(
-        None, metavar="HYP", help="Translations, one file per system (default: stdin)."
-    ),
+    hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files (default: stdin)."),
     language: Language = None,
     source: Path | None = Option(None, metavar="FILE", help="Source text."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
     by_length: bool = flag("--by-length", help="With --source: score by source length in words."),
-    plot: Path | None = Option(
-        None, metavar="FILE", help="With --by-length: draw the scores, .png or .svg."
-    ),
+    plot: Path | None = Option(None, metavar="FILE", help="With --by-length: a picture to draw."),
     comet: bool = flag("--comet", help="With --source: add COMET (`pipx install unbabel-comet`)."),
     json: Json = False,
 ) -> None:
@@ -75,9 +71,7 @@ class AttendOptions:
 
     text: str | None = Argument(None, metavar="TEXT", help="Sentence (default: lines of stdin).")
     model: Model = None
-    target: str | None = Option(
-        None, metavar="TEXT", help="Translation to align (default: the model's own)."
-    )
+    target: str | None = Option(None, metavar="TEXT", help="Translation (default: the model's).")
     view: Literal["terminal", "png", "svg", "html"] | None = Option(
         None, help="Heat map in the terminal, picture, or HTML page (default: terminal)."
     )
@@ -88,16 +82,12 @@ class AttendOptions:
     head: list[int] | None = Option(None, metavar="N", help="Only this head, from 1; repeatable.")
     average: bool = flag("--average", help="With png or svg: average over layers and heads.")
     subwords: bool = flag("--subwords", help="Show subwords instead of words.")
-    explain: bool = flag(
-        "--explain", help="Measure how well attention explains the translations of many sentences."
-    )
+    explain: bool = flag("--explain", help="Measure how well attention explains translations.")
     reference: Path | None = Option(
         None, "-r", "--reference", metavar="FILE", help="With --explain: translations to explain."
     )
     json: Json = False
-    output: Path | None = Option(
-        None, "-o", "--output", help="Output file (default: attention.VIEW)."
-    )
+    output: Path | None = Option(None, "-o", "--output", help="Default: attention.VIEW.")
     device: Device = "auto"
 
 
@@ -145,19 +135,13 @@ def export(
     folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model to import."),
     model: Model = None,
     to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Format to export to."),
-    from_: Literal["huggingface"] | None = Option(
-        None, "--from", help="Format to import from, such as an OPUS-MT model."
-    ),
-    output: Path | None = Option(
-        None, "-o", "--output", help="New folder (ctranslate2: the cache of `mtkit translate`)."
-    ),
+    from_: Literal["huggingface"] | None = Option(None, "--from", help="Format to import from."),
+    output: Path | None = Option(None, "-o", "--output", help="New folder (ctranslate2: a cache)."),
     quantization: ComputeType | None = Option(
         None, help="With ctranslate2: compute type; auto: int8 if validation BLEU hardly drops."
     ),
     check: bool = flag("--check", help="With ctranslate2: compare translations before and after."),
-    text: Path | None = Option(
-        None, metavar="FILE", help="With --check: text to translate (default: the test set)."
-    ),
+    text: Path | None = Option(None, metavar="FILE", help="With --check (default: the test set)."),
 ) -> None:
     """Export a model to another format, or import one.
 
@@ -192,9 +176,7 @@ def info(
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Plot positional encodings, learning rate, training curves or lengths."
     ),
-    output: Path | None = Option(
-        None, "-o", "--output", help="With --plot: .png or .svg (default: the terminal)."
-    ),
+    output: Path | None = Option(None, "-o", "--output", help="With --plot: .png or .svg."),
 ) -> None:
     """Describe a run, model or artifact.
 
