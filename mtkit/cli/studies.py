@@ -115,9 +115,9 @@ def attend(options: AttendOptions) -> None:
     if view in (None, "terminal"):
         refuse("only with --view png, svg or html", output=output)
     from mtkit.study.attend.show import attend
-    from mtkit.study.attend.weights import Aspect
+    from mtkit.study.attend.weights import MapSelection
 
-    aspect = Aspect(kind, layer or (), head or (), average)
+    selection = MapSelection(kind or "cross", layer or (), head or (), average)
     target, view = options.target, view or "terminal"
     attend(
         model,
@@ -125,7 +125,7 @@ def attend(options: AttendOptions) -> None:
         output,
         target=target,
         view=view,
-        aspect=aspect,
+        selection=selection,
         subwords=subwords,
         device=device,
     )

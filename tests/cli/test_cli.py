@@ -422,7 +422,7 @@ def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None
 
 def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> None:
     assert call("info", "--verify") == 0
-    assert capsys.readouterr().out.count("every file is as its sha256 says") == 4
+    assert capsys.readouterr().out.count("every file has the sha256") == 4
     weights = at_home / "run/model/model.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))

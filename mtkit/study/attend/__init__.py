@@ -1,1 +1,1 @@
-"""Seeing attention: where the model looks, as a heat map, a picture or a page."""
+"""Shows attention: as a heat map, a picture or a page, and how well it explains the output."""

@@ -1,28 +1,53 @@
-"""`mtkit attend --explain`: how faithful attention is on a test set, as a table and a picture."""
+"""`mtkit attend --explain`: whether attention shows which source words the output depends on.
+
+Attention is compared with two measures of importance. One is how far log P of an output word falls
+when a source word is left out, the other gradient × input (Denil et al. 2014). The question is that
+of Jain and Wallace 2019; removing the most attended words follows Serrano and Smith 2019. Wiegreffe
+and Pinter 2019 discuss what such measurements cannot decide. Here the output is a word of the
+translation under teacher forcing. Words are removed from the sentence (Li et al. 2016), which
+treats all architectures alike and leaves a sentence that resembles the training data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
-from mtkit.decoding.forced import check_attention
+from mtkit.decoding.alignment import merge
+from mtkit.decoding.forced import attention_to_source, check_attention, shift_right
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
 from mtkit.report import show, table, warn
-from mtkit.study.attend.faithfulness import COMPARED, RANKINGS, TAKEN_OUT, Pair, measure
-from mtkit.study.attend.show import Reader, sentences_of
-from mtkit.study.attend.weights import as_words
-from mtkit.study.plots.picture import check_picture, figure, save
+from mtkit.study.attend.reader import Reader, named_sentences
+from mtkit.study.plots.picture import check_picture, make_figure, save_picture
+from mtkit.symbols import EOS, PAD
+from mtkit.terms import SourceIds
 
-LEAST_WORDS = max(TAKEN_OUT) + 1
-"""Number of words that a source sentence has at least, so that one is left."""
+ATTENTION, GRADIENT, LEFT_OUT, RANDOM = "attention", "gradient × input", "leave one out", "random"
+RANKINGS = (LEFT_OUT, GRADIENT, ATTENTION, RANDOM)
+"""The rankings by which words are removed."""
+COMPARED = ((ATTENTION, LEFT_OUT), (ATTENTION, GRADIENT), (GRADIENT, LEFT_OUT), (RANDOM, LEFT_OUT))
+"""The rankings whose correlation is measured; the third shows how far the two measures agree."""
+REMOVED = (1, 2, 3)
+"""Numbers of words that are removed."""
+MIN_WORDS = max(REMOVED) + 1
+"""Smallest number of words of a source sentence, so that one is left."""
+BATCH_TOKENS = 2048
+"""Padded tokens, of the longer side, that go through the model together."""
+SKIPPED = f"under {MIN_WORDS} words, too long, several sentences, or of unknown letters"
+"""Which lines are left out."""
 
 
 def explain(
@@ -34,60 +59,181 @@ def explain(
     as_json: bool = False,
     device: str = "auto",
 ) -> None:
-    """Measures on `text`, or on every line of standard input, and writes a table (or JSON).
+    """Measure on `text`, or on every line of stdin, and write a table (or JSON).
 
-    The translations that are explained are the lines of `references`, else the model's own.
-    Left out are sentences of under LEAST_WORDS words, those that the model cannot read in one, and
-    those of no letter that it knows.
-    Raises UserError before any work.
+    The translations to explain are the lines of `references`, else the model's own. `output` is a
+    picture of the results.
+
+    Raises:
+        UserError: there is no such model, it has no attention, or there is nothing to explain.
     """
     if output is not None:
         check_picture(output)
-    reader = Reader.load(model, device, as_words)
+    reader = Reader.load(model, device)
     check_attention(reader.model)
-    sources = [sentence for _, sentence in sentences_of(text)]
+    sources = [sentence for _, sentence in named_sentences(text)]
     targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
-        counts = f"{len(targets)} lines for {len(sources)} sentences"
-        raise UserError(f"{references}: {counts}: they must be parallel")
-    pairs = list(_pairs(reader, sources, targets))
-    limits = f"under {LEAST_WORDS} words, over {reader.settings.max_length} subwords"
-    limits += ", several sentences or parts, of unknown letters"
-    if not pairs:
-        raise UserError(f"nothing to explain: every line is {limits}, or has no translation")
-    if len(pairs) < len(sources):
-        count = len(sources) - len(pairs)
-        warn(f"{count} of {len(sources)} lines left out: {limits}, or without translation")
-    with progress("explain", len(pairs), "sentences") as shown:
-        found = measure(reader.model, pairs, shown.advance)
-    record = found.record()
+        raise UserError(f"{references}: {len(targets)} lines for {len(sources)} sentences")
+    generator, rows = torch.Generator().manual_seed(1), []
+    with progress("explain", len(sources), "sentences") as shown:
+        for source, target in zip(sources, targets, strict=True):
+            with suppress(UserError):  # a sentence that cannot be read is left out
+                reading = reader.read(source, target)
+                if len(reading.source.texts) >= MIN_WORDS and reading.target_ids:
+                    words = (reading.source.of_subword, reading.target.of_subword)
+                    pair = ForcedPair(reader.model, reading.source_ids, reading.target_ids, *words)
+                    rows.append(measure_faithfulness(pair, generator))
+            shown.advance()
+    if not rows:
+        raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
+    if len(rows) < len(sources):
+        warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
+    measured = {name: torch.stack([row[name] for row in rows]).cpu() for name in rows[0]}
+    record = _record(measured)
     show(record, _table, as_json=as_json)
     if output is not None:
-        _draw(record, found.kendall, output)
+        _draw(record, measured["kendall"], output)
 
 
-def _pairs(reader: Reader, sources: Sequence[str], targets: Sequence[str | None]) -> Iterator[Pair]:
-    """The sentences that can be measured, with their translations."""
-    device = reader.model.device
-    with progress("read", len(sources), "sentences") as shown:
-        for source, target in zip(sources, targets, strict=True):
-            shown.advance()
-            with suppress(UserError):  # a sentence that cannot be read is left out
-                read = reader.read(source, target)
-                if len(read.source.texts) >= LEAST_WORDS and read.target_ids:
-                    words = (read.source.of_subword, read.target.of_subword)
-                    sides = (read.source_ids, read.target_ids, *words)
-                    yield Pair(*(torch.tensor(side, device=device) for side in sides))
+@dataclass(frozen=True)
+class ForcedPair:
+    """A sentence and a translation that is forced: subwords, and the number of each one's word."""
+
+    model: EncoderDecoder
+    source: Sequence[int]
+    target: Sequence[int]
+    source_words: Sequence[int]
+    target_words: Sequence[int]
+
+    def sources(self, removed: Sequence[AbstractSet[int]]) -> SourceIds:
+        """Return the source without the words of each set, and EOS."""
+        numbered = list(zip(self.source, self.source_words, strict=True))
+        rows = [[*(s for s, word in numbered if word not in words), EOS] for words in removed]
+        tensors = [torch.tensor(row, device=self.model.device) for row in rows]
+        return pad_sequence(tensors, batch_first=True, padding_value=PAD)
+
+    def log_probs(self, source: SourceIds) -> Float[Tensor, "R J"]:
+        """Return log P of every target word, the sum over its subwords, for each source."""
+        target = torch.tensor([self.target], device=source.device).expand(len(source), -1)
+        logits = self.model.project(
+            self.model(source, source != PAD, shift_right(target))
+        )  # (R, T, V)
+        of_subwords = -F.cross_entropy(logits.transpose(1, 2), target, reduction="none")  # (R, T)
+        words = torch.tensor(self.target_words, device=source.device)
+        by_word = of_subwords.new_zeros(len(source), max(self.target_words) + 1)
+        return by_word.index_add(1, words, of_subwords)
+
+    @torch.no_grad()
+    def log_probs_without(self, removed: Sequence[AbstractSet[int]]) -> Float[Tensor, "R J"]:
+        """Return log P of every target word without the source words of each set."""
+        size = max(1, BATCH_TOKENS // (1 + max(len(self.source), len(self.target))))
+        groups = (removed[start : start + size] for start in range(0, len(removed), size))
+        return torch.cat([self.log_probs(self.sources(group)) for group in groups])
+
+    def attention(self) -> Float[Tensor, "J I"]:
+        """Return the attention that alignments are read from."""
+        source = self.sources([set()])
+        target = torch.tensor([self.target], device=source.device)
+        weights = attention_to_source(self.model, source, target)[0, :, :-1]
+        merged = merge(weights.cpu().numpy(), self.target_words, self.source_words)
+        return torch.from_numpy(merged).to(weights)
+
+    def gradient_times_input(self) -> Float[Tensor, "J I"]:
+        """Return the derivative of log P of target word j along the embedding of source word i."""
+        embedded: list[Tensor] = []
+
+        def watch(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+            if embedded:  # where embeddings are tied, the target comes next
+                return None
+            embedded.append(output.detach().requires_grad_())
+            return embedded[0]
+
+        # cuDNN's LSTM has a backward pass in training mode alone.
+        hook = self.model.source_embedding.register_forward_hook(watch)
+        with hook, torch.backends.cudnn.flags(enabled=False):
+            words = self.log_probs(self.sources([set()]))[0]  # (J,)
+        slopes = [torch.autograd.grad(word, embedded, retain_graph=True)[0] for word in words]
+        along = (torch.cat(slopes) * embedded[0].detach()).sum(dim=-1)[:, :-1]  # (J, S)
+        index = torch.tensor(self.source_words, device=along.device)
+        return along.new_zeros(len(words), max(self.source_words) + 1).index_add(1, index, along)
+
+
+def measure_faithfulness(pair: ForcedPair, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return what removing words costs, and how rankings correlate; means over the output words.
+
+    - log_prob_falls, prob_falls (rankings, removed): how far log P in nats, and P, fall.
+    - kendall, spearman (compared): correlations over the source words; NaN where all are tied.
+    """
+    single = [{word} for word in range(max(pair.source_words) + 1)]
+    whole, *without = pair.log_probs_without([set(), *single])
+    left_out = (whole - torch.stack(without)).T  # (J, I)
+    random = torch.rand(left_out.shape, generator=generator).to(left_out)
+    scores = (left_out, pair.gradient_times_input(), pair.attention().to(left_out), random)
+    best = torch.stack(scores).argsort(dim=-1, descending=True)  # (rankings, J, I)
+    removed = [frozenset(of[:n]) for of in best.flatten(0, 1).tolist() for n in REMOVED]
+    unique = list(dict.fromkeys(removed))
+    log_probs = dict(zip(unique, pair.log_probs_without(unique), strict=True))
+    rows = torch.stack([log_probs[words] for words in removed])
+    own = rows.view(*best.shape[:2], len(REMOVED), len(whole)).diagonal(dim1=1, dim2=3).mT
+    left, right = (
+        torch.stack([scores[RANKINGS.index(name)] for name in side])
+        for side in zip(*COMPARED, strict=True)
+    )
+    return {
+        "log_prob_falls": (whole[:, None] - own).mean(dim=1),
+        "prob_falls": (whole[:, None].exp() - own.exp()).mean(dim=1),
+        "kendall": kendall(left, right).nanmean(dim=1),
+        "spearman": spearman(left, right).nanmean(dim=1),
+    }
+
+
+def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
+    """Return Kendall's τ-b of each pair of rows; NaN where all of a row are tied."""
+    return _cosine(_order(a).flatten(-2), _order(b).flatten(-2))
+
+
+def spearman(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
+    """Return Spearman's ρ of each pair of rows, ties at their mean rank; NaN where all are tied."""
+    # How many are below minus how many are above is twice the rank, from the middle.
+    return _cosine(_order(a).sum(dim=-1), _order(b).sum(dim=-1))
+
+
+def _order(x: Float[Tensor, "*of I"]) -> Float[Tensor, "*of I I"]:
+    """Return 1 where i is above j, -1 where it is below, 0 where they are tied."""
+    return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign()
+
+
+def _cosine(a: Float[Tensor, "*of X"], b: Float[Tensor, "*of X"]) -> Float[Tensor, "*of"]:
+    return (a * b).sum(dim=-1) / (a.square().sum(dim=-1) * b.square().sum(dim=-1)).sqrt()
+
+
+def _record(measured: dict[str, Tensor]) -> dict[str, Any]:
+    """Return the means over sentences, as they are written to JSON."""
+    record: dict[str, Any] = {"sentences": len(measured["kendall"]), "words_removed": REMOVED}
+    pairs = [" and ".join(pair) for pair in COMPARED]
+    for name, values in measured.items():
+        rows = RANKINGS if values.ndim == 3 else pairs
+        record[name] = dict(zip(rows, map(_estimate, values.unbind(dim=1)), strict=True))
+    return record
+
+
+def _estimate(values: Tensor) -> Any:
+    """Return mean and half the 95 % confidence interval of what is not NaN; None if unknown."""
+    if values.ndim > 1:
+        return list(map(_estimate, values.unbind(dim=1)))
+    counted = values[~values.isnan()].double()
+    half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
+    return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}
 
 
 def _table(record: dict[str, Any]) -> Iterator[str]:
-    yield f"{record['sentences']:,} sentences; ± is half an interval of 95 % over sentences"
-    columns = [f"{count} out" for count in TAKEN_OUT]
+    yield f"{record['sentences']:,} sentences; ± is half a 95 % confidence interval"
     for name, key in (("log P", "log_prob_falls"), ("P", "prob_falls")):
         yield ""
-        yield f"how far {name} of an output word falls when source words are taken out"
+        yield f"how far {name} of an output word falls without source words"
         rows = [[ranking, *map(_cell, falls)] for ranking, falls in record[key].items()]
-        yield from table([["chosen by", *columns], *rows])
+        yield from table([["chosen by", *(f"without {count}" for count in REMOVED)], *rows])
     yield ""
     yield "rank correlation of source words"
     rho = record["spearman"]
@@ -101,18 +247,18 @@ def _cell(estimate: dict[str, float | None]) -> str:
     return shown if half is None else f"{shown} ± {half:.3f}"
 
 
-def _draw(record: dict[str, Any], kendall: Float[Tensor, "N 4"], path: Path) -> None:
-    drawn, (left, right) = figure(width=12, columns=2)
+def _draw(record: dict[str, Any], kendall: Tensor, path: Path) -> None:
+    drawn, (left, right) = make_figure(width=12, columns=2)
     for ranking, falls in record["log_prob_falls"].items():
         means = [estimate["mean"] for estimate in falls]
         halves = [estimate["plus_minus"] or 0.0 for estimate in falls]
-        left.errorbar(TAKEN_OUT, means, halves, marker="o", capsize=3, label=ranking)
-    left.set(xlabel="source words taken out", ylabel="fall of log P of an output word")
-    left.set(xticks=TAKEN_OUT, ylim=(0, None))
+        left.errorbar(REMOVED, means, halves, marker="o", capsize=3, label=ranking)
+    left.set(xlabel="source words removed", ylabel="fall of log P of an output word")
+    left.set(xticks=REMOVED, ylim=(0, None))
     drawn.legend(title="chosen by", ncols=len(RANKINGS), loc="outside upper left", frameon=False)
     taus = [of_pair[~of_pair.isnan()].tolist() for of_pair in kendall.T]
     labels = ["\nand\n".join(pair) for pair in COMPARED]
     right.boxplot(taus, tick_labels=labels, showfliers=False, medianprops={"color": "black"})
     right.axhline(0, color="black", linewidth=0.8)
     right.set(ylabel="Kendall's τ of source words, by sentence")
-    save(drawn, path)
+    save_picture(drawn, path)

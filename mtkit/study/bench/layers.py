@@ -31,7 +31,7 @@ from mtkit.study.bench.machine import (
     machine_line,
     record_table,
 )
-from mtkit.study.plots.picture import check_picture, figure, save
+from mtkit.study.plots.picture import check_picture, make_figure, save_picture
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3
@@ -157,7 +157,7 @@ def _text(record: Record) -> Iterator[str]:
 
 
 def _draw(layers: Sequence[Record], lengths: Sequence[int], path: Path) -> None:
-    drawn, panels = figure(width=10, columns=2)
+    drawn, panels = make_figure(width=10, columns=2)
     for panel, (name, key, scale, _, label) in zip(panels, QUANTITIES, strict=True):
         for of, marker in zip(layers, "os^D", strict=True):
             curve = f"{of['layer']}: n^{of['exponents'][name]:.2f}"
@@ -166,4 +166,4 @@ def _draw(layers: Sequence[Record], lengths: Sequence[int], path: Path) -> None:
         panel.set_xticks(lengths, list(map(str, lengths)))
         panel.minorticks_off()
         panel.legend()
-    save(drawn, path)
+    save_picture(drawn, path)

@@ -1,1 +1,1 @@
-"""What a run, model or artifact is: in words and numbers, or as a drawing."""
+"""Describes a run, model or artifact in text, or plots it."""

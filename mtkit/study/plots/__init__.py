@@ -1,1 +1,1 @@
-"""Drawings: pictures in one style by matplotlib, and the same things as text for a terminal."""
+"""Draws pictures with matplotlib, and plots of characters for the terminal."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from mtkit.scoring.score import ScoreReport
 from mtkit.scoring.sentences import BUCKET_METRICS
-from mtkit.study.plots.picture import figure, legend, save
+from mtkit.study.plots.picture import add_legend, make_figure, save_picture
 
 
 def plot_lengths(report: ScoreReport, path: Path) -> None:
@@ -18,7 +18,9 @@ def plot_lengths(report: ScoreReport, path: Path) -> None:
         UserError: the picture cannot be saved there.
     """
     labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in report.buckets]
-    drawn, panels = figure(width=5 * len(BUCKET_METRICS), height=4, columns=len(BUCKET_METRICS))
+    drawn, panels = make_figure(
+        width=5 * len(BUCKET_METRICS), height=4, columns=len(BUCKET_METRICS)
+    )
     for key, panel in zip(BUCKET_METRICS, panels, strict=True):
         for place, system in enumerate(report.systems):
             scores = [of_bucket[key] for of_bucket in system.by_length]
@@ -32,5 +34,5 @@ def plot_lengths(report: ScoreReport, path: Path) -> None:
         panel.set_xticks(range(len(labels)), labels)
         panel.set_xlabel("words of the source, and number of lines")
         panel.set_ylim(bottom=0)
-    legend(drawn, panels[0])
-    save(drawn, path)
+    add_legend(drawn, panels[0])
+    save_picture(drawn, path)

@@ -1,12 +1,12 @@
-"""Pictures: figures in one style, saved so that equal figures are equal files.
+"""Pictures in one style, saved so that equal figures give equal files.
 
-matplotlib is imported where it is used alone, and without pyplot: there is no current figure.
+matplotlib is imported only where it is used, and without pyplot: there is no current figure.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg")
+PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Colours that colour-blind people tell apart, too (Okabe and Ito 2008)."""
+"""Colours that colour-blind people can distinguish (Okabe and Ito 2008)."""
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.prop_cycle": f"cycler(color={COLOURS})",
@@ -30,29 +30,35 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "grid.alpha": 0.3,
 }
-"""What differs from matplotlib's own style (its rcParams)."""
-PLAIN_FONT = "DejaVu Sans"
-"""The font that comes with matplotlib; it knows Latin, Greek and Cyrillic."""
-FALLBACK = "Last Resort"
-"""The font that comes with matplotlib and has a box for every character."""
+"""Differences from matplotlib's default style (rcParams)."""
+DEFAULT_FONT = "DejaVu Sans"
+"""The font that comes with matplotlib, for Latin, Greek and Cyrillic."""
+LAST_RESORT = "Last Resort"
+"""Fonts that show a box for every character."""
 
 
-def check_picture(path: Path) -> None:
-    """Raises UserError where no picture can be saved: to be asked before the work, not after."""
-    if path.suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: a picture is a .png or an .svg: name one")
+def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> None:
+    """Check before the work that a picture can be saved.
+
+    Raises:
+        UserError: the suffix is another one, or the file cannot be written.
+    """
+    if path.suffix.lower() not in suffixes:
+        raise UserError(
+            f"{path}: not a picture: choose a name that ends in {' or '.join(suffixes)}"
+        )
     if not path.parent.is_dir():
-        raise UserError(f"{path}: no folder {path.parent}: make it first")
+        raise UserError(f"{path}: no such folder, {path.parent}: create it")
     if path.is_dir():
-        raise UserError(f"{path}: a folder: name a .png or an .svg in it")
+        raise UserError(f"{path}: is a folder: choose another name")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UserError(f"{path}: cannot be written: name another")
+        raise UserError(f"{path}: not writable: choose another name")
 
 
-def figure(
+def make_figure(
     *, width: int | float = 6.4, height: int | float = 4.0, rows: int = 1, columns: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure of `width` by `height` inches, and its axes row by row."""
+    """Return an empty figure of `width` by `height` inches, and its panels row by row."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -61,57 +67,58 @@ def figure(
         return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
 
 
-def legend(figure: Figure, panel: Axes) -> None:
-    """Above all panels, what the lines of `panel` are called."""
+def add_legend(figure: Figure, panel: Axes) -> None:
+    """Add a legend of the lines of `panel` above all panels."""
     handles, names = panel.get_legend_handles_labels()
-    fonts = {"family": font_for("".join(names))}
+    fonts = {"family": find_fonts("".join(names))}
     figure.legend(handles, names, loc="outside upper center", prop=fonts)
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Writes a .png or an .svg, by the name.
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write a .png or .svg file; an interruption leaves the file as it was.
 
-    Raises UserError as `check_picture` does, OSError where it cannot be written.
+    Raises:
+        UserError: see `check_picture`.
     """
     from matplotlib import rc_context
 
     check_picture(path)
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
-    dateless = {"Date": None} if kind == "svg" else None
-    # `font_for` has told of missing glyphs already.
+    no_date = {"Date": None} if kind == "svg" else None
+    # `find_fonts` has warned of missing glyphs already.
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
         filterwarnings("ignore", r"Glyph \d+")
-        figure.savefig(picture, format=kind, dpi=144, metadata=dateless)
-    path.write_bytes(picture.getvalue())  # drawn whole: what was there is not lost to half of it
+        figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
+    path.write_bytes(picture.getvalue())
 
 
-def font_for(text: str) -> list[str]:
-    """Font families that show `text` together, for `fontfamily=`; warns where none is installed."""
+def find_fonts(text: str) -> list[str]:
+    """Return font families that show `text` together; warn if no installed font does."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
-    families = [PLAIN_FONT]
-    plain = fontManager.findfont(PLAIN_FONT)
-    missing = set(filter(str.isprintable, text)) - _shown(text, plain)
+    families = [DEFAULT_FONT]
+    missing = set(filter(str.isprintable, text))
+    missing -= _covered(missing, fontManager.findfont(DEFAULT_FONT))
     if missing:
-        # matplotlib remembers the fonts that were there when it was first used.
+        # matplotlib's list of fonts may be older than some of them.
         for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
-            with suppress(OSError, RuntimeError):  # a font that cannot be read shows nothing
+            with suppress(OSError, RuntimeError):  # an unreadable font
                 fontManager.addfont(path)
     while missing:
-        fonts = [font for font in fontManager.ttflist if not font.name.startswith(FALLBACK)]
-        shown = {font.name: _shown(missing, font.fname, font.index) for font in fonts}
-        best = max(shown, key=lambda name: (len(shown[name]), "Sans" in name, -len(name)))
-        if not shown[best]:
+        fonts = [font for font in fontManager.ttflist if not font.name.startswith(LAST_RESORT)]
+        covered = {font.name: _covered(missing, font.fname, font.index) for font in fonts}
+        best = max(covered, key=lambda name: (len(covered[name]), "Sans" in name, -len(name)))
+        if not covered[best]:
             some = "".join(sorted(missing)[:10])
             warn(f"no installed font shows {some}: install one, such as Noto Sans CJK")
             break
         families.append(best)
-        missing -= shown[best]
+        missing -= covered[best]
     return families
 
 
-def _shown(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
-    """Those that a font has a glyph for: none, where it is gone since matplotlib noted it."""
+def _covered(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
+    """Return the characters that a font has a glyph for; none if the font is gone."""
     from matplotlib.ft2font import FT2Font
 
     try:
@@ -119,3 +126,26 @@ def _shown(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
     except (OSError, RuntimeError):
         return set()
     return {character for character in characters if font.get_char_index(ord(character))}
+
+
+def draw_curves(
+    panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]], path: Path
+) -> None:
+    """Draw a panel for each title, label of the x axis, and curves by name; save the picture.
+
+    A curve without points keeps its colour: give each panel the same names.
+    """
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    drawn, axes = make_figure(width=5 * columns, height=2.8 * rows, rows=rows, columns=columns)
+    for panel, (title, axis, curves) in zip(axes, panels, strict=False):
+        for name, points in curves.items():
+            x, y = [x for x, _ in points], [y for _, y in points]
+            panel.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
+        panel.set_title(title, fontsize="medium")
+        panel.set_xlabel(axis)
+    for panel in axes[len(panels) :]:
+        panel.remove()
+    if len(panels[0][2]) > 1:
+        add_legend(drawn, axes[0])
+    save_picture(drawn, path)

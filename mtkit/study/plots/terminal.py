@@ -1,4 +1,4 @@
-"""Drawings out of characters: curves in Braille dots, small multiples, bars and maps."""
+"""Plots of characters: curves in Braille dots, sparklines, bars and shaded maps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Number = int | float
 Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
-WIDTH, HEIGHT = 60, 12
-"""Size of a drawing without its labels, in characters; a narrow terminal has less `room`."""
+PLOT_WIDTH, PLOT_HEIGHT = 60, 12
+"""Size of a plot without its labels, in characters; a narrow terminal has less."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 BRAILLE = 0x2800
@@ -21,64 +21,65 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the 4 × 2 dots of a Braille character."""
 
 
-def room(beside: int = 0) -> int:
-    """How many characters wide a drawing is that has so many beside it."""
-    return max(HEIGHT, min(WIDTH, get_terminal_size().columns - beside))
+def plot_width(beside: int = 0) -> int:
+    """Return the width of a plot with so many characters beside it."""
+    return max(PLOT_HEIGHT, min(PLOT_WIDTH, get_terminal_size().columns - beside))
 
 
-def curve(points: Points) -> Iterator[str]:
-    """A line through points, its bounds beside it."""
+def draw_curve(points: Points) -> Iterator[str]:
+    """Yield a line through the points, with its bounds beside it."""
     x, y = np.array(points, np.float64).T
     low, high = y.min(), y.max()
-    labels = [number(high), *[""] * (HEIGHT - 2), number(low)]
+    labels = [format_number(high), *[""] * (PLOT_HEIGHT - 2), format_number(low)]
     beside = max(map(len, labels))
-    width = room(beside + 2)
+    width = plot_width(beside + 2)
     across = np.interp(np.linspace(x[0], x[-1], 2 * width), x, y)
-    rows = np.rint([(4 * HEIGHT - 1) * (1 - _share(height, low, high)) for height in across])
-    before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * HEIGHT)[:, None]
+    rows = np.rint([(4 * PLOT_HEIGHT - 1) * (1 - _fraction(y, low, high)) for y in across])
+    before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * PLOT_HEIGHT)[:, None]
     # Steep parts are joined up.
     drawn = (np.minimum(before, rows) <= dot) & (dot <= np.maximum(before, rows))
     # A cell (h, w) is 4 dots high (d) and 2 wide (c), and sums their bits.
-    cells = BRAILLE + np.einsum("hdwc,dc->hw", drawn.reshape(HEIGHT, 4, width, 2), DOTS)
+    dots = drawn.reshape(PLOT_HEIGHT, 4, width, 2)
+    cells = BRAILLE + np.einsum("hdwc,dc->hw", dots, DOTS)
     for label, line in zip(labels, cells.tolist(), strict=True):
         yield f"{label:>{beside}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
-    first = number(x[0])
-    yield f"{'':>{beside}}  {first}{number(x[-1]):>{width - len(first)}}"
+    first = format_number(x[0])
+    yield f"{'':>{beside}}  {first}{format_number(x[-1]):>{width - len(first)}}"
 
 
-def sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
-    """A curve in one row of blocks, WIDTH of them for x from 0 to `until`; blank before it begins.
-
-    Rows of one scale compare.
-    """
+def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
+    """Return a curve in one row of blocks for x from 0 to `until`; rows of one scale compare."""
     x, y = np.array(points, np.float64).T
-    first, last = (min(WIDTH - 1, int(WIDTH * _share(at, 0.0, until))) for at in (x[0], x[-1]))
-    across = np.interp((np.arange(first, last + 1) + 0.5) * until / WIDTH, x, y)
-    return " " * first + shades(across, low, high, BLOCKS)
+    last = PLOT_WIDTH - 1
+    first, last = (min(last, int(PLOT_WIDTH * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
+    across = np.interp((np.arange(first, last + 1) + 0.5) * until / PLOT_WIDTH, x, y)
+    return " " * first + draw_shades(across, low, high, BLOCKS)
 
 
-def bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
-    """A bar for each value, beside its name; the longest fills the room there is."""
-    beside, most = max(map(len, names)), max(values)
-    width = room(beside + 3 + max(len(number(value)) for value in values))
+def draw_bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
+    """Yield a bar for each value, next to its name; the longest takes the whole width."""
+    beside, largest = max(map(len, names)), max(values)
+    width = plot_width(beside + 3 + max(len(format_number(value)) for value in values))
     for name, value in zip(names, values, strict=True):
-        bar = BLOCKS[-1] * round(width * _share(value, 0.0, most))
-        yield f"{name:>{beside}} ┤{bar} {number(value)}"
+        bar = BLOCKS[-1] * round(width * _fraction(value, 0.0, largest))
+        yield f"{name:>{beside}} ┤{bar} {format_number(value)}"
 
 
-def shades(values: Iterable[Number], low: Number, high: Number, characters: str = SHADES) -> str:
-    """A character for each value, the later in `characters` the nearer it is to `high`."""
+def draw_shades(
+    values: Iterable[Number], low: Number, high: Number, characters: str = SHADES
+) -> str:
+    """Return a character for each value, from the first for `low` to the last for `high`."""
     last = len(characters) - 1
-    return "".join(characters[round(last * _share(value, low, high))] for value in values)
+    return "".join(characters[round(last * _fraction(value, low, high))] for value in values)
 
 
-def number(value: Number) -> str:
-    """As few digits as tell it from its neighbours."""
+def format_number(value: Number) -> str:
+    """Return a number with few digits."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
 
 
-def _share(value: Number, low: Number, high: Number) -> float:
-    """How far `value` is on the way from low to high, from 0 to 1; of no way, 0."""
+def _fraction(value: Number, low: Number, high: Number) -> float:
+    """Return how far `value` is from low to high, between 0 and 1."""
     if not low < high or math.isnan(value):
         return 0.0
     return min(1.0, max(0.0, (value - low) / (high - low)))
