@@ -12,7 +12,7 @@ from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
 from mtkit.decoding.casing import has_no_case
 from mtkit.decoding.sentences import split_sentences
-from mtkit.study.init.plan import CorpusFacts
+from mtkit.study.init.presets import CorpusFacts
 from mtkit.study.init.split import Split
 
 

@@ -8,43 +8,49 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from tempfile import TemporaryFile
+from typing import Any
 
 from mtkit.artifacts.manifest import create, kind_at
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.artifacts.storage import open_atomically
 from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.config.errors import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
-from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import Languages
 from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
-from mtkit.report import data_lines, say, table, warn
+from mtkit.report import data_lines, printable, say, table, warn
 from mtkit.study.init.facts import describe_corpus
-from mtkit.study.init.plan import CorpusFacts, Plan, Trial, choose_plan
-from mtkit.study.init.presets import FEW_EPOCHS, NOMINAL_VOCABULARY, PRESETS, max_epochs
+from mtkit.study.init.presets import (
+    NOMINAL_VOCABULARY,
+    PRESETS,
+    CorpusFacts,
+    Plan,
+    Trial,
+    choose_plan,
+)
 from mtkit.study.init.split import Split, key_of
 from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
 from mtkit.training.processors import cores
 
-PARTS = "train", "valid", "test"
-NEEDED_PAIRS = {"train": 50, "valid": 5, "test": 5}
+NEEDED_PAIRS = {"pairs": 50, "valid": 5, "test": 5}
 EXPECTATIONS = (
-    (2_000, "expect some right words in sentences much like these, and invented text elsewhere"),
-    (10_000, "expect the gist of short sentences like these, and failure on the rest"),
-    (50_000, "enough for text on one narrow subject; other text will be translated badly"),
-    (300_000, "enough for one kind of text; other kinds will be translated badly"),
-    (2_000_000, "enough for a usable translator of such text, given hours on many cores or a GPU"),
-    (1 << 62, "enough for a good translator, given a GPU"),
+    (
+        10_000,
+        "expect the gist of short sentences like these, and failure on the rest; add more pairs "
+        "(opus.nlpl.eu has some for many languages), similar text helps most",
+    ),
+    (300_000, "enough for one kind of text; other text will be translated badly"),
+    (1 << 62, "enough for a usable translator, given hours on many cores or a GPU"),
 )
 """What to say of a corpus with fewer pairs than this."""
 
@@ -61,7 +67,7 @@ class InitOptions:
     languages: Languages = (None, None)
     run: str | None = None
     existing: Mapping[str, TextCorpus] = field(default_factory=dict)
-    """Validation and test sets that are not to be held out."""
+    """Validation and test sets, by part, instead of some that are held out."""
     force: bool = False
 
 
@@ -73,38 +79,35 @@ def init(options: InitOptions) -> None:
         OSError: the disk is full; nothing is written.
     """
     folder = options.output.with_name(f"{options.output.stem}-data")
-    _check_outputs(options, folder)
-    run = options.run or _free_run(options.output.stem)
-    if not options.force and _has_checkpoints(run):
-        raise UserError(f"--run {run}: holds another training run: choose another folder")
+    _check_paths(options, folder)
     report = check_corpus(options.corpus, options.languages)
-    _check(report, options.corpus)
+    _check_report(report, options.corpus)
     languages = _languages(options, report)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    excluded: set[bytes] = set()
     for part, corpus in options.existing.items():
         own = check_part(part, options.existing, languages)
-        _check(own, corpus)
-        counts[part] = own.pairs - own.blank_pairs
-    split = _make_split(options, report)
+        _check_report(own, corpus)
+        counts[part] = own.distinct_pairs
+        excluded.update(key_of(pair.source) for pair in read_pairs(corpus))
+    parts = frozenset({"valid", "test"} - options.existing.keys())
+    pair_filter = PairFilter(report.drop, report.statistics)
+    split = Split(report.distinct_pairs, parts, frozenset(excluded), pair_filter)
     facts, sample = describe_corpus(report, split, languages[0], counts)
-    _check_counts(options, {"train": facts.pairs, "valid": facts.valid, "test": facts.test})
+    _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
     split = replace(split, train_share=min(1.0, plan.pairs / facts.pairs))
-    source, target = languages[0] or "source", languages[1] or "target"
-    suffixes = (source, target) if source != target else ("source", "target")
-    names = {part: [f"{part}.{suffix}" for suffix in suffixes] for part in ("train", *split.parts)}
-    data = {
-        part: {"source": str(folder / sides[0]), "target": str(folder / sides[1])}
-        for part, sides in names.items()
-    } | {part: corpus.without_defaults() for part, corpus in options.existing.items()}
+    sides = languages[0] or "source", languages[1] or "target"
+    if sides[0] == sides[1]:
+        sides = "source", "target"
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         open_atomically(options.output) as config,
         create(folder, "corpus", {"pairs": plan.pairs}, {}, counts) as draft,
     ):
-        counts |= _write_pairs(draft, names, split.split(read_pairs(options.corpus)))
-        _check_counts(options, counts)
-        config.write(render_config(facts, plan, data, run, languages[1], counts, options.command))
+        counts |= _write_pairs(split, options.corpus, draft, sides)
+        values = _data_values(options, folder, sides, counts)
+        config.write(render_config(facts, plan, target_language=languages[1], **values))
     data_lines(_summary(options, languages, folder, counts, facts, plan))
 
 
@@ -124,21 +127,21 @@ def find_plan(
         say(f"init: measuring {plan.preset} with {plan.vocabulary:,} subwords")
         tried, trial = plan, run_trial(facts, plan, sample)
         if trial.vocabulary < plan.vocabulary:
-            share = 1.0 if facts.pairs <= len(sample) else 0.95  # other text may fill fewer
-            facts = replace(facts, max_vocabulary=int(share * trial.vocabulary))
+            facts = replace(facts, max_vocabulary=trial.vocabulary)
         plan = choose_plan(facts, trial, minutes, tried.preset if is_last else None)
         if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
             break
     return facts, plan
 
 
-def _check_outputs(options: InitOptions, folder: Path) -> None:
-    """Check that all corpora can be read, and the config and the folder written."""
+def _check_paths(options: InitOptions, folder: Path) -> None:
+    """Check that all corpora can be read, and that nothing of value would be overwritten."""
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
     corpora = [options.corpus, *options.existing.values()]
     inputs = {path.resolve() for corpus in corpora for path in paths_of(corpus)}
     for path in options.output, folder:
+        problem = None
         if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
             problem = "cannot be a file"
         elif path.resolve() in inputs.union(*(one.parents for one in inputs)):
@@ -147,56 +150,18 @@ def _check_outputs(options: InitOptions, folder: Path) -> None:
             problem = f"{folder} was not written by `mtkit init`"
         elif os.path.lexists(path) and not options.force:
             problem = "exists, and --force is not given"
-        else:
-            problem = _write_error(path)
         if problem:
             raise UserError(f"{path}: {problem}: choose another output with -o")
 
 
-def _write_error(path: Path) -> str:
-    """Return why a path cannot be written, or nothing."""
-    try:
-        str(path).encode()
-        with TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())):
-            return ""
-    except UnicodeEncodeError:
-        return "cannot be written (its name is not UTF-8)"
-    except OSError as error:
-        return f"cannot be written ({error.strerror})"
-
-
-def _has_checkpoints(run: str) -> bool:
-    return any(checkpoint_steps(Path(run) / CHECKPOINTS))
-
-
-def _free_run(name: str) -> str:
-    """Return the folder of this name in `runs`, or the next one without checkpoints."""
-    names = chain([f"runs/{name}"], (f"runs/{name}-{number}" for number in count(2)))
-    run = next(run for run in names if not _has_checkpoints(run))
-    if run != f"runs/{name}":
-        say(f"init: runs/{name} holds another training run: the config names {run}")
-    return run
-
-
-def _check(report: CorpusReport, corpus: Corpus) -> None:
-    """Warn of frequent faults.
-
-    Raises:
-        UserError: no model should be trained on the corpus as it is.
-    """
-    # "no text" comes first: it explains the others.
-    failed = sorted(report.failed, key=lambda finding: finding.name != "no text")[:2]
-    if failed:
-        faults = "; ".join(f"{it.name}: {_describe(it)}" for it in failed)
-        raise UserError(f"{_name(corpus)}: {faults} (`mtkit check` shows more)")
-    misalignment = report["misalignment"]
-    for finding in [misalignment] * (misalignment.status == "warned") + report.frequent:
-        action = "dropped" if finding.name in report.drop else "kept"
-        warn(f"{_name(corpus)}: {finding.name}: {_describe(finding)}; {action}")
-
-
-def _describe(finding: Finding) -> str:
-    return finding.note or f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
+def _check_report(report: CorpusReport, corpus: Corpus) -> None:
+    """Warn of frequent faults; UserError if no model should be trained on the corpus as it is."""
+    if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
+        raise UserError(f"{_name(corpus)}: {failed} (`mtkit check` shows more)")
+    for it in [*report.frequent, report["misalignment"]]:
+        if it.status == "warned":
+            text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
+            warn(f"{_name(corpus)}: {it.name}: {text} (`mtkit check` shows some)")
 
 
 def _languages(options: InitOptions, report: CorpusReport) -> Languages:
@@ -210,47 +175,49 @@ def _languages(options: InitOptions, report: CorpusReport) -> Languages:
     return source, target
 
 
-def _make_split(options: InitOptions, report: CorpusReport) -> Split:
-    existing = (pair for corpus in options.existing.values() for pair in read_pairs(corpus))
-    return Split(
-        report.distinct_pairs,
-        frozenset({"valid", "test"} - options.existing.keys()),
-        frozenset(key_of(pair.source) for pair in existing),
-        PairFilter(report.drop, report.statistics),
-    )
-
-
-def _check_counts(options: InitOptions, counts: Mapping[str, int]) -> None:
-    """Check that there are enough pairs in each part."""
+def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
     for part, needed in NEEDED_PAIRS.items():
-        if counts[part] >= needed:
-            continue
-        corpus = options.existing.get(part, options.corpus)
-        advice = "add pairs" if part == "train" else f"choose a file of other pairs with --{part}"
-        raise UserError(
-            f"{_name(corpus)}: {counts[part]:,} different pairs for {part}, at least {needed} are "
-            f"needed: {advice}"
-        )
+        if (pairs := getattr(facts, part)) < needed:
+            raise UserError(
+                f"{_name(options.existing.get(part, options.corpus))}: {pairs:,} different {part} "
+                f"to use, at least {needed} are needed: add pairs, or see --valid and --test"
+            )
 
 
-def _write_pairs(
-    folder: Path, names: Mapping[str, Sequence[str]], pairs: Iterable[tuple[str, Pair]]
-) -> Counter[str]:
-    """Write the files of both sides of each part; return the pairs of each part."""
+def _write_pairs(split: Split, corpus: Corpus, folder: Path, sides: Sequence[str]) -> Counter[str]:
+    """Write the source and target file of each part; return the pairs of each part."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
-        opened = {
-            part: [
-                stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n"))
-                for name in sides
-            ]
-            for part, sides in names.items()
+        paths = [folder / f"{part}.{side}" for part in ("train", *split.parts) for side in sides]
+        files = {
+            path.name: stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+            for path in paths
         }
-        for part, pair in pairs:
+        for part, pair in split.split(read_pairs(corpus)):
             counts[part] += 1
-            for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
-                file.write(f"{text}\n")
+            files[f"{part}.{sides[0]}"].write(f"{pair.source}\n")
+            files[f"{part}.{sides[1]}"].write(f"{pair.target}\n")
     return counts
+
+
+def _data_values(
+    options: InitOptions, folder: Path, sides: Sequence[str], counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return what the config says about the command, the run and the corpora."""
+    stem = options.output.stem
+    runs = chain([f"runs/{stem}"], (f"runs/{stem}-{number}" for number in count(2)))
+    free = (run for run in runs if not any(checkpoint_steps(Path(run) / CHECKPOINTS)))
+    values: dict[str, Any] = {
+        "command": printable(options.command),
+        "run": flow(options.run or next(free)),
+    }
+    for part in "train", "valid", "test":
+        names = (f"{folder / part}.{side}" for side in sides)
+        corpus = dict(zip(("source", "target"), names, strict=True))
+        if part in options.existing:
+            corpus = options.existing[part].without_defaults()
+        values |= {part: flow(corpus), f"{part}_pairs": counts[part]}
+    return values
 
 
 def _summary(
@@ -262,35 +229,26 @@ def _summary(
     plan: Plan,
 ) -> Iterator[str]:
     """Say what was written, how long a run takes, and what to expect of it."""
+    total, minutes = sum(plan.seconds.values()) / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
-    written = [f"{counts[part]:,} for {part}" for part in PARTS if part not in options.existing]
+    written = [f"{counts[part]:,} for {part}" for part in counts if part not in options.existing]
     yield f"wrote {folder}: pairs {', '.join(written)}; no source or target is in two of them"
     yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
     yield ""
-    total = plan.total_seconds / 60
     labels = {"training": f"training, {plan.epochs_text} epochs in {plan.steps:,} steps"}
     rows = [[labels.get(part, part), f"{it / 60:.1f}"] for part, it in plan.seconds.items()]
     yield from table([["forecast", "minutes"], *rows, ["total", f"{total:.1f}"]])
     yield ""
-    yield from describe_outlook(plan, facts.pairs, options.minutes)
-    config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
-    yield f"next: {shlex.join(['mtkit', 'run', *config])}"
-
-
-def describe_outlook(plan: Plan, pairs: int, minutes: float) -> Iterator[str]:
-    """Say how good the model can become, and what would help; `pairs`: those to train on."""
-    total = plan.total_seconds / 60
-    yield f"{pairs:,} pairs: {next(text for fewer, text in EXPECTATIONS if pairs < fewer)}"
-    if pairs < 10_000:
-        yield "to improve: add sentence pairs; similar text helps most (see opus.nlpl.eu)"
+    expectation = next(text for fewer, text in EXPECTATIONS if facts.pairs < fewer)
+    yield f"{facts.pairs:,} pairs: {expectation}"
     if total > 1.15 * minutes:
         yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"
-    elif plan.pairs < pairs:
-        yield f"{plan.pairs:,} of the {pairs:,} pairs are used: there is no time to see all once"
-    elif plan.epochs < min(FEW_EPOCHS, max_epochs(pairs)):
-        yield f"more --minutes would help: {plan.epochs_text} epochs are few"
+    elif plan.pairs < facts.pairs:
+        yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
     elif total < 0.85 * minutes:
         yield f"done in {total:.0f} of {minutes:g} minutes: more epochs are not known to help"
+    config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
+    yield f"next: {shlex.join(['mtkit', 'run', *config])}"
 
 
 def _name(corpus: Corpus) -> str:

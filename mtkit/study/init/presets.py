@@ -1,13 +1,14 @@
-"""The models that `mtkit init` chooses from, and the settings that go with them.
+"""What `mtkit init` chooses: a table of models, and a plan for a corpus, a speed and some minutes.
 
 Choices for small corpora were measured on Multi30k and Tatoeba (configs/RESULTS.md). Those for
-millions of pairs are from Vaswani et al. 2017.
+millions of pairs are from Vaswani et al. 2017. All functions are pure.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -21,19 +22,13 @@ class Preset:
     d_model: int
     ffn: int
     heads: int
-    dropout: float | None = None
-    """As in Vaswani et al. 2017, for the models of that paper; None: it depends on the epochs."""
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the model is trained as in Vaswani et al. 2017."""
-        return self.dropout is not None
+    published_dropout: float | None = None
+    """Of the models of Vaswani et al. 2017, which are trained as there."""
 
     def cost(self, vocabulary: int) -> float:
-        """Return the operations per target token, in millions: training time grows with them.
+        """Return the relative time per target token, fitted to widths of 128, 192 and 512.
 
-        Six for each parameter in a product. The last term is for work that memory limits: it was
-        fitted to models of width 128, 192 and 512, within a quarter.
+        Million operations in products, six per parameter, and work that memory limits.
         """
         per_layer = 12 * self.d_model**2 + 4 * self.d_model * self.ffn
         products = 6e-6 * (self.layers * per_layer + self.d_model * vocabulary)
@@ -47,11 +42,10 @@ PRESETS = (
     Preset(0, 0.0, 2, 128, 256, 4),
     Preset(3_000, 5e6, 4, 128, 256, 4),
     Preset(100_000, 4e7, 4, 256, 1024, 4),
-    Preset(500_000, 2e8, 6, 512, 2048, 8, dropout=0.1),  # base
-    Preset(4_000_000, 1e9, 6, 1024, 4096, 16, dropout=0.3),  # big
+    Preset(500_000, 2e8, 6, 512, 2048, 8, 0.1),  # base
+    Preset(4_000_000, 1e9, 6, 1024, 4096, 16, 0.3),  # big
 )
 NOMINAL_VOCABULARY = 8_000
-"""Presets are compared at this vocabulary."""
 VOCABULARY_BY_PAIRS = (
     (2_000_000, 32_000),
     (500_000, 16_000),
@@ -67,8 +61,101 @@ DROPOUT_BY_EPOCHS = (
     (0, (0.0, 0.0, 0.0)),
 )
 """From so many epochs on: dropout, attention dropout and activation dropout."""
-FEW_EPOCHS = 5
-"""With fewer epochs, more time would give a better model."""
+VALIDATIONS = 10
+MAX_SUBWORDS = 1024
+"""Longest side of a pair in subwords: longer ones would take too much memory."""
+MAX_TOKENS = 4096
+"""Padded tokens of a batch that a CPU trains on."""
+PUBLISHED_TOKENS = 25_000
+"""Tokens of a step in Vaswani et al. 2017."""
+OTHER_SECONDS = 12.0
+"""Time of a run that does not depend on the corpus, such as loading libraries."""
+LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 1.2, 2.0
+"""Time per pair relative to training: validation loss, greedy translation, beam search."""
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """What a plan depends on, and what a config says about a corpus."""
+
+    pairs: int
+    """Pairs to train on, without repeated and faulty ones."""
+    valid: int
+    test: int
+    is_joint: bool
+    """Whether both sides use the same letters and share a vocabulary."""
+    characters: int
+    """Different characters that a vocabulary has to hold, very rare ones left out."""
+    deduplicate: bool
+    drop: Mapping[str, int]
+    """Rules that should drop pairs, and how many pairs break each."""
+    sentences: str | None
+    """The source language, if each source is one sentence."""
+    truecase: bool
+    """Whether hardly any source has only capitals, or none."""
+    max_vocabulary: int | None = None
+    """The largest vocabulary that can be trained on the text, if it is known."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How fast a preset trains here, and how long the pairs are in its subwords."""
+
+    preset: Preset
+    vocabulary: int
+    tokens_per_second: float
+    """Target tokens that are trained on."""
+    pair_seconds: float = 1e-4
+    """Time to prepare a pair: to train the tokenizer on it, to filter and encode it."""
+    target_tokens: float = 16.0
+    """Mean length of a target, with the end of sentence."""
+    padded_tokens: float = 20.0
+    """Mean share of a pair of the tokens of a batch."""
+    long_tokens: int = 64
+    """99 % of the pairs are no longer than this."""
+    is_gpu: bool = False
+
+    @property
+    def training_seconds(self) -> float:
+        """Time to train on a pair."""
+        return self.target_tokens / self.tokens_per_second
+
+    @property
+    def sentence_seconds(self) -> float:
+        """Unit of GREEDY_COST and BEAM_COST: on a GPU, small models are no faster."""
+        return max(self.training_seconds, 2e-3 if self.is_gpu else 0.0)
+
+    def scaled_to(self, preset: Preset, vocabulary: int) -> Trial:
+        """Return the same with the speed of another model, by its cost."""
+        ratio = preset.cost(vocabulary) / self.preset.cost(self.vocabulary)
+        speed = self.tokens_per_second / ratio
+        return replace(self, preset=preset, vocabulary=vocabulary, tokens_per_second=speed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, and how long each part of a run will take."""
+
+    preset: Preset
+    vocabulary: int
+    pairs: int
+    """Pairs to train on: not all, if the time is too short to see all of them once."""
+    max_length: int
+    """Longest side of a pair, in subwords."""
+    max_output: int
+    """Longest translation, in subwords."""
+    max_tokens: int
+    accumulate: int
+    steps: int
+    epochs: float
+    validation_sentences: int
+    seconds: Mapping[str, float]
+    """Forecast for each part of a run."""
+
+    @property
+    def epochs_text(self) -> str:
+        """The epochs with two digits, or whole: 0.96, 7.8, 27, 100."""
+        return f"{self.epochs:.2g}" if self.epochs < 99.5 else f"{self.epochs:.0f}"
 
 
 def max_epochs(pairs: int) -> int:
@@ -77,3 +164,96 @@ def max_epochs(pairs: int) -> int:
     100 for the 29,000 pairs of Multi30k, 17 for the millions of Vaswani et al. 2017.
     """
     return round(min(100.0, max(17.0, 100 * math.pow(29_000 / pairs, 0.35))))
+
+
+def choose_plan(
+    facts: CorpusFacts, trial: Trial, minutes: float, preset: Preset | None = None
+) -> Plan:
+    """Return the best run for so many minutes, of this preset or else of the largest useful one."""
+    budget = 60 * minutes
+    preset = preset or choose_preset(facts.pairs, trial, budget)
+    nominal = trial.scaled_to(preset, NOMINAL_VOCABULARY).tokens_per_second
+    seen = min(facts.pairs, round(budget * nominal / trial.target_tokens))
+    trial = trial.scaled_to(preset, choose_vocabulary(facts, seen))
+    seconds, pairs, sentences = _plan_other_parts(facts, trial, budget)
+    left = max(0.0, budget - sum(seconds.values()))
+    epochs = min(left / trial.training_seconds / pairs, max_epochs(pairs))
+    epoch_tokens = pairs * trial.padded_tokens
+    max_length = min(MAX_SUBWORDS, max(256, trial.long_tokens))
+    batch, accumulate = choose_batch(trial, epochs * epoch_tokens, epoch_tokens)
+    batch = max(batch, 2 * max_length)
+    steps = round(epochs * epoch_tokens / (batch * accumulate)) // VALIDATIONS * VALIDATIONS
+    steps = max(10 * VALIDATIONS, steps)
+    epochs = steps * batch * accumulate / epoch_tokens
+    return Plan(
+        preset,
+        trial.vocabulary,
+        pairs,
+        max_length,
+        max_output=min(max_length, max(64, 3 * trial.long_tokens)),
+        max_tokens=batch,
+        accumulate=accumulate,
+        steps=steps,
+        epochs=epochs,
+        validation_sentences=sentences,
+        seconds=seconds | {"training": epochs * pairs * trial.training_seconds},
+    )
+
+
+def _plan_other_parts(
+    facts: CorpusFacts, trial: Trial, budget: float
+) -> tuple[dict[str, float], int, int]:
+    """Return the seconds of all parts but training, the pairs to use, and sentences to validate.
+
+    So many pairs are used as training can see once. Validations translate as many sentences as take
+    4 % of the time.
+    """
+    test = facts.test * BEAM_COST * trial.sentence_seconds
+    left = max(0.0, budget - OTHER_SECONDS - test)
+    seen_once = int(left / (trial.pair_seconds + trial.training_seconds))
+    pairs = min(facts.pairs, max(20_000, seen_once))
+    preparing = pairs * trial.pair_seconds
+    losses = VALIDATIONS * LOSS_COST * facts.valid * trial.training_seconds
+    translation = VALIDATIONS * GREEDY_COST * trial.sentence_seconds
+    affordable = int((0.04 * max(0.0, left - preparing) - losses) / translation)
+    sentences = min(facts.valid, 1000, max(50, affordable))
+    seconds = {
+        "tokenizer and batches": preparing,
+        "training": 0.0,
+        f"{VALIDATIONS} validations": losses + sentences * translation,
+        "test": test,
+        "everything else": OTHER_SECONDS,
+    }
+    return seconds, pairs, sentences
+
+
+def choose_preset(pairs: int, trial: Trial, seconds: float) -> Preset:
+    """Return the largest model that has enough pairs, and time for enough tokens."""
+    return [
+        preset
+        for preset in PRESETS
+        if pairs >= preset.min_pairs
+        and seconds * trial.scaled_to(preset, NOMINAL_VOCABULARY).tokens_per_second
+        >= preset.min_tokens
+    ][-1]
+
+
+def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
+    """Return the subwords of each vocabulary, for so many pairs that training sees."""
+    size = next(subwords for least, subwords in VOCABULARY_BY_PAIRS if pairs >= least)
+    if not facts.is_joint:
+        size = size * 5 // 8
+    for_characters = 260 + facts.characters + facts.characters // 2  # 256 bytes, 4 special symbols
+    size = max(size, -(-for_characters // 100) * 100)
+    return min(size, facts.max_vocabulary or size)
+
+
+def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int, int]:
+    """Return the tokens of a batch and the batches of a step; arguments are padded tokens.
+
+    A small model gets batches so small that training has 1,000 steps, and an epoch 40.
+    """
+    if trial.preset.published_dropout is not None:
+        return (PUBLISHED_TOKENS, 1) if trial.is_gpu else (MAX_TOKENS, 6)
+    most = min(MAX_TOKENS, tokens / 1000, epoch_tokens / 40)
+    return (1 << max(10, int(math.log2(max(1.0, most)))), 1)

@@ -2,74 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from mtkit.config.errors import flow
-from mtkit.report import printable
-from mtkit.study.init.plan import CorpusFacts, Plan
+from mtkit.study.init.presets import DROPOUT_BY_EPOCHS, VALIDATIONS, CorpusFacts, Plan
 
 
-def render_config(
-    facts: CorpusFacts,
-    plan: Plan,
-    corpora: Mapping[str, Mapping[str, Any]],
-    run: str,
-    target_language: str | None = None,
-    counts: Mapping[str, int] | None = None,
-    command: str = "mtkit init",
-) -> str:
-    """Return the text of a config.
+def render_config(facts: CorpusFacts, plan: Plan, **others: Any) -> str:
+    """Return the text of a config; `others`: run, train, valid, test, counts and the like.
 
-    `corpora`: what the config says of each; `counts`: their pairs. A line of the template is left
-    out if one of its values is None, and a comment if no setting follows it.
+    A line of the template is left out if one of its values is None or missing, and a comment if no
+    setting follows it.
     """
-    values = _values(facts, plan) | {part: flow(corpus) for part, corpus in corpora.items()}
-    values |= {"run": flow(run), "target_language": target_language, "command": printable(command)}
-    values |= {"counts": counts or dict.fromkeys(("train", "valid", "test"), 0)}
-    values.setdefault("test", None)
+    values = _values(facts, plan) | others
     template = Path(__file__).with_name("template.yaml").read_text(encoding="utf-8")
-    formatter = Formatter()
     kept: list[str] = []
     follows_setting = False
     for line in reversed(template.splitlines()):
-        holes = [name for _, name, _, _ in formatter.parse(line) if name]
+        holes = [name.split(".")[0] for _, name, _, _ in Formatter().parse(line) if name]
         is_comment = line.lstrip().startswith("#")
-        is_full = all(formatter.get_field(name, (), values)[0] is not None for name in holes)
-        if is_full and (follows_setting or not is_comment):
+        if all(values.get(name) is not None for name in holes) and (
+            follows_setting or not is_comment
+        ):
             kept.append(line.format_map(values))
             follows_setting = bool(line) and not is_comment
     return "\n".join(reversed(kept)) + "\n"
 
 
 def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
-    """Return the values of settings that are not always written, or not as the plan has them."""
-    preset, is_published = plan.preset, plan.preset.is_published
-    _, attention_dropout, activation_dropout = plan.dropouts
-    optimizer = {"kind": "adam"} if is_published else {"kind": "muon", "weight_decay": 0.1}
-    reason = f"the largest model that can learn enough from the pairs in {plan.epochs_text} epochs"
-    if is_published:
-        reason = f"the {'base' if preset.d_model == 512 else 'big'} model of Vaswani et al. 2017"
+    preset, training_seconds = plan.preset, plan.seconds["training"]
+    dropouts = next(values for epochs, values in DROPOUT_BY_EPOCHS if plan.epochs >= epochs)
+    warmup, optimizer = 300, {"kind": "muon", "weight_decay": 0.1}
+    peak = (6e-3 if plan.epochs >= 24 else 8e-3) * (128 / preset.d_model) ** 0.5
+    if preset.published_dropout is not None:
+        dropouts = preset.published_dropout, 0.0, 0.0
+        warmup, optimizer = 4000, {"kind": "adam"}
+        peak = (4000 * preset.d_model) ** -0.5
+    validate_every = plan.steps // VALIDATIONS
+    save_every = round(plan.steps * 600 / max(training_seconds, 1.0))  # ten minutes
     return {
         "facts": facts,
         "plan": plan,
         "preset": preset,
         "joint": flow(facts.is_joint),
         "deduplicate": "true" if facts.deduplicate else None,
-        "broken_rules": ", ".join(f"{rule} ({pairs:,})" for rule, pairs in facts.drop.items()),
         "drop": flow([*facts.drop]) if facts.drop else None,
-        "reason": reason,
+        "broken_rules": ", ".join(f"{rule} ({pairs:,})" for rule, pairs in facts.drop.items()),
         "tie": None if facts.is_joint else "target",
-        "attention_dropout": attention_dropout or None,
-        "activation_dropout": activation_dropout or None,
-        "training_minutes": max(1, round(plan.seconds["training"] / 60)),
+        "dropout": dropouts[0],
+        "attention_dropout": dropouts[1] or None,
+        "activation_dropout": dropouts[2] or None,
+        "minutes": max(1, round(training_seconds / 60)),
         "optimizer": flow(optimizer),
-        "schedule": flow({"kind": "cosine", "peak": plan.peak}),
+        "warmup": min(warmup, max(1, plan.steps // 8)),
+        "schedule": flow({"kind": "cosine", "peak": float(f"{peak:.1e}")}),
         "accumulate": plan.accumulate if plan.accumulate > 1 else None,
-        "validation_sentences": plan.validation_sentences
-        if plan.validation_sentences < 1000
-        else None,
+        "validate_every": validate_every,
+        "save_every": max(1, min(validate_every, save_every)),
+        "sentences": facts.sentences,
         "truecase": "true" if facts.truecase else None,
     }

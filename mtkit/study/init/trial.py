@@ -15,12 +15,13 @@ import yaml
 
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
+from mtkit.config.errors import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
 from mtkit.study.bench.speed import training_speed
-from mtkit.study.init.plan import MAX_SUBWORDS, CorpusFacts, Plan, Trial
+from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial
 from mtkit.study.init.template import render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
@@ -63,8 +64,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         return Trial(
             plan.preset,
             plan.vocabulary,
-            tokens_per_second=_rounded(speed * (PROCESS_SHARE if processes > 1 else 1.0)),
-            pair_seconds=_rounded(pair_seconds),
+            tokens_per_second=speed * (PROCESS_SHARE if processes > 1 else 1.0),
+            pair_seconds=pair_seconds,
             target_tokens=float(lengths[:, 1].mean()),
             padded_tokens=tokens * len(batches) / len(lengths),
             long_tokens=int(np.quantile(lengths.max(axis=1), 0.99)),
@@ -75,13 +76,14 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
 def _sample_config(folder: Path, facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Config:
     """Return the config of the plan with the sample as its corpus, long pairs included."""
     roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
-    data: dict[str, dict[str, str]] = {}
+    data = {}
     for part, pairs in ("train", sample), ("valid", sample[:100]):
-        data[part] = {side: str(folder / f"{part}.{side}") for side in ("source", "target")}
-        for index, name in enumerate(data[part].values()):
+        corpus = {side: str(folder / f"{part}.{side}") for side in ("source", "target")}
+        for index, name in enumerate(corpus.values()):
             lines = "".join(f"{pair[index]}\n" for pair in pairs)
             Path(name).write_text(lines, encoding="utf-8", newline="\n")
-    text = render_config(facts, roomy, data, str(folder / "run"))
+        data[part] = flow(corpus)
+    text = render_config(facts, roomy, run=flow(str(folder / "run")), **data)
     return Config.model_validate(yaml.safe_load(text))
 
 
@@ -104,8 +106,3 @@ def _torch_restored() -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(threads)
-
-
-def _rounded(value: float) -> float:
-    """Return two significant digits: another trial then gives the same plan, mostly."""
-    return float(f"{value:.2g}")
