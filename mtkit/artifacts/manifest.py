@@ -38,16 +38,8 @@ COMMANDS: Mapping[Kind, str] = {
     "export": "mtkit export",
 }
 """The command that makes each kind of artifact."""
-FORMAT_VERSIONS: Mapping[Kind, int] = {
-    "corpus": 1,
-    "tokenizer": 2,
-    "batches": 2,
-    "checkpoint": 3,
-    "model": 1,
-    "test": 2,
-    "export": 1,
-}
-"""Versions of their layouts, all of which are written and read."""
+FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 2, "checkpoint": 3}
+"""Versions of their layouts; no other version is read."""
 
 
 class OtherFormatError(UserError):
@@ -85,7 +77,7 @@ def hash_file(path: Path) -> str:
 
 
 def hashes_of(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the `request` and `identity` of what a manifest says."""
+    """Return the `request` and `identity` of a manifest."""
     request = sha256_of({name: manifest[name] for name in ("kind", "format", "settings", "inputs")})
     identity = sha256_of({"request": request, "files": manifest["files"]})
     return {"request": request, "identity": identity}
@@ -102,9 +94,6 @@ def create(
     """Yield an empty folder to fill, which becomes the artifact at `path` when the block ends.
 
     If the block raises, an older artifact at `path` stays. `report` may be filled in the block.
-
-    Raises:
-        OSError: naming what could not be written.
     """
     partial, old = temporary_path(path), path.with_name(f".{path.name}.old")
     _put_back(old, path)
@@ -168,9 +157,7 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
-        is_foreign = kind == "model" and manifest["settings"].get("format") == "huggingface"
-        hint = ": convert it with `mtkit export --from huggingface`" if is_foreign else ""
-        raise UserError(f"{path}: holds {_article(manifest['kind'])}, not {_article(kind)}{hint}")
+        raise UserError(f"{path}: expected kind {kind}, found {manifest['kind']}")
     if manifest["format"] != FORMAT_VERSIONS[kind]:
         raise OtherFormatError(
             f"{path}: format {manifest['format']}; this mtkit reads {FORMAT_VERSIONS[kind]}: "
@@ -199,10 +186,6 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def _article(kind: str) -> str:
-    return {"batches": "batches", "export": "an export"}.get(kind, f"a {kind}")
-
-
 def _sync_and_hash(file: Path) -> dict[str, Any]:
     sync(file)
     return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
@@ -226,32 +209,19 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             "identity": str(),
             "report": dict(),
         } if all(isinstance(value, str) for value in inputs.values()) and all(
-            map(_is_size_and_hash, files.values())
+            isinstance(facts, dict) and {"bytes", "sha256"} <= facts.keys()
+            for facts in files.values()
         ):
             return dict(manifest)
     raise UserError(f"{path / MANIFEST}: not a manifest: rebuild with `{COMMANDS[kind]}`")
 
 
-def _is_size_and_hash(facts: Any) -> bool:
-    match facts:
-        case {"bytes": int(), "sha256": str()}:
-            return True
-    return False
-
-
 def _sizes_of_files(folder: Path) -> dict[str, int]:
-    """Return the bytes of each file by its name, so that no name leads out of the folder.
-
-    Raises:
-        UserError: there is a link, a pipe or a device, even if the manifest does not list it.
-    """
+    """Return the bytes of each file by its name; UserError for a link, a pipe or a device."""
     entries = list(folder.iterdir())
     for path in entries:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise UserError(
-                f"{path}: a link, pipe or device; an artifact has regular files only: "
-                "copy what it points to in its place"
-            )
+            raise UserError(f"{path}: a link, pipe or device: copy the file in its place")
     return {path.name: path.stat().st_size for path in entries if path.is_file()}
 
 

@@ -48,10 +48,7 @@ def config_of(run: Path) -> Config:
 
 
 def save_config(config: Config) -> None:
-    """Write the resolved settings to RUN/config.yaml; the run must be locked.
-
-    A command that is refused thus never changes the settings of the run.
-    """
+    """Write the resolved settings to RUN/config.yaml; the run must be locked."""
     from mtkit.config.yaml import dump_config
 
     write_text(Path(config.run) / SETTINGS, dump_config(config))
@@ -63,11 +60,7 @@ def default_place() -> Path:
 
 
 def find_model(path: str | Path | None) -> Artifact:
-    """Return the verified model of a run or model folder; None is the default place.
-
-    Raises:
-        UserError: there is none, or it is damaged.
-    """
+    """Return the verified model of a run or model folder; None is the default place."""
     place = Path(path) if path else default_place()
     for folder in (place / "model", place):
         if (folder / MANIFEST).is_file():
@@ -79,7 +72,7 @@ def find_model(path: str | Path | None) -> Artifact:
 def find_best(path: str | Path | None) -> Artifact:
     """Return the verified model, or the best checkpoint of a run that has no model yet.
 
-    Without a validation it is the newest checkpoint. Raises UserError as `find_model`.
+    Without a validation it is the newest checkpoint.
     """
     place = Path(path) if path else default_place()
     if kind_at(place) == "checkpoint":
@@ -101,9 +94,9 @@ def find_best(path: str | Path | None) -> Artifact:
     except UserError as damage:
         if step == last:
             raise
-        warn(f"{damage}: skipped")
+        warn(f"{damage}: using the newest checkpoint")
+        checkpoint = open_artifact(checkpoint_at(folder, last), "checkpoint", verify=True)
         name, step = "newest checkpoint", last
-        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
     say(f"{place}: training is not finished: using the {name}, of step {step:,}")
     return checkpoint
 
@@ -166,12 +159,7 @@ def link_latest(run: Path) -> None:
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Hold the lock of a run while writing to it; the lock is not reentrant.
-
-    Raises:
-        UserError: another process holds it, which is named, or `run` cannot be a folder.
-        MtkitError: the run cannot be written.
-    """
+    """Hold the lock of a run while writing to it; UserError if another process holds it."""
     from filelock import FileLock, Timeout  # imports asyncio, which would delay translation
 
     lock = FileLock(run / LOCK)
@@ -183,10 +171,9 @@ def locked(run: Path) -> Iterator[None]:
             f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another run "
             "directory"
         ) from None
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"{run}: cannot be a folder: choose another run directory") from None
     except OSError as error:
-        raise MtkitError(
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        raise (UserError if is_file else MtkitError)(
             f"{run}: cannot be written ({error.strerror}): choose another run directory"
         ) from None
     try:

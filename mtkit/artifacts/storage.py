@@ -14,8 +14,6 @@ from mtkit.errors import UserError
 
 MAX_JSON_BYTES = 1 << 24
 """Largest JSON file that is read; a manifest takes a few kilobytes."""
-MAX_JSON_DEPTH = 32
-"""Deepest nesting that is read; settings have five levels."""
 
 
 def read_json(path: Path) -> Any:
@@ -24,7 +22,7 @@ def read_json(path: Path) -> Any:
     Only a regular file of bounded size is opened: a pipe would block, a huge file exhaust memory.
 
     Raises:
-        UserError: it is no such file, or not JSON, or nested too deeply.
+        UserError: it is no such file, or not JSON.
         OSError: it does not exist or cannot be read.
     """
     status = path.lstat()
@@ -32,24 +30,10 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        _check_json(value, 0)
+        json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error})") from None
     return value
-
-
-def _check_json(value: Any, depth: int) -> None:
-    """Raise ValueError for nesting that could exhaust the stack, and for lone surrogates."""
-    if depth > MAX_JSON_DEPTH:
-        raise ValueError(f"nested more than {MAX_JSON_DEPTH} levels deep")
-    match value:
-        case str():
-            value.encode()
-        case dict():
-            _check_json([*value, *value.values()], depth)
-        case list():
-            for inner in value:
-                _check_json(inner, depth + 1)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -26,17 +26,6 @@ Neighbourhood = Annotated[
 ]
 
 
-class ModelSection(Settings):
-    """A section that comes in kinds; each class names its own."""
-
-    kind: str
-
-    @property
-    def name(self) -> str:
-        """The name in messages."""
-        return self.kind
-
-
 class TransformerLayers(Settings):
     """Settings of the layers of a Transformer encoder or decoder (Vaswani et al. 2017)."""
 
@@ -53,12 +42,12 @@ class TransformerLayers(Settings):
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
-class TransformerEncoderSettings(TransformerLayers, ModelSection):
+class TransformerEncoderSettings(TransformerLayers):
     kind: Literal["transformer"] = "transformer"
     neighbourhood: Neighbourhood = None
 
 
-class TransformerDecoderSettings(TransformerLayers, ModelSection):
+class TransformerDecoderSettings(TransformerLayers):
     kind: Literal["transformer"] = "transformer"
 
 
@@ -71,12 +60,12 @@ class LstmLayers(Settings):
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
-class LstmEncoderSettings(LstmLayers, ModelSection):
+class LstmEncoderSettings(LstmLayers):
     kind: Literal["lstm"] = "lstm"
     bidirectional: bool = True
 
 
-class LstmDecoderSettings(LstmLayers, ModelSection):
+class LstmDecoderSettings(LstmLayers):
     """An LSTM decoder with the attention of Bahdanau et al. 2015 or Luong et al. 2015, or none."""
 
     kind: Literal["lstm"] = "lstm"
@@ -90,8 +79,10 @@ class LstmDecoderSettings(LstmLayers, ModelSection):
         return self
 
 
-class Embeddings(ModelSection):
+class Embeddings(Settings):
     """Settings that encoder and decoder share."""
+
+    kind: str
 
     d_model: Width = 512
     tie: Tie = Field(
@@ -102,6 +93,11 @@ class Embeddings(ModelSection):
     def _check_pair(self) -> Embeddings:
         self.as_pair()
         return self
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return self.kind
 
     @abstractmethod
     def as_pair(self) -> EncoderDecoderSettings:

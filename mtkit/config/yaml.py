@@ -24,9 +24,6 @@ from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")
 """Config that is read by default."""
-MAX_SETTINGS = 10_000
-"""Most settings in a file: aliases of aliases can make any number of a few lines."""
-
 Override = tuple[list[str], Any, str]
 """Parts of the key, value, and the option as it was written."""
 
@@ -71,14 +68,15 @@ def read_config(
     data, lines = _parse(name, text)
     locations = Locations(name, lines, is_demo=path is None)
     _add_kinds(data, Config)
-    pairs = [_split(override) for override in overrides]
-    _refuse_repeated(pairs, run)
+    parsed: list[Override] = [] if run is None else [(["run"], run, f"--run {run}")]
+    parsed += map(_split, overrides)
     # Sections before their settings, and the kind first: it clears the section.
-    for parts, value, option in sorted(pairs, key=_order):
-        locations.overrides[_assign(data, parts, value, option)] = option
-    if run is not None:
-        data["run"] = run
-        locations.overrides[("run",)] = f"--run {run}"
+    for parts, value, option in sorted(parsed, key=lambda it: (len(it[0]), it[0][-1] != "kind")):
+        key = _assign(data, parts, value, option)
+        if key in locations.overrides:
+            also = locations.overrides[key]
+            raise UserError(f"{option}: {dotted(key)} is given twice, also by {also}")
+        locations.overrides[key] = option
     _add_kinds(data, Config)
     try:
         return Config.model_validate(data), locations
@@ -100,12 +98,10 @@ def _read(path: str | Path) -> tuple[str, str]:
     path = Path(path)
     try:
         return str(path), path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such config file") from None
     except UnicodeDecodeError:
         raise UserError(f"{path}: not a config file: it is not UTF-8 text") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{path}: cannot read the config: {error.strerror}") from None
 
 
 def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -118,11 +114,7 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         if not isinstance(node, yaml.MappingNode):
             kind = "a list" if isinstance(node, yaml.SequenceNode) else "text"
             raise UserError(f"{name}:1: expected settings (key: value), found {kind}")
-        lines: dict[Key, int] = {}
-        for key, line in _lines(name, node, ()):  # aliases of aliases have no end
-            lines[key] = line
-            if len(lines) > MAX_SETTINGS:
-                raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
+        lines = dict(_lines(name, node, ()))
         data: dict[str, Any] = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -193,21 +185,6 @@ def _split(override: str) -> Override:
         raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
 
 
-def _order(override: Override) -> float:
-    parts, _, _ = override
-    return len(parts) - (0.5 if parts[-1] == "kind" else 0.0)
-
-
-def _refuse_repeated(overrides: Sequence[Override], run: str | None) -> None:
-    """Raise UserError for a setting with two overrides: one value would be lost."""
-    seen: dict[tuple[str, ...], str] = {} if run is None else {("run",): f"--run {run}"}
-    for parts, _, option in overrides:
-        if tuple(parts) in seen:
-            setting = ".".join(parts)
-            raise UserError(f"{option}: {setting} is given twice, also by {seen[tuple(parts)]}")
-        seen[tuple(parts)] = option
-
-
 def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:
     """Lay one override over the data, and return the key of the setting that it changed."""
     section: Any = data
@@ -233,7 +210,9 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
 def _change_kind(section: dict[str, Any], key: Key, value: Any, option: str) -> None:
     """Clear a section whose kind changes, unless both kinds have the same settings, and say so."""
     kind = section.get("kind", value)
-    is_same_class = any({kind, value} <= {*kinds} for path, kinds in setting_names() if path == key)
+    is_same_class = any(
+        kind in kinds and value in kinds for path, kinds in setting_names() if path == key
+    )
     if kind == value or is_same_class:
         return
     dropped = ", ".join(name for name in section if name != "kind")

@@ -171,7 +171,7 @@ def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, text: str) -
 
 def test_another_kind_or_format_is_refused_by_name(tmp_path: Path) -> None:
     path = make(tmp_path / "tokenizer").path
-    with pytest.raises(UserError, match="holds a tokenizer, not a model"):
+    with pytest.raises(UserError, match="expected kind model, found tokenizer"):
         open_artifact(path, "model")
     manifest = json.loads((path / MANIFEST).read_text())
     (path / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))

@@ -77,7 +77,7 @@ MESSAGES = {
     "translate --beam x": "mtkit translate: Invalid value for '--beam': expected a whole number, "
     "found 'x'",
     "train --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did you",
-    "train -c nowhere.yaml": "nowhere.yaml: no such config file",
+    "train -c nowhere.yaml": "nowhere.yaml: cannot read the config: No such file or directory",
     "translate": "runs/latest: no model here: train one with `mtkit train`",
     "batch -q": "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`",
 }

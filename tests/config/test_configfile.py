@@ -418,7 +418,7 @@ def test_the_schema_is_current() -> None:
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (None, "x.yaml: no such config file"),
+        (None, "x.yaml: cannot read the config: No such file or directory"),
         (b"\xff\xfe\x00run", "x.yaml: not a config file: it is not UTF-8 text"),
         (b"\x00\x01", "x.yaml: not YAML: unacceptable character"),
     ],

@@ -648,7 +648,7 @@ def test_what_was_exported_is_no_model_and_says_how_it_becomes_one(
     imported: Path, tmp_path: Path
 ) -> None:
     export(imported, tmp_path / "out")
-    with pytest.raises(UserError, match=r"holds an export, not a model.*export --from huggingface"):
+    with pytest.raises(UserError, match="expected kind model, found export"):
         open_model(tmp_path / "out")
 
 
