@@ -27,35 +27,29 @@ SETTINGS = {"vocab_size": 8, "type": "bpe"}
 INPUTS = {"corpus": "c0ffee"}
 
 
-def request_of(kind: str, settings: object, inputs: object) -> str:
-    asked = {"kind": kind, "format": 2, "settings": settings, "inputs": inputs}
+def request_of(settings: object) -> str:
+    asked = {"kind": "tokenizer", "format": 2, "settings": settings, "inputs": INPUTS}
     return hashes_of(asked | {"files": {}})["request"]
 
 
-def make(path: Path, content: bytes = b"content") -> Artifact:
+def make(path: Path) -> Artifact:
     with create(path, "tokenizer", SETTINGS, INPUTS, {"lines": 3}) as folder:
-        (folder / "spm.model").write_bytes(content)
+        (folder / "spm.model").write_bytes(b"content")
     return open_artifact(path, "tokenizer")
 
 
-def test_what_was_written_is_what_is_opened(tmp_path: Path) -> None:
+def change_manifest(path: Path, **changes: object) -> None:
+    manifest = json.loads((path / MANIFEST).read_text())
+    (path / MANIFEST).write_text(json.dumps(manifest | changes))
+
+
+def test_an_artifact_opens_as_it_was_written(tmp_path: Path) -> None:
     artifact = make(tmp_path / "tokenizer")
     assert artifact.manifest["settings"] == SETTINGS
     assert artifact.manifest["inputs"] == INPUTS
     assert artifact.report == {"lines": 3}
-    assert artifact.manifest["files"] == {
-        "spm.model": {"bytes": 7, "sha256": hash_file(artifact.path / "spm.model")}
-    }
-
-
-def test_an_exception_leaves_nothing_behind(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ZeroDivisionError),
-        create(tmp_path / "tokenizer", "tokenizer", SETTINGS, INPUTS) as folder,
-    ):
-        (folder / "spm.model").write_bytes(b"half")
-        raise ZeroDivisionError
-    assert list(tmp_path.iterdir()) == []
+    digest = hash_file(artifact.path / "spm.model")
+    assert artifact.manifest["files"] == {"spm.model": {"bytes": 7, "sha256": digest}}
 
 
 def test_an_older_artifact_survives_a_failing_rebuild(tmp_path: Path) -> None:
@@ -63,8 +57,7 @@ def test_an_older_artifact_survives_a_failing_rebuild(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), create(older.path, "tokenizer", {}, {}) as folder:
         (folder / "spm.model").write_bytes(b"newer")
         raise KeyboardInterrupt
-    again = open_artifact(older.path, "tokenizer", verify=True)
-    assert again.identity == older.identity
+    assert open_artifact(older.path, "tokenizer", verify=True).identity == older.identity
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer"]
 
 
@@ -78,10 +71,9 @@ with create(Path(sys.argv[1]), "tokenizer", {}, {}) as folder:
 """
 
 
-def test_killed_in_the_middle_is_nothing_and_the_next_try_succeeds(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_artifact_and_the_next_one_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer"
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
-    assert killed.returncode < 0
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False).returncode < 0
     assert kind_at(path) is None
     with pytest.raises(UserError, match="mtkit train-spm"):
         open_artifact(path, "tokenizer")
@@ -89,33 +81,30 @@ def test_killed_in_the_middle_is_nothing_and_the_next_try_succeeds(tmp_path: Pat
     assert [entry.name for entry in tmp_path.iterdir()] == ["tokenizer"]
 
 
-def test_request_and_identity_do_not_depend_on_place_or_order(tmp_path: Path) -> None:
-    here, there = make(tmp_path / "a" / "tokenizer"), make(tmp_path / "b" / "elsewhere")
-    assert here.manifest["request"] == there.manifest["request"]
-    assert here.identity == there.identity
-    assert (here.path / MANIFEST).read_bytes() == (there.path / MANIFEST).read_bytes()
-    reordered = dict(reversed(SETTINGS.items()))
-    assert request_of("tokenizer", SETTINGS, INPUTS) == request_of("tokenizer", reordered, INPUTS)
-    assert request_of("tokenizer", SETTINGS, INPUTS) == here.manifest["request"]
+def test_a_manifest_depends_neither_on_place_nor_on_time_nor_on_order(tmp_path: Path) -> None:
+    one, other = make(tmp_path / "a" / "tokenizer"), make(tmp_path / "b" / "elsewhere")
+    text = (one.path / MANIFEST).read_text()
+    assert text == (other.path / MANIFEST).read_text()
+    assert str(tmp_path) not in text and os.uname().nodename not in json.loads(text).values()
+    assert request_of(dict(reversed(SETTINGS.items()))) == one.manifest["request"]
 
 
-def test_request_is_the_same_on_any_machine() -> None:
-    """Computed elsewhere by the rule: sha256 of sorted JSON without blanks, in UTF-8."""
+def test_a_request_is_the_sha256_of_sorted_json() -> None:
     script = (
         'printf \'{"format":2,"inputs":{"corpus":"c0ffee"},"kind":"tokenizer",'
         '"settings":{"type":"bpe","vocab_size":8}}\' | sha256sum'
     )
     shell = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    assert request_of("tokenizer", SETTINGS, INPUTS) == shell.stdout.split()[0]
+    assert request_of(SETTINGS) == shell.stdout.split()[0]
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.booleans()))
 def test_other_settings_are_another_request(settings: dict[str, object]) -> None:
-    same = request_of("model", settings, {}) == request_of("model", {"steps": 5}, {})
+    same = request_of(settings) == request_of({"steps": 5})
     assert same == (settings == {"steps": 5} and not isinstance(settings["steps"], bool))
 
 
-def test_a_flipped_byte_is_found_when_verifying(tmp_path: Path) -> None:
+def test_verifying_finds_a_flipped_byte(tmp_path: Path) -> None:
     path = make(tmp_path / "tokenizer").path
     (path / "spm.model").write_bytes(b"Content")
     open_artifact(path, "tokenizer")
@@ -123,19 +112,16 @@ def test_a_flipped_byte_is_found_when_verifying(tmp_path: Path) -> None:
         open_artifact(path, "tokenizer", verify=True)
 
 
-@pytest.mark.parametrize(("part", "value"), [("settings", {}), ("inputs", {}), ("files", {})])
-def test_a_manifest_changed_by_hand_is_found_when_verifying(
-    tmp_path: Path, part: str, value: object
-) -> None:
+@pytest.mark.parametrize("part", ["settings", "inputs", "files"])
+def test_opening_finds_a_changed_manifest(tmp_path: Path, part: str) -> None:
     path = make(tmp_path / "tokenizer").path
-    manifest = json.loads((path / MANIFEST).read_text())
-    (path / MANIFEST).write_text(json.dumps(manifest | {part: value}))
+    change_manifest(path, **{part: {}})
     with pytest.raises(UserError, match=r"manifest\.json: damaged"):
-        open_artifact(path, "tokenizer", verify=True)
+        open_artifact(path, "tokenizer")
 
 
-@pytest.mark.parametrize("content", [b"conten", b"contents", None])
-def test_a_file_of_another_size_or_none_is_found_always(
+@pytest.mark.parametrize("content", [b"conten", None])
+def test_opening_finds_a_missing_file_or_another_size(
     tmp_path: Path, content: bytes | None
 ) -> None:
     path = make(tmp_path / "tokenizer").path
@@ -147,39 +133,26 @@ def test_a_file_of_another_size_or_none_is_found_always(
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "sub/file", "..", "."])
-def test_names_in_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_name_in_a_manifest_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     path = make(tmp_path / "tokenizer").path
     (tmp_path / "secret").write_bytes(b"1")
-    manifest = json.loads((path / MANIFEST).read_text())
-    manifest["files"] = {name: {"bytes": 1, "sha256": hash_file(tmp_path / "secret")}}
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    change_manifest(path, files={name: {"bytes": 1, "sha256": hash_file(tmp_path / "secret")}})
     with pytest.raises(UserError):
         open_artifact(path, "tokenizer", verify=True)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "null", '{"kind": 1}', "{", "\x00", '{"kind": "tokenizer"}']
-)
-def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "null", '{"kind": 1}', "{", "\x00", '"\\ud800"'])
+def test_other_text_is_not_a_manifest(tmp_path: Path, text: str) -> None:
     path = make(tmp_path / "tokenizer").path
     (path / MANIFEST).write_text(text)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError, match="manifest"):
         open_artifact(path, "tokenizer")
-    assert str(path) in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
-def test_another_kind_or_format_is_refused_by_name(tmp_path: Path) -> None:
+def test_another_kind_or_format_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "tokenizer").path
     with pytest.raises(UserError, match="expected kind model, found tokenizer"):
         open_artifact(path, "model")
-    manifest = json.loads((path / MANIFEST).read_text())
-    (path / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))
+    change_manifest(path, format=99)
     with pytest.raises(UserError, match="format 99"):
         open_artifact(path, "tokenizer")
-
-
-def test_nothing_in_an_artifact_tells_where_or_when_it_was_made(tmp_path: Path) -> None:
-    text = (make(tmp_path / "tokenizer").path / MANIFEST).read_text()
-    assert str(tmp_path) not in text
-    assert os.uname().nodename not in json.loads(text).values()
