@@ -44,13 +44,13 @@ def score(
         refuse("only with --worst, --by-length or --comet", source=source)
     if not by_length:
         refuse("only with --by-length", plot=plot)
-    from mtkit.scoring.score import score_files
+    from mtkit.scoring.score import score_files, score_lines
     from mtkit.study.plots.lengths import plot_lengths
     from mtkit.study.plots.picture import check_picture
 
     if plot is not None:
         check_picture(plot)
-    report = score_files(
+    systems = score_files(
         reference,
         hypotheses or [],
         language=language,
@@ -60,9 +60,9 @@ def score(
         by_length=by_length,
         comet=comet,
     )
-    show(report.records(), lambda _: report.lines(), as_json=json)
+    show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
     if plot is not None:
-        plot_lengths(report, plot)
+        plot_lengths(systems, plot)
 
 
 @dataclass(frozen=True)

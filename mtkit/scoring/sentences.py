@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import repeat
+from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.report import warn
-from mtkit.scoring.metrics import METRICS, ReferenceTexts, Score, can_resample
+from mtkit.scoring.metrics import METRICS, ReferenceTexts, Score, resampling_obstacle
 
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Most source words in each bucket; a last bucket holds all longer sources."""
@@ -47,30 +49,36 @@ def worst_sentences(
 
 @dataclass(frozen=True)
 class Bucket:
-    """The lines whose source has from `shortest` to `longest` words."""
+    """The lines whose source has from `shortest` to `longest` (None: any number of) words."""
 
     shortest: int
     longest: int | None
-    """None: no limit."""
     rows: Sequence[int]
     """Its lines, from 0."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """The range of lengths, as shown in tables and plots."""
-        limit = self.shortest - 1
-        return f"over {limit}" if self.longest is None else f"{self.shortest}-{self.longest}"
+        """The range of lengths, for tables and plots."""
+        is_last = self.longest is None
+        return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
 
-    def score(
+    def scored(
         self, hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
-    ) -> dict[str, Score]:
-        """Score these lines alone."""
+    ) -> Bucket:
+        """Return the bucket with the scores of its lines alone."""
         ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
-        interval = can_resample(len(self.rows))
-        return {
-            key: METRICS[key].compute({"": ours}, right, language, intervals=interval)[""]
+        intervals = resampling_obstacle(len(self.rows)) is None
+        scores = {
+            key: METRICS[key].compute({"": ours}, right, language, intervals=intervals)[""]
             for key in BUCKET_METRICS
         }
+        return replace(self, scores=scores)
+
+    def record(self) -> dict[str, Any]:
+        """Return the scores as JSON."""
+        scores = {key: score.record() for key, score in self.scores.items()}
+        return {"words": [self.shortest, self.longest], "lines": len(self.rows), **scores}
 
 
 def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
@@ -78,12 +86,8 @@ def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
     words = [len(line.split()) for line in sources]
     if sum(map(len, sources)) > MAX_WORD_CHARACTERS * max(1, sum(words)):
         warn("--by-length counts words between spaces, and the source seems to have few")
-    bounds = zip((0, *(limit + 1 for limit in BUCKET_LIMITS)), (*BUCKET_LIMITS, None), strict=True)
-    rows: list[list[int]] = [[] for _ in (*BUCKET_LIMITS, None)]
+    rows: dict[int, list[int]] = defaultdict(list)
     for row, count in enumerate(words):
         rows[bisect_left(BUCKET_LIMITS, count)].append(row)
-    return [
-        Bucket(shortest, longest, own)
-        for (shortest, longest), own in zip(bounds, rows, strict=True)
-        if own
-    ]
+    limits = (-1, *BUCKET_LIMITS, None)
+    return [Bucket((limits[i] or 0) + 1, limits[i + 1], rows[i]) for i in sorted(rows)]

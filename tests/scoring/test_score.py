@@ -18,7 +18,7 @@ from commands import Stdin, call
 from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.comet import COMET_MODEL
 from mtkit.scoring.metrics import corpus_bleu
-from mtkit.scoring.score import score_files
+from mtkit.scoring.score import score_files, score_lines
 from mtkit.scoring.sentences import BUCKET_LIMITS, bucket_by_length, worst_sentences
 
 Capture = pytest.CaptureFixture[str]
@@ -30,13 +30,13 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def only_record(*arguments: Any, **options: Any) -> dict[str, Any]:
-    (record,) = score_files(*arguments, **options).records()
-    return record
+    (system,) = score_files(*arguments, **options)
+    return system.record()
 
 
 def test_systems_stand_side_by_side(files: tuple[Path, Path], stdin: Stdin) -> None:
     reference, hypothesis = files
-    lines = list(score_files([reference], [hypothesis, reference]).lines())
+    lines = list(score_lines(score_files([reference], [hypothesis, reference])))
     assert lines[0].split() == [str(hypothesis), str(reference)]
     row = next(line.split() for line in lines if line.startswith("BLEU"))
     values = [float(value) for value in row[1:]]
@@ -59,11 +59,11 @@ def test_the_command_shows_tables_or_json(files: tuple[Path, Path], capsys: Capt
 def test_p_values_are_of_the_first_system(tmp_path: Path) -> None:
     reference = write(tmp_path / "ref", REFERENCES * 5)
     systems = [write(tmp_path / "base", HYPOTHESES * 5), reference]
-    report = score_files([reference], systems, paired="bootstrap")
-    base, other = (record["bleu"] for record in report.records())
+    scored = score_files([reference], systems, paired="bootstrap")
+    base, other = (system.record()["bleu"] for system in scored)
     assert "p" not in base
     assert other["test"] == "bootstrap" and other["p"] < 0.05
-    assert any(line.split()[:1] == ["p-value"] for line in report.lines())
+    assert any(line.split()[:1] == ["p-value"] for line in score_lines(scored))
 
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_closed_stdin_is_refused(tmp_path: Path, stdin: Stdin) -> None:
 def test_a_metric_without_a_score_is_a_dash(tmp_path: Path, capsys: Capture) -> None:
     reference = write(tmp_path / "ref", ["Why?", "It rains."])
     long = write(tmp_path / "long", ["Why?", "x" * 10_001])
-    lines = list(score_files([reference], [long, reference]).lines())
-    assert "long:2: 10,001 characters" in capsys.readouterr().err
+    lines = list(score_lines(score_files([reference], [long, reference])))
+    assert "long: a line of over 10,000" in capsys.readouterr().err
     rows = {line[:12].strip(): line.split()[-2:] for line in lines if "  " in line}
     assert rows["TER"] == ["-", "0.00"]
     assert "-" not in rows["BLEU"]
@@ -166,14 +166,14 @@ def test_a_bucket_is_scored_as_a_corpus_of_its_own(
 ) -> None:
     reference, hypothesis = files
     source = write(tmp_path / "src", ["one two", "1 2 3 4 5 6", "one", "1 2 3 4 5 6 7 8 9 10"])
-    report = score_files([reference], [hypothesis, reference], source=source, by_length=True)
-    first, second = report.records()
+    scored = score_files([reference], [hypothesis, reference], source=source, by_length=True)
+    first, second = (system.record() for system in scored)
     assert [(of["words"], of["lines"]) for of in first["by_length"]] == [([0, 5], 2), ([6, 10], 2)]
     for of, rows in zip(first["by_length"], ([0, 2], [1, 3]), strict=True):
         expected = corpus_bleu([HYPOTHESES[i] for i in rows], [REFERENCES[i] for i in rows])
         assert of["bleu"]["score"] == pytest.approx(expected, abs=1e-3)
     assert all(of["chrf"]["score"] == 100 for of in second["by_length"])
-    table = "\n".join(report.lines()).partition("BLEU by words of the source")[2].splitlines()
+    table = "\n".join(score_lines(scored)).partition("BLEU by words of the source")[2].splitlines()
     assert [line.split()[:2] for line in table[1:3]] == [["0-5", "2"], ["6-10", "2"]]
     picture = tmp_path / "lengths.png"
     arguments = ("score", "-r", str(reference), str(hypothesis), "--source", str(source))
@@ -203,7 +203,7 @@ def test_the_worst_sentences_come_first() -> None:
 def test_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
     reference = write(tmp_path / "ref", ["a"])
     source = write(tmp_path / "src", ["\x1b[31m\u2028x"])
-    lines = list(score_files([reference], [reference], source=source, worst=1).lines())
+    lines = list(score_lines(score_files([reference], [reference], source=source, worst=1)))
     assert lines[-3] == r"  source      \x1b[31m\u2028x"
 
 
@@ -252,10 +252,10 @@ def comet_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("comet_command")
 def test_comet_scores_by_its_own_command(files: tuple[Path, Path]) -> None:
     reference, hypothesis = files
-    report = score_files([reference], [hypothesis, reference], source=reference, comet=True)
+    scored = score_files([reference], [hypothesis, reference], source=reference, comet=True)
     expected = {"score": 0.45, "signature": f"model:{COMET_MODEL}"}
-    assert [system["comet"] for system in report.records()] == [expected, expected]
-    assert any(line.split() == ["COMET", "0.4500", "0.4500"] for line in report.lines())
+    assert [system.record()["comet"] for system in scored] == [expected, expected]
+    assert any(line.split() == ["COMET", "0.4500", "0.4500"] for line in score_lines(scored))
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_scores_and_significance_are_those_of_score(capsys: Capture) -> None:
     compare(runs, paired="bootstrap")
     out, err = capsys.readouterr()
     files = [run / "test/hypotheses.txt" for run in runs]
-    report = score_files([runs[0] / "test/reference.txt"], files, paired="bootstrap")
-    worse, right = report.records()
+    systems = score_files([runs[0] / "test/reference.txt"], files, paired="bootstrap")
+    worse, right = (system.record() for system in systems)
     table = {re.split(" {2,}", line.strip())[0]: line for line in reversed(out.splitlines())}
     for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
         assert f"{worse[key]['score']:.2f} [" in table[name]
