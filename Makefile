@@ -1,4 +1,4 @@
-# Set-up, checks, data. `.venv` is made when a target first needs it.
+# Set-up, checks, data. Targets create .venv when they first need it.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -22,17 +22,19 @@ student: $(INSTALLED)
 	$(BIN)/python -c "$$WRITE_SYNTHETIC" $(SYNTHETIC) data/multi30k/train.de
 	$(BIN)/mtkit run -c configs/multi30k-en-de-student.yaml
 
-# Each file of tests is one worker's: what it prepares is prepared once; the slow ones come first.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A file of tests runs in one worker, which sets up its fixtures once; files with slow tests come first.
+# Bytecode is kept, because the tests start many processes.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+	--no-loadscope-reorder
 
-# The laws of the core of every room: what they say of a change is known within a minute.
+# Fast tests, in about a minute.
 quick: $(INSTALLED)
 	$(PYTEST) -m "not slow and not campaign"
 
 test: $(INSTALLED)
 	$(PYTEST)
 
-# Campaigns: what the tests sample, at full length. Some minutes each.
+# Campaigns: the same laws on many more random cases. Some minutes each.
 crash-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_crashes.py
 
@@ -42,7 +44,7 @@ exact-test: $(INSTALLED)
 hostile-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_hostile_data.py
 
-# Do the tests notice what is wrong? One deleted or negated line at a time; an hour.
+# Mutation testing: delete or negate one line at a time and see whether a test fails. Takes an hour.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/benchmarks/mutants.py --count 60 --seed 1
 
@@ -58,7 +60,7 @@ fix: $(INSTALLED)
 schema: $(INSTALLED)
 	$(BIN)/python -c 'from mtkit.config.yaml import schema; print(schema())' > configs/schema.json
 
-# make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, from the hub.
+# make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, it downloads from the hub.
 multi30k: $(INSTALLED)
 	@mkdir -p data/multi30k
 ifdef FROM
@@ -86,7 +88,7 @@ if sys.version_info < (3, 11):
 endef
 export REQUIRE_PYTHON
 
-# Without an NVIDIA GPU, the gigabytes of CUDA in the usual Linux wheel of PyTorch are of no use.
+# Without an NVIDIA GPU, use PyTorch's CPU wheels, which lack gigabytes of CUDA libraries.
 define CPU_INDEX
 import shutil, sys, urllib.request
 index = "https://download.pytorch.org/whl/cpu"

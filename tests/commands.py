@@ -10,11 +10,11 @@ import pytest
 from mtkit.cli.main import main
 
 Stdin = Callable[[BinaryIO | str | None], None]
-"""Gives commands their input: a stream, its text, or none at all."""
+"""Sets the input of commands: a stream, text, or None for a closed stdin."""
 
 
 def call(*arguments: str) -> int:
-    """Exit code of `mtkit ARGUMENTS`."""
+    """Run `mtkit ARGUMENTS` and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
     assert isinstance(ended.value.code, int)

@@ -1,4 +1,4 @@
-"""What all tests share: signatures that are checked, no home, and runs ready for training."""
+"""What all tests share: checked signatures, no home directory, runs that are ready to train."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ import signatures
 
 install_import_hook("mtkit", "signatures.checked")
 
-# What a shell starts with & ignores Ctrl-C, what nohup starts SIGHUP, and hands that on: here to
-# every command that a test starts in order to interrupt it.
+# A process started with & ignores Ctrl-C, one started by nohup ignores SIGHUP, and child processes
+# inherit this: the tests interrupt theirs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# The same examples in every run, and no verdict that depends on how fast the machine is.
+# The same examples in every run, and no result that depends on the speed of the machine.
 hypothesis.settings.register_profile(
     "mtkit",
     deadline=None,
@@ -45,34 +45,34 @@ hypothesis.settings.load_profile("mtkit")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """No test knows which others ran before it: what they drew, looked at, or wanted quiet."""
+    """Reset random numbers, checks and verbosity, so that tests do not depend on their order."""
     from mtkit.report import set_quiet
 
     random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
-    signatures.look_again()
+    signatures.restart_checks()
     set_quiet(False)
     if files := sys.modules.get("mtkit.corpus.files"):
         files._warn_once.cache_clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with the most slow tests first: a worker that begins with one late is waited for."""
+    """Sort files with the most slow tests first, so that no worker ends long after the others."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test sees or changes what the person who runs it has, nor waits for the disk."""
+    """Hide the files and variables of the user, and do not wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)  # nobody pulls a plug
+        patch.setattr(os, "fsync", lambda descriptor: None)  # no power failure is tested
         for variable in ("MTKIT_MODEL", "RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
             patch.delenv(variable, raising=False)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
         patch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
-        patch.chdir(tmp_path_factory.mktemp("here"))  # a training names itself in runs/latest
+        patch.chdir(tmp_path_factory.mktemp("here"))  # training links runs/latest
         yield
 
 
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
-    """The standard input of commands that are called in this process."""
+    """Return a function that sets the standard input of commands called in this process."""
 
     def give(content: BinaryIO | str | None) -> None:
         stream = io.BytesIO(content.encode()) if isinstance(content, str) else content
@@ -94,7 +94,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the corpus, and a run with its tokenizer and batches."""
+    """A folder with a corpus, and a run with its tokenizer and batches."""
     from mtkit.batching.build import build_batches
     from mtkit.tokenizer.train import train_tokenizer
     from tasks import tiny_config, write_reversal_task
@@ -109,7 +109,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fresh(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Config]:
-    """Makes configs of runs that have everything but the training."""
+    """Return a function that makes configs of runs that lack only the training."""
     from tasks import tiny_config
 
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,7 @@ def fresh(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 @pytest.fixture(autouse=True)
 def threads_are_as_before() -> Iterator[None]:
-    """A command may set the number of threads for the whole process: sums have other bits then."""
+    """Reset the number of threads, which a command may set and on which the bits of sums depend."""
     yield
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -1,7 +1,7 @@
-"""Signatures that are checked as tests run: jaxtyping binds shape letters, beartype looks.
+"""Type and shape checks in tests: jaxtyping binds the letters of shapes, beartype checks types.
 
-The first looks of each test are taken: a loop calls the same functions again, and looking at every
-call takes as long as all of the rest.
+Only the first calls of a test are checked: loops call the same functions again, and checking each
+call would take as long as everything else.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from beartype import beartype
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-LOOKS = 300
-"""Number of looks at arguments or results in one test."""
+MAX_CHECKS = 300
+"""Number of calls that are checked in one test."""
 
 _left = 0
 
 
-def look_again() -> None:
-    """At the start of a test."""
+def restart_checks() -> None:
+    """Check the next calls; for the start of a test."""
     global _left
-    _left = LOOKS
+    _left = MAX_CHECKS
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`function`, which looks at its arguments; jaxtyping makes one for each signature."""
-    looking = functools.cache(lambda: beartype(function))  # most are never called
+    """Return a function that checks its arguments and its result, as long as checks are left."""
+    build = functools.cache(lambda: beartype(function))  # most functions are never called
 
     @functools.wraps(function)
-    def look(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+    def check(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
         global _left
         _left -= 1
         if _left < 0:
             jaxtyping.config.update("jaxtyping_disable", True)
-        return looking()(*arguments, **named)
+        return build()(*arguments, **named)
 
-    return look
+    return check
