@@ -22,8 +22,11 @@ class SettingError(UserError):
     """An unusable value of a setting, of which the caller may know where it was written."""
 
     def __init__(self, key: tuple[str | int, ...], message: str) -> None:
-        super().__init__(f"{'.'.join(map(str, key))}: {message}")
-        self.key = key
+        super().__init__(key, message)  # both, so that pickle can restore the error
+        self.key, self.message = key, message
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.key))}: {self.message}"
 
 
 @contextmanager
@@ -39,8 +42,11 @@ class Interrupted(MtkitError):  # noqa: N818 - not an error
     """A stop by a signal, with everything saved: exit code 128 + its number."""
 
     def __init__(self, exit_code: int, message: str) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+        super().__init__(exit_code, message)  # both, so that pickle can restore the error
+        self.exit_code, self.message = exit_code, message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def is_out_of_memory(error: BaseException) -> bool:

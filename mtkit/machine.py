@@ -1,30 +1,72 @@
-"""What a process may use of its machine, and what it has taken of it; without torch."""
+"""What this process may use of its machine, and what it has used; without torch."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import resource
 import sys
 from pathlib import Path
 
-STATUS = Path("/proc/self/status")
+STATUS, MEMINFO = Path("/proc/self/status"), Path("/proc/meminfo")
+CGROUP = Path("/sys/fs/cgroup")
 
 
-def processors() -> set[int]:
-    """Numbers of those that this process may run on: all, where the system tells no more."""
+def available_cpus() -> set[int]:
+    """Return the numbers of the CPUs (hardware threads) that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
 
 
-def peak_bytes() -> int:
-    """Resident bytes of this process when it held most.
+def count_cores() -> int:
+    """Return how many cores this process may use, by affinity, quota and OMP_NUM_THREADS.
 
-    Linux says it by itself; its `ru_maxrss` is also what the process that started this one held.
+    Two hardware threads of one core count as one: they share what computes.
+    """
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    paths = {(cpu, Path(siblings.format(cpu))) for cpu in available_cpus()}
+    cores = len({path.read_text() if path.exists() else cpu for cpu, path in paths})
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    limits = [float(threads)] if threads.isdecimal() and int(threads) else []
+    return int(max(1, min([cores, cpu_quota(), *limits])))
+
+
+def cpu_quota(group: Path = CGROUP) -> float:
+    """Return how many cores' time the system grants to the control group of this process."""
+    if (newer := group / "cpu.max").exists():
+        quota, period = newer.read_text().split()
+    elif (older := group / "cpu" / "cpu.cfs_quota_us").exists():
+        quota, period = older.read_text(), older.with_name("cpu.cfs_period_us").read_text()
+    else:
+        return math.inf
+    return math.inf if quota.strip() in ("max", "-1") else float(quota) / float(period)
+
+
+def memory_limit_bytes() -> float:
+    """Return the bytes that this process may hold: its own and the free ones, unless limited."""
+    limits = [math.inf]
+    if MEMINFO.exists():
+        fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        limits.append(float(fields["MemAvailable"].split()[0]) * 1024 + peak_bytes())
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        limits.append(limit)
+    for path in (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_bytes"):
+        if path.exists() and (text := path.read_text().strip()) != "max":
+            limits.append(float(text))
+    return min(limits)
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory that this process has had.
+
+    Read from Linux's status file where there is one: `ru_maxrss` there also covers the process
+    that started this one.
     """
     status = STATUS.read_text() if STATUS.exists() else ""
-    if told := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M):
-        return int(told[1]) * 1024
+    if match := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M):
+        return int(match[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -56,9 +56,9 @@ def quietly() -> Iterator[None]:
         set_quiet(before)
 
 
-def options() -> list[str]:
-    """Return the options that give another mtkit command the same verbosity."""
-    return ["--quiet"] * _quiet + ["--debug"] * _debug
+def verbosity() -> tuple[bool, bool]:
+    """Return the last values of `set_quiet` and `set_debug`."""
+    return _quiet, _debug
 
 
 def say(text: str) -> None:

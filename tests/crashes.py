@@ -204,14 +204,10 @@ def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: i
 
 
 def _ranks_of(launcher: int) -> list[int]:
-    """Its children that are ranks, in their order."""
+    """Its worker processes, in their order."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    found = {}
-    for child in children:
-        for variable in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
-            if variable.startswith(b"RANK="):
-                found[int(variable[5:])] = int(child)
-    return [found[rank] for rank in sorted(found)]
+    commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
+    return sorted(child for child, command in commands.items() if "spawn_main" in command)
 
 
 def _speak_at(home: Path) -> None:

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "terms", "machine", "symbols", "prefetch"),
+    ("errors", "terms", "machine", "symbols", "prefetch", "signals"),
     ("report",),
     ("progress",),
     ("config",),

@@ -20,7 +20,7 @@ from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.batching import BatchingSettings
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import RULES, PairFilter
-from mtkit.machine import processors
+from mtkit.machine import available_cpus
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_RULE = 5
@@ -58,7 +58,7 @@ def encode_pairs(
     """
     # Pairs are deduplicated by 128-bit hashes: about 100 bytes of memory each.
     seen: set[bytes] | None = set() if settings.deduplicate else None
-    workers = settings.workers or len(processors())
+    workers = settings.workers or len(available_cpus())
     pending: deque[Future[Encoded]] = deque()
     pool = ThreadPoolExecutor(workers)
     try:

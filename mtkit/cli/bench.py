@@ -34,16 +34,12 @@ def train(
 
     Target tokens per second, share of the arithmetic limit, memory, padding, waiting time.
     """
-    from mtkit.study.bench.train import bench_train, open_training_sample
+    from mtkit.study.bench.train import bench_train
 
     if config is not None and size is not None:
         raise UserError("--size: not with -c: the config says what to measure")
     settings = [*(overrides or []), *([f"training.precision={precision}"] if precision else [])]
-    command = ["bench", "train", "--seconds", str(seconds), *["--json"] * json]
-    options = [("-c", config), ("--size", size), *(("--set", setting) for setting in settings)]
-    command += [word for option, value in options if value for word in (option, str(value))]
-    with open_training_sample(config, size or "tiny", settings) as sample:
-        bench_train(sample, command, seconds=seconds, as_json=json)
+    bench_train(config, size or "tiny", settings, seconds, json)
 
 
 def translate(

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
-import time
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
-from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -23,7 +20,7 @@ from mtkit import report
 from mtkit.artifacts.manifest import VERSION
 from mtkit.cli.options import add_command
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.training.launcher import MOMENT, SIGNALS, follow, hand_over
+from mtkit.signals import exit_on_stop_signals
 
 COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("run", "train-spm", "batch", "train"), "stages"),
@@ -81,38 +78,22 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
-    stopped: list[int] = []
-    since = 0.0
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        """Exit cleanly on the first signal, and at once on a later one."""
-        nonlocal since
-        if not stopped:
-            stopped.append(128 + number)
-            since = time.monotonic()
-            sys.exit(stopped[0])
-        if time.monotonic() - since > MOMENT:
-            os._exit(stopped[0])
-
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell ignores Ctrl-C for `&`
-            signal.signal(number, stop)
-    follow()
+    stop = exit_on_stop_signals()
     code = 0
     try:
         names = arguments[:1] if arguments and arguments[0] in COMMANDS else []
         run = app(*names)  # only the requested command, to start faster
         code = run(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except SystemExit:
-        if not stopped:
+        if not stop.received:
             raise
     except Exception as error:
-        if not stopped:  # else a library turned the exit into an error of its own
+        if not stop.received:  # else a library turned the exit into an error of its own
             line, code = _describe_failure(error)
-            report.error("" if hand_over(line, code) else line, error)
-    code = stopped[0] if stopped else code
+            report.error(line, error)
+    code = 128 + stop.received if stop.received else code
     report.drop_unwritable()
-    if stopped or "RANK" in os.environ:
+    if stop.received or "RANK" in os.environ:
         # Threads that still translate, and those of gloo, which torch never frees after
         # DistributedDataParallel, can abort an interpreter that shuts down.
         os._exit(code)

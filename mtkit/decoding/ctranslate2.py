@@ -27,7 +27,7 @@ from mtkit.config.model import ModelSettings
 from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
 from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
 from mtkit.errors import UserError
-from mtkit.machine import processors
+from mtkit.machine import available_cpus
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -64,7 +64,7 @@ class CTranslate2Engine(Engine):
         device = options.device
         # By default one thread a core: several workers of one thread are faster than the reverse,
         # as most products are too small to be divided. A GPU needs one of each.
-        cores = len(processors()) if device == "cpu" else 1
+        cores = len(available_cpus()) if device == "cpu" else 1
         threads = options.threads or max(1, cores // (options.workers or cores))
         workers = options.workers or max(1, cores // threads)
         if reason := obstacle_on(device, compute_type):

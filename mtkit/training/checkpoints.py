@@ -47,8 +47,8 @@ class Checkpoints:
     """What all of them have in common; its path is their folder."""
     save_model_config: Callable[[Path], None] = lambda folder: None
     """Writes what decoding needs besides weights, so that a checkpoint can be translated with."""
-    ranks: int = 1
-    """How many make them."""
+    processes: int = 1
+    """Number of processes that train."""
 
     @property
     def folder(self) -> Path:
@@ -65,7 +65,7 @@ class Checkpoints:
         """Writes the state as it is, complete or not at all."""
         with replace(self.stage, path=self.path(state.step)).write() as draft:
             folder = draft.folder
-            draft.report.update(seconds=state.seconds, ranks=self.ranks)
+            draft.report.update(seconds=state.seconds, processes=self.processes)
             self.save_model_config(folder)
             save_weights(get_weights(state.model), folder / WEIGHTS)
             save_weights(_moments(state.optimizer), folder / "optimizer.safetensors")
@@ -161,15 +161,13 @@ class Checkpoints:
             raise DamagedCheckpoint(f"{path}: not as mtkit writes it ({error})") from error
 
 
-def recorded_ranks(folder: Path) -> int | None:
-    """How many ranks made the newest checkpoint in `folder`; None where there is none.
-
-    1 of a checkpoint that does not say so.
-    """
+def recorded_processes(folder: Path) -> int | None:
+    """Return how many processes wrote the newest checkpoint in `folder`; None if there is none."""
     for step in reversed(checkpoint_steps(folder)):
         with suppress(UserError):
-            found = open_artifact(checkpoint_at(folder, step), "checkpoint").report.get("ranks")
-            return found if isinstance(found, int) else 1
+            report = open_artifact(checkpoint_at(folder, step), "checkpoint").report
+            processes = report.get("processes")
+            return processes if isinstance(processes, int) else 1
     return None
 
 

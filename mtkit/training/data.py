@@ -30,9 +30,9 @@ from mtkit.symbols import BOS, EOS, PAD
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
-from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
-NOTHING = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
+EMPTY_BATCH = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
 """A batch that adds nothing to loss and gradient: for ranks that an update has no sentence for."""
 PORTION_BATCHES = 64
 """Number of planned batches that are drawn together: so many that lengths in a batch differ little.
@@ -183,7 +183,7 @@ class Stream:
     segmentation: Segmentation
     max_tokens: int
     """Number of padded tokens in a micro-batch, at most."""
-    ranks: Ranks = ALONE
+    group: ProcessGroup = SINGLE_PROCESS
 
     def __post_init__(self) -> None:
         for store in (self.data.train, self.data.valid):
@@ -195,7 +195,7 @@ class Stream:
 
     def updates(self, position: Position) -> Iterator[Update]:
         """Every update from `position` on, without end; starts there at once."""
-        size, ranks = self.config.training.accumulate, self.ranks
+        size, group = self.config.training.accumulate, self.group
         while True:
             here, (block, done) = position, divmod(position.portion, BLOCK_PORTIONS)
             portions = self._portions(here.epoch, block)
@@ -203,7 +203,7 @@ class Stream:
                 portion = make()
                 starts = range(0, len(portion.batches), size)
                 for start in starts[position.offset :]:
-                    dealt = deal(portion.batches[start : start + size], size, ranks)
+                    dealt = deal(portion.batches[start : start + size], size, group)
                     batches = tuple(_part(portion.pairs, rows) for rows in dealt)
                     position = position.next(len(starts), len(portions), self._blocks)
                     yield Update(batches, position)
@@ -223,19 +223,19 @@ class Stream:
         )
 
 
-def deal(batches: Sequence[Rows], accumulate: int, ranks: Ranks) -> list[Rows]:
+def deal(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list[Rows]:
     """The rows of each part that this rank has of an update of up to `accumulate` `batches`.
 
     A batch is dealt like cards, as its sentences are of similar length, into so many parts that
     every rank has as many; those of the last update of an epoch may be empty.
     """
-    count = ranks.parts(accumulate)
+    count = group.parts(accumulate)
     parts = [rows[index::count] for rows in batches for index in range(count)]
-    return parts[ranks.index :: ranks.count] or [batches[0][:0]]
+    return parts[group.rank :: group.size] or [batches[0][:0]]
 
 
 def _part(pairs: Store | DrawnPairs, rows: Rows) -> Batch:
-    return load_batch(pairs, rows).pinned() if len(rows) else NOTHING
+    return load_batch(pairs, rows).pinned() if len(rows) else EMPTY_BATCH
 
 
 def load_batch(pairs: Store | DrawnPairs, rows: Rows) -> Batch:

@@ -32,7 +32,7 @@ class Journal:
         self.note = ""
         self._metrics = MetricsLog(Path(job.config.run))
         self._board: SummaryWriter | None = None
-        if job.ranks.is_first:
+        if job.group.is_main:
             self._metrics.truncate(state.step)
             if job.config.training.tensorboard:
                 self._board = _board(Path(job.config.run) / "tensorboard", state.step)
@@ -97,7 +97,7 @@ class Journal:
     def _write(
         self, kind: str, values: dict[str, Any], signed: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        if not self.job.ranks.is_first:
+        if not self.job.group.is_main:
             return
         state = self.state
         where = {"kind": kind, "step": state.step, "epoch": state.position.epoch}

@@ -1,153 +1,272 @@
-"""One run on several processors: launcher.py or torchrun starts the ranks, here they connect.
-
-Every rank holds the whole model and takes every n-th part of an update; gradients are summed while
-the backward pass still runs. All ranks hold equal states at all times; the first alone speaks and
-writes.
-"""
+"""How many processes train, and starting them on this machine."""
 
 from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
-from typing import Any, cast
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any, NoReturn, cast
 
 import torch
-import torch.distributed as dist
-from torch import nn
-from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from mtkit.errors import MtkitError, UserError
-from mtkit.report import set_quiet
+from mtkit import report
+from mtkit.artifacts.runs import CHECKPOINTS, STARTED_BY, this_process
+from mtkit.config.settings import Config
+from mtkit.errors import UserError
+from mtkit.machine import count_cores, memory_limit_bytes
+from mtkit.models.device import pick_device
+from mtkit.models.weights import build_without_weights
+from mtkit.signals import STOP_SIGNALS, StopSignals, exit_on_stop_signals
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.checkpoints import recorded_processes
+from mtkit.training.memory import MAX_TOKENS, MEMORY_SHARE
+from mtkit.training.process_group import LostProcess
 
+MIN_TOKENS = 512
+"""Tokens of a step that each process should have. On two cores, two processes with that many are as
+fast as one process with two threads; where other programs run they are faster, because threads that
+wait for each other lose their share. With 256 tokens, a core trains half as fast as with 1,024.
+"""
+PROCESS_BYTES = 1 << 29
+"""Memory of a process without its model: the program, its libraries and a batch."""
+COPIES = 6
+"""Copies of the parameters: weights, gradients, gradients on their way, two moments, a mean."""
 
-class Ranks:
-    """A single process, which is what a run is unless several were started for it."""
-
-    index = 0
-    count = 1
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this rank is the one that speaks and writes."""
-        return self.index == 0
-
-    def parts(self, accumulate: int) -> int:
-        """Number of parts of a batch, the least with which all ranks have as many of an update."""
-        return self.count // math.gcd(accumulate, self.count)
-
-    def parallel(self, objective: nn.Module) -> nn.Module:
-        """`objective` with gradients that are means over the ranks."""
-        return objective
-
-    def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
-        """The context of all parts of an update but the last: gradients stay at home."""
-        return nullcontext()
-
-    def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        """The sum of each value over the ranks."""
-        return values
-
-    def max(self, value: int) -> int:
-        """The largest value of any rank."""
-        return value
-
-    def gather(self, own: Any) -> list[Any]:
-        """What each rank has, of which JSON can hold it all, in their order."""
-        return [own]
-
-    def wait(self) -> None:
-        """Returns when every rank has called it."""
+SECONDS_TO_SAVE = 600
+"""Time for processes to save and exit after a stop signal, or after another one has failed."""
 
 
-ALONE = Ranks()
+def count_processes(config: Config, tokenizer: Tokenizer) -> int:
+    """Return how many processes to start for this run; 1 if this process trains itself.
 
+    A run resumes with as many as before, as far as the machine has them, to stay exact.
 
-class TorchRanks(Ranks):
-    """Processes connected by torch.distributed."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.index, self.count = dist.get_rank(), dist.get_world_size()
-        self.device = device
-
-    def parallel(self, objective: nn.Module) -> nn.Module:
-        # Buffers are tables of positions, equal by construction but not always of one length.
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a new name,
-            return DistributedDataParallel(  # which torch advises against for this case
-                objective, broadcast_buffers=False, gradient_as_bucket_view=True
-            )
-
-    def accumulating(self, objective: nn.Module) -> AbstractContextManager[None]:
-        return cast(DistributedDataParallel, objective).no_sync()
-
-    def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(total)
-        return tuple(total.tolist())
-
-    def max(self, value: int) -> int:
-        largest = torch.tensor(value, device=self.device)
-        dist.all_reduce(largest, dist.ReduceOp.MAX)
-        return int(largest)
-
-    def gather(self, own: Any) -> list[Any]:
-        text = json.dumps(own).encode()
-        padded = bytearray(text.ljust(self.max(len(text))))
-        mine = torch.frombuffer(padded, dtype=torch.uint8).to(self.device)
-        texts = [torch.empty_like(mine) for _ in range(self.count)]
-        dist.all_gather(texts, mine)
-        return [json.loads(text.cpu().numpy().tobytes()) for text in texts]
-
-    def wait(self) -> None:
-        dist.barrier()
-
-
-@contextmanager
-def connected_ranks(device: torch.device, timeout: float) -> Iterator[Ranks]:
-    """The ranks that were started, connected while the block runs; else this process alone.
-
-    `timeout` in seconds: how long ranks wait for each other before they give the run up.
-    Raises UserError where they cannot reach each other, and MtkitError when one is lost.
+    Raises:
+        UserError: more are requested than there are GPUs.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield ALONE
-        return
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if device.type == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    patience = timedelta(seconds=timeout)
-    try:
-        store, index, count = next(rendezvous("env://", timeout=patience))
-        store.set_timeout(patience)
-        dist.init_process_group(
-            backend, timeout=patience, store=store, rank=index, world_size=count
-        )
-    except (RuntimeError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"the ranks do not reach each other ({reason})") from error
-    if index > 0:
-        set_quiet(True)
-    with _losses_named():
-        yield TorchRanks(device)
-    # A rank that closes its connections while another still reads the last of what it sent
-    # makes that one fail: all say first that they have everything. One that fails keeps them until
-    # it ends: by then it has said why, and the others, which hear of it so, say less.
-    store.set(f"mtkit/done/{index}", "")
-    store.wait([f"mtkit/done/{rank}" for rank in range(count)])
-    dist.destroy_process_group()
+    training, device = config.training, pick_device(config.training.device)
+    devices = count_devices(device)
+    if launched := launched_processes():
+        if training.ranks not in ("auto", launched):
+            report.warn(f"training.ranks: {training.ranks}, but torchrun started {launched}")
+        return 1
+    if training.ranks != "auto":
+        if device.type != "cpu" and training.ranks > devices:
+            raise UserError(
+                f"training.ranks: {training.ranks}, but the number of {device.type} devices is "
+                f"{devices}"
+            )
+        return training.ranks
+    if int(os.environ.get("SLURM_NTASKS", "1")) > 1:  # Slurm starts this command several times
+        return 1
+    if recorded := recorded_processes(Path(config.run) / CHECKPOINTS):
+        return min(recorded, devices)
+    model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    batch = config.batching.max_tokens
+    tokens = training.accumulate * (MAX_TOKENS if batch == "auto" else batch)
+    memory = MEMORY_SHARE * memory_limit_bytes() if device.type == "cpu" else math.inf
+    return useful_processes(devices, tokens, memory / process_bytes(parameters))
+
+
+def useful_processes(devices: int, tokens: int, limit: float) -> int:
+    """Return the number of processes: one per device if each has enough of a step's `tokens`.
+
+    limit: how many fit into memory.
+    """
+    return int(max(1, min(devices, tokens // MIN_TOKENS, limit)))
+
+
+def process_bytes(parameters: int) -> int:
+    """Return roughly how much memory a process takes with so many parameters in float32."""
+    return PROCESS_BYTES + COPIES * 4 * parameters
+
+
+def count_devices(device: torch.device) -> int:
+    """Return the number of GPUs, or of cores."""
+    return {"cuda": torch.cuda.device_count, "cpu": count_cores}.get(device.type, lambda: 1)()
+
+
+def threads_per_process(count: int) -> int:
+    """Return the number of threads of each of `count` processes that share the cores."""
+    return max(1, count_cores() // count)
+
+
+def launched_processes() -> int | None:
+    """Return how many processes torchrun or `start_processes` started; None if neither did."""
+    if {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):
+        return None
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def start_processes(function: Callable[..., object], count: int, *arguments: Any) -> None:
+    """Run `function(*arguments)` in `count` new processes, until all have ended.
+
+    They share the cores, and find their ranks in the environment as if torchrun had started them.
+    They are sent the stop signals of this process, and end when it ends, even by SIGKILL.
+
+    Raises:
+        Exception: the first error that a process raised; LostProcess if one ended without.
+        SystemExit: a stop signal ended the processes before there was anything to save.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    workers: dict[Connection, SpawnProcess] = {}
+
+    def pass_on(number: int) -> None:
+        for process in workers.values():
+            if process.is_alive():
+                os.kill(process.pid or 0, number)
+
+    with StopSignals(pass_on, pass_on) as stop:
+        try:
+            with _starting_workers(count):
+                for rank in range(count):
+                    ours, theirs = multiprocessing.Pipe(duplex=False)
+                    settings = os.getcwd(), _variables(rank, count, store.port), report.verbosity()
+                    process = multiprocessing.get_context("spawn").Process(
+                        target=_run_worker, args=(theirs, settings, function, arguments)
+                    )
+                    process.start()
+                    theirs.close()
+                    workers[ours] = process
+            errors = _wait_for(workers, stop)
+        finally:
+            for process in workers.values():
+                process.kill()
+                process.join()
+    for error in sorted(errors, key=lambda error: isinstance(error, LostProcess)):
+        raise error
+    if stop.received:
+        raise SystemExit(128 + stop.received)
+
+
+def _wait_for(workers: Mapping[Connection, SpawnProcess], stop: StopSignals) -> list[Exception]:
+    """Return the errors of the workers in the order of their arrival, when all have ended."""
+    errors: list[Exception] = []
+    running = dict(workers)
+    while running:
+        is_ending = bool(errors or stop.received)
+        ready = wait(list(running), SECONDS_TO_SAVE if is_ending else 1.0)
+        if is_ending and not ready:
+            for process in running.values():
+                process.kill()
+        for connection in cast(list[Connection], ready):
+            try:
+                errors.append(pickle.loads(connection.recv_bytes()))
+            except EOFError:
+                process = running.pop(connection)
+                process.join()
+                if process.exitcode and not stop.received:
+                    errors.append(_lost(process.exitcode))
+    return errors
+
+
+def _lost(exit_code: int) -> LostProcess:
+    how = f"exit code {exit_code}" if exit_code > 0 else signal.Signals(-exit_code).name
+    return LostProcess(f"a process was lost ({how}): run the same command again to resume")
 
 
 @contextmanager
-def _losses_named() -> Iterator[None]:
-    """Where an exchange fails, which torch tells as many kinds of errors, MtkitError."""
+def _starting_workers(count: int) -> Iterator[None]:
+    """Prepare what new processes inherit: number of threads, blocked signals, no main script.
+
+    Workers unblock the signals when they can handle them. Without the main script they start
+    faster, and a script that trains needs no `if __name__ == "__main__"`.
+    """
+    threads = str(threads_per_process(count))
+    # OpenMP reads its number of threads when torch is imported. The current directory must not
+    # be searched for modules before multiprocessing has set the path of this process.
+    environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+    environment["PYTHONSAFEPATH"] = "1"
+    before = {name: os.environ.get(name) for name in environment}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    os.environ.update(environment)
     try:
         yield
-    except RuntimeError as error:
-        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
-            raise
-        raise MtkitError("a rank was lost: run the same command again to go on") from error
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _variables(rank: int, count: int, port: int) -> dict[str, str]:
+    """Return the environment variables that torchrun would set, and the owner of the run."""
+    variables = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store exists already
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        STARTED_BY: json.dumps(this_process()),
+    }
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
+    if loopback is not None:  # the name of a machine often has no address
+        variables["GLOO_SOCKET_IFNAME"] = loopback
+    return variables
+
+
+def _run_worker(
+    connection: Connection,
+    settings: tuple[str, Mapping[str, str], tuple[bool, bool]],
+    function: Callable[..., object],
+    arguments: Sequence[Any],
+) -> NoReturn:
+    """In a worker: run the function, send its error to the parent process, and exit."""
+    Thread(target=_exit_with_parent, daemon=True).start()
+    stop = exit_on_stop_signals()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    code = 0
+    try:
+        folder, variables, verbosity = settings
+        os.chdir(folder)
+        os.environ.update(variables)
+        report.set_quiet(verbosity[0])
+        report.set_debug(verbosity[1])
+        function(*arguments)
+    except SystemExit:
+        code = 1
+    except Exception as error:
+        code = 1
+        with suppress(OSError):  # the parent process is gone
+            connection.send_bytes(_pickled(error))
+    # Threads of gloo, which torch never frees after DistributedDataParallel, can abort an
+    # interpreter that shuts down.
+    os._exit(128 + stop.received if stop.received else code)
+
+
+def _exit_with_parent() -> None:
+    """Kill this process when its parent process ends, in whatever way that ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _pickled(error: Exception) -> bytes:
+    """Return the error with its traceback, which --debug shows, as a note."""
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)
+    except Exception:  # an error of a library that cannot be restored from its arguments
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -38,16 +37,14 @@ from mtkit.models.weights import build_without_weights, load_weights, read_weigh
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import signatures
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.checkpoints import Checkpoints, recorded_ranks
+from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Segmentation, Stream
-from mtkit.training.launcher import is_one_of_slurm, ranks_started
 from mtkit.training.loss import Objective
-from mtkit.training.memory import MEMORY_SHARE, MOST_TOKENS, largest_batch, limit_bytes
+from mtkit.training.memory import largest_batch
 from mtkit.training.metrics import MetricsLog
-from mtkit.training.processes import Ranks
-from mtkit.training.processors import bytes_of_rank, processors, ranks_that_pay
+from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import settle
+from mtkit.training.step import warm_up_ddp
 
 REPAYING_STEPS = 2_000
 """Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
@@ -62,20 +59,20 @@ class Job:
     config: Config
     data: Batches
     tokenizer: Tokenizer
-    ranks: Ranks
+    group: ProcessGroup
     checkpoints: Checkpoints
     stream: Stream
     total_steps: int
 
     def make_current(self) -> None:
         """The run has these settings from now on, and is the last one of this directory."""
-        if self.ranks.is_first:
+        if self.group.is_main:
             save_config(self.config)
             link_latest(Path(self.config.run))
 
     def save(self, state: TrainState, *, again: bool = True) -> None:
         """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
-        if self.ranks.is_first:
+        if self.group.is_main:
             if again or state.step not in self.checkpoints.steps():
                 self.checkpoints.save(state)
             of = self.config.training
@@ -156,7 +153,11 @@ def model_stage(
 
 @contextmanager
 def opened_job(
-    config: Config, data: Batches, tokenizer: Tokenizer, inputs: Mapping[str, str], ranks: Ranks
+    config: Config,
+    data: Batches,
+    tokenizer: Tokenizer,
+    inputs: Mapping[str, str],
+    group: ProcessGroup,
 ) -> Iterator[tuple[Job, TrainState]]:
     """A job and the state where it stands: fresh, or as its last checkpoint has it.
 
@@ -167,27 +168,27 @@ def opened_job(
     card = partial(save_model_config, config=card_of(config, tokenizer), tokenizer=tokenizer)
     sources = origin_of(data.artifact)
     stage = Stage("checkpoint", run / CHECKPOINTS, checkpoint_recipe(config), inputs, sources)
-    checkpoints = Checkpoints(stage, card, ranks.count)
-    with locked(run) if ranks.is_first else nullcontext():
-        state = fresh_state(config, tokenizer, ranks)
-        if ranks.is_first:
+    checkpoints = Checkpoints(stage, card, group.size)
+    with locked(run) if group.is_main else nullcontext():
+        state = fresh_state(config, tokenizer, group)
+        if group.is_main:
             clear_leftovers(checkpoints.folder)
-        ranks.wait()
+        group.barrier()
         resumed_from = checkpoints.load_last(state)
-        if ranks.count > 1:
-            settle(state, ranks)
-        if resumed_from is None and ranks.is_first:
+        if group.size > 1:
+            warm_up_ddp(state, group)
+        if resumed_from is None and group.is_main:
             remove(checkpoints.path(0))  # of other settings, if there is one: nothing to go back to
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, data, training.accumulate, ranks)
-        _announce(config, state, ranks, resumed_from)
-        stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, ranks)
+            state.max_tokens = largest_batch(state, data, training.accumulate, group)
+        _announce(config, state, group, resumed_from)
+        stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, group)
         total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
         device = state.model.device
         if repays_compiling(training.compile, device, total):
             state.model.compile(dynamic=True)
-        yield Job(config, data, tokenizer, ranks, checkpoints, stream, total), state
-        ranks.wait()
+        yield Job(config, data, tokenizer, group, checkpoints, stream, total), state
+        group.barrier()
 
 
 def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
@@ -196,7 +197,7 @@ def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
     return ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
 
 
-def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainState:
+def fresh_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> TrainState:
     """The state before the first update: the model initialised, or taken from another.
 
     Raises UserError where the updates are to be compiled for a CPU: they take half as long again
@@ -212,38 +213,10 @@ def fresh_state(config: Config, tokenizer: Tokenizer, ranks: Ranks) -> TrainStat
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
     objective = Objective(model.to(device), training.label_smoothing)
-    state = new_state(objective, training.optimizer, precision, ranks)
+    state = new_state(objective, training.optimizer, precision, group)
     if config.batching.max_tokens != "auto":
         state.max_tokens = config.batching.max_tokens
     return state
-
-
-def ranks_to_start(config: Config, tokenizer: Tokenizer) -> int:
-    """How many ranks are to be started for this run; 1: this process is enough, or one of several.
-
-    A run goes on with as many as it had, as far as the machine has them, so that it ends in the
-    same bits. Raises UserError where more are asked for than there are GPUs.
-    """
-    training, device = config.training, pick_device(config.training.device)
-    there = processors(device)
-    if started := ranks_started():
-        if training.ranks not in ("auto", started):
-            warn(f"training.ranks: {training.ranks}, but torchrun started {started}: they train")
-        return 1
-    if training.ranks != "auto":
-        if device.type != "cpu" and training.ranks > there:
-            raise UserError(f"training.ranks: {training.ranks}, but there is {there} {device.type}")
-        return training.ranks
-    if is_one_of_slurm():
-        return 1
-    if recorded := recorded_ranks(Path(config.run) / CHECKPOINTS):
-        return min(recorded, there)
-    model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    on_cpu, batch = device.type == "cpu", config.batching.max_tokens
-    most = MEMORY_SHARE * limit_bytes() / bytes_of_rank(parameters) if on_cpu else math.inf
-    tokens = training.accumulate * (MOST_TOKENS if batch == "auto" else batch)
-    return ranks_that_pay(there, tokens, most)
 
 
 def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
@@ -257,17 +230,15 @@ def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps
 
 
 def _announce(
-    config: Config, state: TrainState, ranks: Ranks, resumed_from: Artifact | None
+    config: Config, state: TrainState, group: ProcessGroup, resumed_from: Artifact | None
 ) -> None:
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     device = state.model.device
-    on = f"{ranks.count} ranks of {device}" if ranks.count > 1 else f"{device}"
+    on = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
     say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
     if config.batching.max_tokens == "auto":
         say(f"train: batches of {state.max_tokens:,} tokens")
     if resumed_from is not None:
         say(f"train: resuming after step {state.step:,}")
-        if (before := resumed_from.report.get("ranks", 1)) != ranks.count:
-            say(
-                f"train: {before} ranks until there, {ranks.count} from here: updates in other bits"
-            )
+        if (before := resumed_from.report.get("processes", 1)) != group.size:
+            say(f"train: {before} processes so far, {group.size} from here: rounding will differ")

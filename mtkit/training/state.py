@@ -20,7 +20,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
 from mtkit.training.loss import Objective
 from mtkit.training.optimizers import build_optimizer
-from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 
 @dataclass
@@ -116,7 +116,10 @@ class TrainState(Progress):
 
 
 def new_state(
-    objective: Objective, optimizer: Optimizer, precision: Precision, ranks: Ranks = ALONE
+    objective: Objective,
+    optimizer: Optimizer,
+    precision: Precision,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainState:
     """The state before the first update of the objective's model, on its device already."""
     model = objective.model
@@ -125,7 +128,7 @@ def new_state(
         precision=precision,
         model=model,
         objective=objective,
-        parallel=ranks.parallel(objective),
+        parallel=group.parallel(objective),
         optimizer=build_optimizer(model, optimizer),
         scaler=torch.amp.GradScaler(model.device.type, enabled=precision == "float16"),
     )

@@ -1,14 +1,13 @@
-"""One update.
+"""One training step.
 
-The loss of an update is the mean over its target tokens,
-however these are spread over the micro-batches of all ranks: all are counted before the first
-gradient is taken,
+The loss of a step is the mean over its target tokens, however these are spread over the
+micro-batches of all processes: all tokens are counted before the first gradient is computed,
 
     gradient = Σ over micro-batches of ∇(their summed losses) / (target tokens of all of them),
 
-so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 ranks with 4 each move the weights
-alike. What the update rides on stands around it in the loop (train.py): batches loaded ahead, a
-second try where memory refuses a batch, memory given back to the system.
+so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 processes with 4 each change the
+weights alike. The loop in train.py does everything else: it prefetches batches, retries with
+smaller ones when memory runs out, and returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from contextlib import nullcontext
 import torch
 
 from mtkit.terms import Batch
-from mtkit.training.data import NOTHING, seed_of
-from mtkit.training.memory import refusals_named
-from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.data import EMPTY_BATCH, seed_of
+from mtkit.training.memory import oom_as_error
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.state import StepReport, TrainState
 
 
@@ -33,66 +32,68 @@ def train_step(
     *,
     seed: int,
     clip_norm: float | None,
-    ranks: Ranks = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> StepReport:
-    """One update of `state`, by the gradient of the mean loss.
+    """Update `state` with the gradient of the mean loss at learning rate `rate`.
 
-    Skipped where loss or gradient are not finite. Raises BatchRefused where memory does not suffice
-    for the gradients; then, as after any other error, `state` is as it was.
+    A step whose loss or gradient is not finite is skipped: it leaves the weights as they are.
+
+    Raises:
+        BatchTooLarge: out of memory; `state` is unchanged, as after any other error.
     """
-    (tokens,) = ranks.sum(sum(batch.target_tokens for batch in batches))
-    with refusals_named(state):
-        smoothed, nll = gradients(state, batches, tokens, seed, ranks)
-    # Clipping (Pascanu et al. 2013) bounds the length of all gradients together, as one vector.
+    (tokens,) = group.sum(sum(batch.target_tokens for batch in batches))
+    with oom_as_error(state):
+        smoothed, nll = accumulate_gradients(state, batches, tokens, seed, group)
+    # Clipping (Pascanu et al. 2013) limits the norm of all gradients together, as one vector.
     state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(
         state.model.parameters(), math.inf if clip_norm is None else clip_norm
     ).item()
-    # fp16: the scaler skips that update itself, and halves the scale, as far as there is one.
+    # In float16 the scaler itself skips a step that overflows, and halves its scale down to 1.
     overflow_is_normal = state.scaler.is_enabled() and state.scaler.get_scale() > 1
     healthy = math.isfinite(smoothed) and (math.isfinite(norm) or overflow_is_normal)
     if healthy:
-        for group in state.optimizer.param_groups:
-            group["lr"] = rate
-        with state.autocast():  # Muon multiplies matrices as well
+        for parameters in state.optimizer.param_groups:
+            parameters["lr"] = rate
+        with state.autocast():  # Muon multiplies matrices, too
             state.scaler.step(state.optimizer)
     state.scaler.update()
-    state.optimizer.zero_grad(set_to_none=True)  # between updates their memory is of better use
+    state.optimizer.zero_grad(set_to_none=True)  # frees their memory between steps
     state.step += 1
     state.skipped += not healthy
     state.skipped_in_a_row = 0 if healthy else state.skipped_in_a_row + 1
     return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 
-def gradients(
-    state: TrainState, batches: Sequence[Batch], tokens: int | float, seed: int, ranks: Ranks
+def accumulate_gradients(
+    state: TrainState, batches: Sequence[Batch], tokens: int | float, seed: int, group: ProcessGroup
 ) -> tuple[float, float]:
-    """Adds up the gradients of all micro-batches, of their losses divided by `tokens`.
+    """Add up the gradients of all micro-batches, of their losses divided by `tokens`.
 
-    Returns the sums of smoothed loss and nll over all ranks, in nats.
+    Return the sums of smoothed loss and nll over all processes, in nats.
     """
     total = torch.zeros(2, dtype=torch.float64)
     for index, batch in enumerate(batches):
-        # Dropout is drawn from the place of the micro-batch among those of all ranks: a run that
-        # is resumed, or that 2 ranks share instead of 1 accumulating, draws the same.
-        torch.manual_seed(seed_of(seed, state.step + 1, ranks.index + index * ranks.count))
-        is_last = index + 1 == len(batches)  # with which gradients of all ranks are summed
-        with nullcontext() if is_last else ranks.accumulating(state.parallel):
+        # Dropout is seeded by the place of the micro-batch among those of all processes: it stays
+        # the same in a resumed run, and with 2 processes instead of 1 that accumulates 2 batches.
+        torch.manual_seed(seed_of(seed, state.step + 1, group.rank + index * group.size))
+        is_last = index + 1 == len(batches)  # whose backward pass sums the gradients of processes
+        with nullcontext() if is_last else group.no_sync(state.parallel):
             with state.autocast():
                 loss = state.parallel(batch.source, batch.target_input, batch.target_output)
-            # Ranks exchange means of their gradients, and the sum is wanted.
-            state.scaler.scale(loss.smoothed * (ranks.count / tokens)).backward()
+            # DistributedDataParallel averages gradients over processes; here they are to be summed.
+            state.scaler.scale(loss.smoothed * (group.size / tokens)).backward()
         total += torch.stack([loss.smoothed.detach(), loss.nll]).to(total)
-    smoothed, nll = ranks.sum(*total.tolist())
+    smoothed, nll = group.sum(*total.tolist())
     return smoothed, nll
 
 
-def settle(state: TrainState, ranks: Ranks) -> None:
-    """Lets torch decide which gradients travel together, before the first update that counts.
+def warm_up_ddp(state: TrainState, group: ProcessGroup) -> None:
+    """Let DistributedDataParallel choose its buckets of gradients before the first real step.
 
-    It does so after a first backward pass, and sums come out in another order then: a run that is
-    resumed must not pass that point at another update than one that is not.
+    It does so after a first backward pass, which changes the order of sums: without this a resumed
+    run would change that order at another step than an uninterrupted one.
     """
     for _ in range(2):
-        gradients(state, [NOTHING.to(state.model.device)], 1, 0, ranks)
+        accumulate_gradients(state, [EMPTY_BATCH.to(state.model.device)], 1, 0, group)
     state.optimizer.zero_grad(set_to_none=True)

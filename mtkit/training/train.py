@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import math
-import signal
-import threading
-import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, link_latest
 from mtkit.artifacts.stage import Stage
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
-from mtkit.config.yaml import dump_config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
 from mtkit.report import say, warn
+from mtkit.signals import StopSignals
 from mtkit.training.journal import Journal
-from mtkit.training.launcher import MOMENT, SIGNALS, launch
-from mtkit.training.memory import GIVE_BACK_UPDATES, give_back, split_if_refused
-from mtkit.training.processes import ALONE, connected_ranks
-from mtkit.training.setup import Job, model_stage, opened_job, ranks_to_start, sources_of
+from mtkit.training.memory import TRIM_EVERY_STEPS, halve_if_too_large, trim_heap
+from mtkit.training.process_group import SINGLE_PROCESS, connect_processes
+from mtkit.training.processes import count_processes, start_processes
+from mtkit.training.setup import Job, model_stage, opened_job, sources_of
 from mtkit.training.state import StepReport, TrainState, is_stalled
 from mtkit.training.step import train_step
 from mtkit.training.validate import validate, write_model
@@ -43,7 +38,7 @@ class Diverged(MtkitError):  # noqa: N818 - it says what happened
 def train(config: Config) -> Artifact:
     """Trains `config.model` on the run's batches, from its last checkpoint if it has one.
 
-    On as many ranks as pay, which it starts, or on those that it was started as. Returns the model
+    On as many group as pay, which it starts, or on those that it was started as. Returns the model
     artifact. Raises UserError where an earlier stage is missing or a checkpoint is of other
     settings; with the checkpoint saved, Interrupted after one of SIGNALS and MtkitError where
     memory, or a rank, is lost.
@@ -52,18 +47,18 @@ def train(config: Config) -> Artifact:
     data, tokenizer, inputs = sources_of(config)
     stage = model_stage(config, data, inputs)
     current = stage.current()
-    if not current and (count := ranks_to_start(config, tokenizer)) > 1:
-        launch(["train"], count, dump_config(config))
+    if not current and (count := count_processes(config, tokenizer)) > 1:
+        start_processes(train, count, config)
         return stage.open()
-    with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
+    with connect_processes(pick_device(training.device), training.rank_timeout) as group:
         if current:
             say(f"train: {stage.path} is up to date with its batches")
-            if ranks.is_first:
+            if group.is_main:
                 link_latest(run)
         else:
-            if ranks.is_first:
+            if group.is_main:
                 stage.explain_rebuild()
-            with opened_job(config, data, tokenizer, inputs, ranks) as (job, state):
+            with opened_job(config, data, tokenizer, inputs, group) as (job, state):
                 job.make_current()
                 _run_to_end(job, state, stage)
     return stage.open()
@@ -84,13 +79,13 @@ def _run_to_end(job: Job, state: TrainState, stage: Stage) -> None:
                 raise
             if job.checkpoints.load_last(state, steady=True) is None:
                 raise
-            job.ranks.wait()  # until all have read it
-            if job.ranks.is_first:
+            job.group.barrier()  # until all have read it
+            if job.group.is_main:
                 job.checkpoints.forget(state.step)
             state.rate_scale, state.skipped_in_a_row = scale, 0
             back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
             warn(f"{divergence}: {back}")
-    job.ranks.wait()  # until the last checkpoint is there
+    job.group.barrier()  # until the last checkpoint is there
     write_model(job, state, stage)
 
 
@@ -108,7 +103,7 @@ def finish(config: Config) -> Artifact:
         if model := model_stage(config, data, inputs, ended=step).current():
             say(f"train: {model.path} is up to date with its batches")
             return model
-    with opened_job(config, data, tokenizer, inputs, ALONE) as (job, state):
+    with opened_job(config, data, tokenizer, inputs, SINGLE_PROCESS) as (job, state):
         if not state.step:
             raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")
         job.make_current()
@@ -124,7 +119,7 @@ def _go_on(job: Job, state: TrainState) -> None:
     """The loop: updates from where `state` stands, until enough are made or one diverges."""
     training = job.config.training
     with (
-        StopSignal() as stop,
+        StopSignals() as stop,
         progress("train", job.total_steps, "steps") as shown,
         closing(Journal(job, state)) as journal,
         closing(_updates(job, state)) as updates,
@@ -144,11 +139,11 @@ def _go_on(job: Job, state: TrainState) -> None:
             if is_due:
                 _validate(job, state, journal)
             with _saved_on_failure(job, state):
-                signal_number = job.ranks.max(stop.received)
+                signal_number = job.group.max(stop.received)
             if state.step % training.save_every == 0 or is_due or signal_number:
                 job.save(state)
             if signal_number:
-                job.ranks.wait()  # until it is there
+                job.group.barrier()  # until it is there
                 raise Interrupted(
                     128 + signal_number,
                     "training interrupted, checkpoint saved: run the same command again to go on, "
@@ -189,19 +184,19 @@ def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
     Raises Diverged, and MtkitError where memory does not suffice; `state` is then that after the
     last update.
     """
-    config, training, ranks = job.config, job.config.training, job.ranks
+    config, training, group = job.config, job.config.training, job.group
     device = state.model.device
-    step = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm, ranks=ranks)
+    step = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm, group=group)
     for update in prefetch(job.stream.updates(state.position)):
         batches = [batch.to(device) for batch in update.batches]
         losses = [(validation.step, validation.loss) for validation in state.validations]
         inputs = ScheduleInputs(training.warmup, job.total_steps, config.model.d_model, losses)
         rate = state.rate_scale * training.schedule.rate(state.step + 1, inputs)
-        # Ranks wait for each other's gradients: none may make more of its batches than the others.
-        report = split_if_refused(step, batches, rate) if ranks.count == 1 else step(batches, rate)
+        # Processes wait for each other's gradients: all must make equally many micro-batches.
+        report = halve_if_too_large(step, batches, rate) if group.size == 1 else step(batches, rate)
         state.position = update.position
-        if state.step % GIVE_BACK_UPDATES == 0:
-            give_back()
+        if state.step % TRIM_EVERY_STEPS == 0:
+            trim_heap()
         if state.skipped_in_a_row >= training.max_skipped:
             raise Diverged(
                 f"training diverged at step {state.step} (epoch {state.position.epoch}): loss "
@@ -231,27 +226,3 @@ def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
     if training.steps is not None and state.step >= training.steps:
         return True
     return is_stalled(state.validations, training.best_by, training.patience)
-
-
-class StopSignal(ExitStack):
-    """While open, the first of the signals to stop is remembered; one after MOMENT acts as ever.
-
-    Sooner it is the same wish: told to this process, and by the one that started it.
-    """
-
-    received = 0
-    _since = math.inf
-
-    def __enter__(self) -> StopSignal:
-        if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                self.callback(signal.signal, number, signal.signal(number, self._remember))
-        return super().__enter__()
-
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if not self.received:
-            self.received, self._since = number, now
-        elif now - self._since > MOMENT:
-            self.close()
-            signal.raise_signal(number)

@@ -46,16 +46,16 @@ def validate(job: Job, state: TrainState) -> Validation:
 
 def _loss(job: Job, state: TrainState) -> float:
     """Nats per target token."""
-    device, store, ranks = state.model.device, job.data.valid, job.ranks
+    device, store, group = state.model.device, job.data.valid, job.group
     plan = plan_epoch(store.lengths, max_tokens=state.max_tokens, seed=0, epoch=0)
     own: list[tuple[float, int]] = []
     objective = Objective(state.model, smoothing=0.0).eval()
-    for rows in plan[ranks.index :: ranks.count]:
+    for rows in plan[group.rank :: group.size]:
         batch = load_batch(store, rows).to(device)
         with state.autocast():
             loss = objective(batch.source, batch.target_input, batch.target_output)
         own.append((loss.nll.item(), batch.target_tokens))
-    nll, tokens = zip(*(batch for of_rank in ranks.gather(own) for batch in of_rank), strict=True)
+    nll, tokens = zip(*(batch for of_rank in group.gather(own) for batch in of_rank), strict=True)
     return math.fsum(nll) / math.fsum(tokens)
 
 
@@ -68,12 +68,12 @@ def _scores(job: Job, state: TrainState) -> tuple[float, float]:
     least = min(decoding.min_length, longest)
     changes = {"beam": 1, "max_length": longest, "min_length": least}
     settings = decoding.model_copy(update=changes)
-    index, count = job.ranks.index, job.ranks.count
+    index, count = job.group.rank, job.group.size
     translator = Translator(PyTorchEngine(state.model), job.tokenizer, Request(settings))
     with closing(translator):
         translations = translator.translate(sources[index::count])
     hypotheses = [""] * len(sources)
-    for place, own in enumerate(job.ranks.gather(translations)):
+    for place, own in enumerate(job.group.gather(translations)):
         hypotheses[place::count] = own
     texts = list(zip(sources, hypotheses, references, strict=True))
     for source, hypothesis, reference in texts[: training.sample_translations]:
@@ -92,7 +92,7 @@ def write_model(job: Job, state: TrainState, stage: Stage) -> None:
             f"training diverged: validation loss {kept.validation.loss:g} of the {kept.name}: no "
             "model is made of that; train with a lower learning rate in another folder (--run)"
         )
-    if not job.ranks.is_first:
+    if not job.group.is_main:
         return
     report = {
         "weights": kept.name,

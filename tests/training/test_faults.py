@@ -40,9 +40,9 @@ from mtkit.training import memory
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.journal import Journal
 from mtkit.training.loss import Loss, Objective
-from mtkit.training.memory import split_if_refused
+from mtkit.training.memory import halve_if_too_large
 from mtkit.training.metrics import MetricsLog
-from mtkit.training.processes import ALONE
+from mtkit.training.process_group import SINGLE_PROCESS
 from mtkit.training.setup import sources_of
 from mtkit.training.state import StepReport, TrainState, Validation
 from mtkit.training.step import train_step
@@ -276,7 +276,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_update(
     expected = update(whole, batches, config, 0.1)
     out_of_memory_above(4, monkeypatch)
     step = partial(train_step, split, seed=config.seed, clip_norm=config.training.clip_norm)
-    report = split_if_refused(step, batches, 0.1)
+    report = halve_if_too_large(step, batches, 0.1)
     assert report.tokens == expected.tokens
     assert report.nll == pytest.approx(expected.nll)
     for a, b in zip(whole.model.parameters(), split.model.parameters(), strict=True):
@@ -415,11 +415,11 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     train, valid = (Mock(lengths=np.array([pair])) for pair in ([5, 7], [3, 9]))
     data = Mock(spec=Batches, train=train, valid=valid)
     out_of_memory_above(300, monkeypatch)
-    found = memory.largest_batch(state, data, 1, ALONE)
+    found = memory.largest_batch(state, data, 1, SINGLE_PROCESS)
     assert found == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
-    monkeypatch.setattr(memory, "limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, data, 1, ALONE) == memory.FEWEST_TOKENS
+    monkeypatch.setattr(memory, "memory_limit_bytes", lambda: 0.0)
+    assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_TOKENS
 
 
 def test_a_validation_pair_over_the_budget_is_refused_before_any_update(

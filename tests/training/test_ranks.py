@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architectures import untrained_state
+from mtkit import machine
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
@@ -21,23 +22,21 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training import processors
-from mtkit.training import setup as job
-from mtkit.training.checkpoints import recorded_ranks
-from mtkit.training.data import NOTHING, deal, load_batch
-from mtkit.training.processes import ALONE, Ranks
-from mtkit.training.processors import quota, ranks_that_pay
-from mtkit.training.setup import ranks_to_start
-from mtkit.training.step import gradients
+from mtkit.training import processes
+from mtkit.training.checkpoints import recorded_processes
+from mtkit.training.data import EMPTY_BATCH, deal, load_batch
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.processes import count_processes, useful_processes
+from mtkit.training.step import accumulate_gradients
 from mtkit.training.train import train
 from tasks import tiny_config
 
 
-class One(Ranks):
+class One(ProcessGroup):
     """One of several ranks that meet nowhere."""
 
     def __init__(self, index: int, count: int) -> None:
-        self.index, self.count = index, count
+        self.rank, self.size = index, count
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 6), st.integers(1, 7))
@@ -67,14 +66,14 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
     state = untrained_state(EncoderDecoder(config.model, 60, 60), config.training)
     state.model.eval()  # dropout is drawn for each part
 
-    def gradient(ranks: Ranks) -> tuple[torch.Tensor, float]:
+    def gradient(ranks: ProcessGroup) -> tuple[torch.Tensor, float]:
         batches = [load_batch(store, part) for part in deal([rows], 1, ranks)]
-        smoothed, _ = gradients(state, batches, len(rows), config.seed, ranks)
+        smoothed, _ = accumulate_gradients(state, batches, len(rows), config.seed, ranks)
         found = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
         state.optimizer.zero_grad()
-        return torch.cat(found) / ranks.count, smoothed  # ranks exchange means
+        return torch.cat(found) / ranks.size, smoothed  # ranks exchange means
 
-    whole, loss = gradient(ALONE)
+    whole, loss = gradient(SINGLE_PROCESS)
     parts, losses = zip(*(gradient(One(index, count)) for index in range(count)), strict=True)
     torch.testing.assert_close(sum(parts), whole, rtol=1e-3, atol=1e-5)
     assert sum(losses) == pytest.approx(loss, rel=1e-5)
@@ -83,7 +82,7 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
 def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
     config = tiny_config(prepared, "transformer")
     state = untrained_state(EncoderDecoder(config.model, 20, 20), config.training)
-    assert gradients(state, [NOTHING], 5, config.seed, ALONE) == (0.0, 0.0)
+    assert accumulate_gradients(state, [EMPTY_BATCH], 5, config.seed, SINGLE_PROCESS) == (0.0, 0.0)
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it
         assert not parameter.grad.any()
@@ -104,18 +103,18 @@ def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
 def test_as_many_ranks_pay_as_have_a_processor_enough_work_and_memory(
     there: int, tokens: int, most: float, ranks: int
 ) -> None:
-    assert ranks_that_pay(there, tokens, most) == ranks
+    assert useful_processes(there, tokens, most) == ranks
 
 
 @pytest.fixture
 def eight(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with eight cores, and plenty of memory."""
-    monkeypatch.setattr(job, "processors", lambda device: 8)
-    monkeypatch.setattr(job, "limit_bytes", lambda: 1e12)
+    monkeypatch.setattr(processes, "count_devices", lambda device: 8)
+    monkeypatch.setattr(processes, "memory_limit_bytes", lambda: 1e12)
 
 
 def started(config: Config) -> int:
-    return ranks_to_start(config, Tokenizer.load(Path(config.run) / "tokenizer"))
+    return count_processes(config, Tokenizer.load(Path(config.run) / "tokenizer"))
 
 
 @pytest.mark.usefixtures("eight")
@@ -143,8 +142,8 @@ def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
     assert started(fresh("transformer", training={"ranks": 2})) == 1
     assert not capsys.readouterr().err
     monkeypatch.delenv("WORLD_SIZE")
-    monkeypatch.setattr(job, "pick_device", lambda _: torch.device("cuda"))
-    with pytest.raises(UserError, match=r"training.ranks: 9, but there is 8 cuda"):
+    monkeypatch.setattr(processes, "pick_device", lambda _: torch.device("cuda"))
+    with pytest.raises(UserError, match=r"training.ranks: 9, but .* is 8"):
         started(fresh("transformer", training={"ranks": 9}))
 
 
@@ -155,36 +154,36 @@ def test_a_run_goes_on_with_as_many_ranks_as_it_had(
     config = fresh("transformer", training={"steps": 2})
     train(config)
     folder = Path(config.run) / "checkpoints"
-    assert recorded_ranks(folder) == 1
+    assert recorded_processes(folder) == 1
     longer = fresh("transformer", batching={"max_tokens": 4096})
     assert started(longer) == 1
     for manifest in folder.glob("step-*/manifest.json"):
-        manifest.write_text(manifest.read_text().replace('"ranks": 1', '"ranks": 20'))
+        manifest.write_text(manifest.read_text().replace('"processes": 1', '"processes": 20'))
     assert started(longer) == 8
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
-    assert "20 ranks until there, 1 from here: updates in other bits" in capsys.readouterr().err
+    assert "20 processes so far, 1 from here" in capsys.readouterr().err
     for manifest in folder.glob("step-*/manifest.json"):
-        manifest.write_text(manifest.read_text().replace('"ranks"', '"earlier"'))
-        assert open_artifact(manifest.parent, "checkpoint").report.get("ranks") is None
+        manifest.write_text(manifest.read_text().replace('"processes"', '"earlier"'))
+        assert open_artifact(manifest.parent, "checkpoint").report.get("processes") is None
     assert started(longer) == 1
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1000, 1001, 1002}, raising=False)
-    monkeypatch.setattr(processors, "quota", lambda: math.inf)
-    assert processors.cores() == 3
-    monkeypatch.setattr(processors, "quota", lambda: 2.5)
-    assert processors.cores() == 2
+    monkeypatch.setattr(machine, "cpu_quota", lambda: math.inf)
+    assert machine.count_cores() == 3
+    monkeypatch.setattr(machine, "cpu_quota", lambda: 2.5)
+    assert machine.count_cores() == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert processors.cores() == 1
-    monkeypatch.setattr(processors, "quota", lambda: 0.5)
-    assert processors.cores() == 1
+    assert machine.count_cores() == 1
+    monkeypatch.setattr(machine, "cpu_quota", lambda: 0.5)
+    assert machine.count_cores() == 1
 
 
 def test_a_quota_of_processor_time_is_read_in_both_of_its_forms(tmp_path: Path) -> None:
-    assert quota(tmp_path) == math.inf
+    assert machine.cpu_quota(tmp_path) == math.inf
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
     older, newer = tmp_path / "cpu" / "cpu.cfs_quota_us", tmp_path / "cpu.max"
@@ -195,4 +194,4 @@ def test_a_quota_of_processor_time_is_read_in_both_of_its_forms(tmp_path: Path) 
         (newer, "400000 200000\n", 2.0),
     ):
         file.write_text(text)
-        assert quota(tmp_path) == found
+        assert machine.cpu_quota(tmp_path) == found

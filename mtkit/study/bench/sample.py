@@ -73,8 +73,8 @@ def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
 def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
     """Return ids whose frequency falls with the id by Zipf's law: their logarithms are uniform."""
     ordinary = vocab - EOS - 1
-    ranks: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
-    return (EOS + ranks).astype(token_dtype(vocab))
+    group: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
+    return (EOS + group).astype(token_dtype(vocab))
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:

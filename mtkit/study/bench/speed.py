@@ -13,7 +13,7 @@ from mtkit.prefetch import prefetch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Segmentation, Stream
 from mtkit.training.memory import largest_batch
-from mtkit.training.processes import ALONE, Ranks
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.setup import REPAYING_STEPS, fresh_state, repays_compiling
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
@@ -34,12 +34,12 @@ class TrainingSample:
     data: Batches
     tokenizer: Tokenizer
 
-    def new_state(self, ranks: Ranks = ALONE) -> TrainState:
+    def new_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
         """Return the state before the first step, compiled where training would compile it."""
         training = self.config.training
-        state = fresh_state(self.config, self.tokenizer, ranks)
+        state = fresh_state(self.config, self.tokenizer, group)
         if not state.max_tokens:
-            state.max_tokens = largest_batch(state, self.data, training.accumulate, ranks)
+            state.max_tokens = largest_batch(state, self.data, training.accumulate, group)
         steps = training.steps or REPAYING_STEPS
         if repays_compiling(training.compile, state.model.device, steps):
             state.model.compile(dynamic=True)
@@ -58,33 +58,37 @@ class TimedStep:
 
 
 def training_speed(
-    config: Config, data: Batches, tokenizer: Tokenizer, seconds: float, ranks: Ranks = ALONE
+    config: Config,
+    data: Batches,
+    tokenizer: Tokenizer,
+    seconds: float,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> float:
     """Return the target tokens per second of training for some seconds in this process."""
     sample = TrainingSample(config.run, config, data, tokenizer)
-    steps = timed_steps(sample, sample.new_state(ranks), seconds, ranks)
+    steps = timed_steps(sample, sample.new_state(group), seconds, group)
     return median(window_rates(list(steps)))
 
 
 def timed_steps(
-    sample: TrainingSample, state: TrainState, seconds: float, ranks: Ranks = ALONE
+    sample: TrainingSample, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
     config = sample.config
     cut = Segmentation.of(config, sample.tokenizer)
-    stream = Stream(config, sample.data, cut, state.max_tokens, ranks)
+    stream = Stream(config, sample.data, cut, state.max_tokens, group)
     last = time.perf_counter()
     for number, update in enumerate(prefetch(stream.updates(state.position))):
         ready = time.perf_counter()
         batches = [batch.to(state.model.device) for batch in update.batches]
         clip_norm, seed = config.training.clip_norm, config.seed
         report = train_step(
-            state, batches, LEARNING_RATE, seed=seed, clip_norm=clip_norm, ranks=ranks
+            state, batches, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group
         )
         before, last = last, time.perf_counter()
         if number >= WARM_UP_STEPS:
             yield TimedStep(report.tokens, last - before, ready - before)
-            seconds -= ranks.max(round((last - before) * 1e6)) / 1e6
+            seconds -= group.max(round((last - before) * 1e6)) / 1e6
             if seconds <= 0:
                 return
 

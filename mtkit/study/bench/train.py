@@ -27,9 +27,8 @@ from mtkit.study.bench.speed import TrainingSample, timed_steps, window_rates
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
-from mtkit.training.launcher import launch
-from mtkit.training.processes import Ranks, connected_ranks
-from mtkit.training.setup import ranks_to_start
+from mtkit.training.process_group import ProcessGroup, connect_processes
+from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.state import TrainState
 
 MATRIX_WIDTH = {"cpu": 1024}
@@ -68,33 +67,39 @@ def _without_origin(config: Config) -> Config:
 
 
 def bench_train(
-    sample: TrainingSample, command: Sequence[str], *, seconds: float, as_json: bool
+    config_file: Path | None,
+    size: ModelSize,
+    overrides: Sequence[str],
+    seconds: float,
+    as_json: bool,
 ) -> None:
     """Train for about `seconds` seconds and write a report; nothing is kept.
 
-    Starts as many processes as `mtkit train` would, each with `command`.
+    Starts as many processes as `mtkit train` would.
     """
-    training = sample.config.training
-    processes = ranks_to_start(sample.config, sample.tokenizer)
-    if processes > 1:
-        launch(command, processes)
-        return
-    with connected_ranks(pick_device(training.device), training.rank_timeout) as ranks:
-        record = _measure(sample, seconds, ranks)
-        if ranks.is_first:
-            show(record, _text, as_json=as_json)
+    with open_training_sample(config_file, size, overrides) as sample:
+        training = sample.config.training
+        processes = count_processes(sample.config, sample.tokenizer)
+        if processes > 1:
+            arguments = config_file, size, overrides, seconds, as_json
+            start_processes(bench_train, processes, *arguments)
+            return
+        with connect_processes(pick_device(training.device), training.rank_timeout) as group:
+            record = _measure(sample, seconds, group)
+            if group.is_main:
+                show(record, _text, as_json=as_json)
 
 
-def _measure(sample: TrainingSample, seconds: float, ranks: Ranks) -> Record:
-    state, config = sample.new_state(ranks), sample.config
+def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Record:
+    state, config = sample.new_state(group), sample.config
     device, lengths = state.model.device, sample.data.train.lengths
     steps = []
     with progress("training", unit="steps") as shown:
-        for step in timed_steps(sample, state, seconds, ranks):
+        for step in timed_steps(sample, state, seconds, group):
             steps.append(step)
             shown.advance()
     rates, total = window_rates(steps), sum(step.seconds for step in steps)
-    peak = {"resident": sum(ranks.gather(peak_bytes())) >> 20}
+    peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
     if device.type == "cuda":
         peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
     plan = plan_epoch(lengths, max_tokens=state.max_tokens, seed=config.seed, epoch=0)
@@ -104,7 +109,7 @@ def _measure(sample: TrainingSample, seconds: float, ranks: Ranks) -> Record:
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.precision,
         "max_tokens": state.max_tokens,
-        "processes": ranks.count,
+        "processes": group.size,
         "tokens_per_second": {of.__name__: round(of(rates), 1) for of in (median, min, max)},
         "windows": len(rates),
         "steps": len(steps),
@@ -115,10 +120,12 @@ def _measure(sample: TrainingSample, seconds: float, ranks: Ranks) -> Record:
         "peak_mib": peak,
     }
     batch = load_batch(sample.data.train, plan[len(plan) // 2]).to(device)
-    return record | describe_machine(device) | _utilization(state, batch, median(rates), ranks)
+    return record | describe_machine(device) | _utilization(state, batch, median(rates), group)
 
 
-def _utilization(state: TrainState, batch: Batch, tokens_per_second: float, ranks: Ranks) -> Record:
+def _utilization(
+    state: TrainState, batch: Batch, tokens_per_second: float, group: ProcessGroup
+) -> Record:
     """Return the share of the arithmetic limit that training reaches, counted on one batch.
 
     It is the model FLOPs utilization of Chowdhery et al. 2022 (PaLM), appendix B. The limit is
@@ -138,7 +145,7 @@ def _utilization(state: TrainState, batch: Batch, tokens_per_second: float, rank
     threads = torch.get_num_threads()
     timer = Timer("torch.matmul(a, a, out=out)", globals=scope, num_threads=threads)
     seconds = timer.blocked_autorange(min_run_time=0.2).median
-    limit = sum(ranks.gather(2 * width**3 / seconds))
+    limit = sum(group.gather(2 * width**3 / seconds))
     return {
         "gflop_per_second": round(per_token * tokens_per_second / 1e9, 1),
         "limit_gflop_per_second": round(limit / 1e9, 1),

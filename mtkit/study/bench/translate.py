@@ -26,7 +26,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.api import load as load_translator
 from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
-from mtkit.machine import peak_bytes, processors
+from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
 from mtkit.report import say, show
 from mtkit.scoring.files import SOURCE
@@ -124,7 +124,7 @@ def bench_translate(
         "task": task.name,
         "sentences": len(task.lines),
         "processor": processor_name(pick_device(device)),
-        "cores": len(processors()),
+        "cores": len(available_cpus()),
         "mtkit": VERSION,
         "engines": rows,
     }

@@ -26,6 +26,7 @@ from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import Languages
 from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
+from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, printable, say, table, warn
 from mtkit.study.init.facts import describe_corpus
@@ -40,7 +41,6 @@ from mtkit.study.init.presets import (
 from mtkit.study.init.split import Split, key_of
 from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
-from mtkit.training.processors import cores
 
 NEEDED_PAIRS = {"pairs": 50, "valid": 5, "test": 5}
 EXPECTATIONS = (
@@ -118,7 +118,7 @@ def find_plan(
 
     The facts get the largest vocabulary that the text can fill.
     """
-    trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * cores())
+    trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     if pick_device("auto").type == "cuda":
         # On a GPU, a small model is no faster than a large one, and says nothing about it.
         trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)

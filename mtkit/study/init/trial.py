@@ -25,9 +25,8 @@ from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial
 from mtkit.study.init.template import render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
-from mtkit.training.processes import Ranks
-from mtkit.training.processors import threads_of
-from mtkit.training.setup import ranks_to_start
+from mtkit.training.process_group import ProcessGroup
+from mtkit.training.processes import count_processes, threads_per_process
 
 TRIAL_SECONDS = 6.0
 """Time to train, after the first steps."""
@@ -55,8 +54,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         tokens = max(plan.max_tokens, int(data.train.lengths.max()) + 1)
         batching = config.batching.model_copy(update={"max_tokens": tokens})
         config = config.model_copy(update={"batching": batching})
-        processes = ranks_to_start(config, tokenizer)
-        torch.set_num_threads(threads_of(processes))
+        processes = count_processes(config, tokenizer)
+        torch.set_num_threads(threads_per_process(processes))
         group = _OneOf(processes)
         speed = training_speed(config, data, tokenizer, TRIAL_SECONDS, group)
         lengths = data.train.lengths + 1  # the end of sentence
@@ -87,14 +86,14 @@ def _sample_config(folder: Path, facts: CorpusFacts, plan: Plan, sample: Sequenc
     return Config.model_validate(yaml.safe_load(text))
 
 
-class _OneOf(Ranks):
+class _OneOf(ProcessGroup):
     """The first of several processes, without the others: each is taken to do as much."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, size: int) -> None:
+        self.size = size
 
     def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        return tuple(self.count * value for value in values)
+        return tuple(self.size * value for value in values)
 
 
 @contextmanager

@@ -10,15 +10,20 @@ from pathlib import Path
 from typing import Any
 
 
+def workers_of(launcher: int) -> set[int]:
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
+    return {child for child, command in commands.items() if "spawn_main" in command}
+
+
 def _strike(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "os.rename" and str(arguments[1]).endswith(os.environ["STRIKE_STEP"]):
         launcher, first = os.getppid(), os.getpid()
-        children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-        (second,) = {int(child) for child in children} - {first}
+        (second,) = workers_of(launcher) - {first}
         victims = {"launcher": launcher, "first": first, "second": second}
         for name in os.environ["STRIKE_VICTIMS"].split():
             os.kill(victims[name], int(os.environ["STRIKE_SIGNAL"]))
 
 
-if os.environ.get("RANK") == "0" and "STRIKE_STEP" in os.environ:
+if "STRIKE_STEP" in os.environ:
     sys.addaudithook(_strike)

@@ -1,0 +1,66 @@
+"""Stop signals: Ctrl-C (SIGINT), SIGTERM, and SIGHUP from a terminal that was closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+DEBOUNCE_SECONDS = 1.0
+"""Signals within this time are one request: a terminal and a parent process may both send it."""
+
+
+class StopSignals(ExitStack):
+    """Calls `first` on the first stop signal and `again` on each later one, while it is open.
+
+    Default: remember the first signal; on a later one restore the former handlers and raise it.
+    Signals that this process ignores stay ignored, as `nohup` and `&` in a shell want it. Outside
+    the main thread no signal is handled.
+    """
+
+    received = 0
+    """Number of the first signal; 0 if there was none."""
+
+    def __init__(
+        self,
+        first: Callable[[int], object] = lambda number: None,
+        again: Callable[[int], object] | None = None,
+    ) -> None:
+        super().__init__()
+        self._first, self._again = first, again or self._raise_again
+        self._since = 0.0
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in STOP_SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self.callback(signal.signal, number, signal.signal(number, self._handle))
+        return super().__enter__()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self.received:
+            self.received, self._since = number, now
+            self._first(number)
+        elif now - self._since > DEBOUNCE_SECONDS:
+            self._again(number)
+
+    def _raise_again(self, number: int) -> None:
+        self.close()
+        signal.raise_signal(number)
+
+
+def exit_on_stop_signals() -> StopSignals:
+    """Exit cleanly on the first stop signal, and at once on a later one, until this process ends.
+
+    The exit code is 128 + the number of the signal.
+    """
+    return StopSignals(
+        first=lambda number: sys.exit(128 + number), again=lambda number: os._exit(128 + number)
+    ).__enter__()

@@ -1,0 +1,158 @@
+"""The processes that train together, and what they exchange.
+
+Every process holds the whole model and computes its share of the gradients, which are summed while
+the backward pass still runs. All processes hold equal states at all times; only the main process
+prints and writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+
+from mtkit import report
+from mtkit.errors import MtkitError, UserError
+
+
+class LostProcess(MtkitError):  # noqa: N818 - named for what happened
+    """A process of the run has ended without an error of its own."""
+
+
+class ProcessGroup:
+    """The processes that train together: here only this one."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one that prints and writes."""
+        return self.rank == 0
+
+    def parts(self, accumulate: int) -> int:
+        """Return into how many parts to split a batch so that all processes have equally many."""
+        return self.size // math.gcd(accumulate, self.size)
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """Return `module` with gradients that are means over the processes."""
+        return module
+
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Return the context of every micro-batch but the last: gradients are not exchanged."""
+        return nullcontext()
+
+    def sum(self, *values: int | float) -> tuple[int | float, ...]:
+        """Return the sum of each value over the processes."""
+        return values
+
+    def max(self, value: int) -> int:
+        """Return the largest value of any process."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all processes, in the order of their ranks; JSON must hold them."""
+        return [value]
+
+    def barrier(self) -> None:
+        """Return when every process has called this."""
+
+
+SINGLE_PROCESS = ProcessGroup()
+
+
+class TorchProcessGroup(ProcessGroup):
+    """Processes connected by torch.distributed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.device = device
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        # Buffers are tables of positions: equal by construction, but not always of equal length.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a new name,
+            return DistributedDataParallel(  # which torch advises against for this case
+                module, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        return cast(DistributedDataParallel, module).no_sync()
+
+    def sum(self, *values: int | float) -> tuple[int | float, ...]:
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return tuple(total.tolist())
+
+    def max(self, value: int) -> int:
+        largest = torch.tensor(value, device=self.device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return int(largest)
+
+    def gather(self, value: Any) -> list[Any]:
+        text = json.dumps(value).encode()
+        padded = bytearray(text.ljust(self.max(len(text))))
+        mine = torch.frombuffer(padded, dtype=torch.uint8).to(self.device)
+        texts = [torch.empty_like(mine) for _ in range(self.size)]
+        dist.all_gather(texts, mine)
+        return [json.loads(text.cpu().numpy().tobytes()) for text in texts]
+
+    def barrier(self) -> None:
+        dist.barrier()
+
+
+@contextmanager
+def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[ProcessGroup]:
+    """Connect the processes of this run while the block runs, or yield this process alone.
+
+    Processes wait for each other for at most `timeout_seconds`.
+
+    Raises:
+        UserError: the processes cannot reach each other.
+        LostProcess: another process has ended early.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield SINGLE_PROCESS
+        return
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    timeout = timedelta(seconds=timeout_seconds)
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
+        store.set_timeout(timeout)
+        dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
+    except (RuntimeError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"the processes cannot reach each other ({reason})") from error
+    if rank > 0:
+        report.set_quiet(True)
+    with _as_lost_process():
+        yield TorchProcessGroup(device)
+    # If a process closed its connections while another still reads its last data, that one would
+    # fail: so all first confirm that they are done. A process that fails keeps its connections
+    # until it exits: by then it has reported its error, and the others report only that it is lost.
+    store.set(f"mtkit/done/{rank}", "")
+    store.wait([f"mtkit/done/{other}" for other in range(size)])
+    dist.destroy_process_group()
+
+
+@contextmanager
+def _as_lost_process() -> Iterator[None]:
+    """Raise LostProcess for the many errors that torch raises if an exchange fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise LostProcess("a process was lost: run the same command again to resume") from error
