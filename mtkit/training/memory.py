@@ -17,7 +17,7 @@ from mtkit.terms import Batch
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import StepReport, TrainState
 
-MIN_TOKENS, MAX_TOKENS = 512, 1 << 16
+MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 1 << 16
 """Number of tokens in a batch: with fewer, training is not worth while; with more, not faster."""
 TRIM_EVERY_STEPS = 64
 """Number of updates after which memory is given back; claiming it again takes 1 % of their time."""
@@ -67,17 +67,17 @@ def _halves(batch: Batch) -> list[Batch]:
 
 
 def largest_batch(state: TrainState, data: Batches, accumulate: int, group: ProcessGroup) -> int:
-    """The most tokens, up to MAX_TOKENS, whose gradients fit into the memory of all ranks.
+    """The most tokens, up to MAX_BATCH_TOKENS, whose gradients fit into the memory of all ranks.
 
     What is tried are pairs as long as the longest of training and validation. The sizes are powers
     of two, doubled until one is refused or, where the system would rather end the process than
     refuse, until twice the memory that the last one took is more than there is.
     """
     longest = max(int(store.lengths.max()) for store in (data.train, data.valid)) + 1
-    tokens = max(MIN_TOKENS, 1 << (longest - 1).bit_length())
+    tokens = max(MIN_BATCH_TOKENS, 1 << (longest - 1).bit_length())
     moments = [torch.zeros_like(p) for p in state.model.parameters() for _ in range(2)]
     _attempt(state, tokens, longest, group)  # if not even this fits, its error says so
-    while tokens < MAX_TOKENS and _has_room_for_twice(state.model.device):
+    while tokens < MAX_BATCH_TOKENS and _has_room_for_twice(state.model.device):
         try:
             with oom_as_error(state):
                 _attempt(state, 2 * tokens, longest, group)
@@ -86,7 +86,7 @@ def largest_batch(state: TrainState, data: Batches, accumulate: int, group: Proc
         tokens *= 2
     del moments  # the optimizer's, which are made in the first update
     state.optimizer.zero_grad(set_to_none=True)
-    return min(MAX_TOKENS, -group.max(-tokens) * group.parts(accumulate))
+    return min(MAX_BATCH_TOKENS, -group.max(-tokens) * group.parts(accumulate))
 
 
 def _attempt(state: TrainState, tokens: int, longest: int, group: ProcessGroup) -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import multiprocessing
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
@@ -33,10 +33,10 @@ from mtkit.models.weights import build_without_weights
 from mtkit.signals import STOP_SIGNALS, StopSignals, exit_on_stop_signals
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.memory import MAX_TOKENS, MEMORY_SHARE
+from mtkit.training.memory import MAX_BATCH_TOKENS, MEMORY_SHARE
 from mtkit.training.process_group import LostProcess
 
-MIN_TOKENS = 512
+MIN_STEP_TOKENS = 512
 """Tokens of a step that each process should have. On two cores, two processes with that many are as
 fast as one process with two threads; where other programs run they are faster, because threads that
 wait for each other lose their share. With 256 tokens, a core trains half as fast as with 1,024.
@@ -78,7 +78,7 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     batch = config.batching.max_tokens
-    tokens = training.accumulate * (MAX_TOKENS if batch == "auto" else batch)
+    tokens = training.accumulate * (MAX_BATCH_TOKENS if batch == "auto" else batch)
     memory = MEMORY_SHARE * memory_limit_bytes() if device.type == "cpu" else math.inf
     return useful_processes(devices, tokens, memory / process_bytes(parameters))
 
@@ -88,7 +88,7 @@ def useful_processes(devices: int, tokens: int, limit: float) -> int:
 
     limit: how many fit into memory.
     """
-    return int(max(1, min(devices, tokens // MIN_TOKENS, limit)))
+    return int(max(1, min(devices, tokens // MIN_STEP_TOKENS, limit)))
 
 
 def process_bytes(parameters: int) -> int:
@@ -166,7 +166,7 @@ def _wait_for(workers: Mapping[Connection, SpawnProcess], stop: StopSignals) -> 
                 process.kill()
         for connection in cast(list[Connection], ready):
             try:
-                errors.append(pickle.loads(connection.recv_bytes()))
+                errors.append(connection.recv())
             except EOFError:
                 process = running.pop(connection)
                 process.join()
@@ -233,9 +233,9 @@ def _run_worker(
     """In a worker: run the function, send its error to the parent process, and exit."""
     Thread(target=_exit_with_parent, daemon=True).start()
     stop = exit_on_stop_signals()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     code = 0
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         folder, variables, verbosity = settings
         os.chdir(folder)
         os.environ.update(variables)
@@ -261,12 +261,12 @@ def _exit_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _pickled(error: Exception) -> bytes:
+def _pickled(error: Exception) -> memoryview:
     """Return the error with its traceback, which --debug shows, as a note."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
-        data = pickle.dumps(error)
-        pickle.loads(data)
+        data = ForkingPickler.dumps(error)
+        ForkingPickler.loads(data)
     except Exception:  # an error of a library that cannot be restored from its arguments
-        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+        return ForkingPickler.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return data

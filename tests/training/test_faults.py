@@ -419,7 +419,7 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     assert found == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
     monkeypatch.setattr(memory, "memory_limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_TOKENS
+    assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_BATCH_TOKENS
 
 
 def test_a_validation_pair_over_the_budget_is_refused_before_any_update(
