@@ -59,21 +59,15 @@ def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Ten
     return mask_to_bias(visible)
 
 
-def has_fused_kernel(device: torch.device) -> bool:
-    """Return whether softmax(Q K^T) V is faster as one kernel: on GPUs.
-
-    PyTorch's CPU kernel takes several times as long as separate products for sentences of usual
-    length, above all in bfloat16.
-    """
-    return device.type == "cuda"
-
-
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O.
 
     d_head = D / H. The product of two vectors with entries of variance 1 has variance d_head; the
     root scales it back to 1, where the softmax does not saturate.
     """
+
+    fused_on: tuple[str, ...] = ("cuda",)
+    """Device types with a fast kernel for all of it; on CPUs separate products are faster."""
 
     def __init__(self, d_model: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -86,10 +80,8 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory: SourceHidden) -> KeyValue:
         """Project a memory to keys and values, once for all its queries."""
-        sentences = len(memory)
-        return KeyValue(
-            self._split(self.key(memory), sentences), self._split(self.value(memory), sentences)
-        )
+        parts = (self._split(part(memory), len(memory)) for part in (self.key, self.value))
+        return KeyValue(*parts)
 
     def forward(
         self, x: Hidden, memory: KeyValue, bias: Bias | None, *, weights: bool = False
@@ -106,7 +98,7 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, query: Heads, memory: KeyValue, bias: Bias | None, *, weights: bool
     ) -> tuple[Heads, AttentionWeights | None]:
-        if has_fused_kernel(query.device) and not weights:
+        if query.device.type in self.fused_on and not weights:
             dropout = self.dropout.p if self.training else 0.0
             context = F.scaled_dot_product_attention(
                 query, memory.key, memory.value, bias, dropout_p=dropout, scale=1.0

@@ -60,6 +60,10 @@ class PreNorm(Residual):
         return x + cast(Tensor, self.dropout(sublayer))
 
 
+RESIDUALS: Mapping[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
+"""By their names in the settings."""
+
+
 def _swiglu(both: Tensor) -> Tensor:
     gate, value = both.chunk(2, dim=-1)
     return F.silu(gate) * value

@@ -14,11 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.model import (
-    TransformerDecoderSettings,
-    TransformerEncoderSettings,
-    TransformerLayers,
-)
+from mtkit.config.model import TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.models.attention import (
     AttentionWeights,
     Bias,
@@ -30,7 +26,7 @@ from mtkit.models.attention import (
 )
 from mtkit.models.dropout import build_embedding_dropout
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import FeedForward, PostNorm, PreNorm, Residual, to_autocast_dtype
+from mtkit.models.layers import RESIDUALS, FeedForward, to_autocast_dtype
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 
@@ -54,10 +50,16 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        self.self_attention = _attention(settings, d_model, settings.neighbourhood)
-        self.self_residual = _residual(settings, d_model)
+        sizes, radius = (
+            (d_model, settings.heads, settings.attention_dropout),
+            settings.neighbourhood,
+        )
+        self.self_attention = (
+            MultiHeadAttention(*sizes) if radius is None else NeighbourhoodAttention(*sizes, radius)
+        )
+        self.self_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
         self.feed_forward = FeedForward(settings, d_model)
-        self.feed_forward_residual = _residual(settings, d_model)
+        self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
         self, x: Hidden, bias: Bias, *, weights: bool
@@ -77,12 +79,13 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
         super().__init__()
-        self.self_attention = _attention(settings, d_model)
-        self.self_residual = _residual(settings, d_model)
-        self.cross_attention = _attention(settings, d_model)
-        self.cross_residual = _residual(settings, d_model)
+        sizes = d_model, settings.heads, settings.attention_dropout
+        self.self_attention = MultiHeadAttention(*sizes)
+        self.self_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
+        self.cross_attention = MultiHeadAttention(*sizes)
+        self.cross_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
         self.feed_forward = FeedForward(settings, d_model)
-        self.feed_forward_residual = _residual(settings, d_model)
+        self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
         self,
@@ -189,15 +192,3 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         # From K·T queries per sentence, (B, H, K·T, S), to hypotheses: (N, H, T, S).
         split = [w.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1) for w in cross_weights]
         return Decoded(x, state, torch.stack(split, dim=1), torch.stack(self_weights, dim=1))
-
-
-def _residual(settings: TransformerLayers, d_model: int) -> Residual:
-    kind = PostNorm if settings.norm == "post" else PreNorm
-    return kind(d_model, settings.dropout)
-
-
-def _attention(
-    settings: TransformerLayers, d_model: int, radius: int | None = None
-) -> MultiHeadAttention:
-    sizes = d_model, settings.heads, settings.attention_dropout
-    return MultiHeadAttention(*sizes) if radius is None else NeighbourhoodAttention(*sizes, radius)

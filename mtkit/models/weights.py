@@ -88,20 +88,15 @@ def read_weights(
                 if dtype not in FLOATS:
                     types = ", ".join(FLOATS)
                     raise UserError(f"{path}: {name} has values of type {dtype}, not {types}")
-            return {
-                name: _finite(file.get_tensor(names[name]).to(it.dtype), name, path)
-                for name, it in like.items()
-            }
+            weights = {name: file.get_tensor(names[name]).to(it.dtype) for name, it in like.items()}
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except SafetensorError as error:
         raise UserError(f"{path}: not a safetensors file ({error})") from None
-
-
-def _finite(weight: Tensor, name: str, path: Path) -> Tensor:
-    if not isfinite(weight.min()) or not isfinite(weight.max()):
-        raise UserError(f"{path}: {name} has values that are not finite: a broken model")
-    return weight
+    for name, weight in weights.items():
+        if not isfinite(weight.min()) or not isfinite(weight.max()):
+            raise UserError(f"{path}: {name} has values that are not finite: a broken model")
+    return weights
 
 
 def _present_name(name: str) -> str:

@@ -94,10 +94,6 @@ class Tokenizer:
         texts = self._target.decode(shown, num_threads=1) if ids else []
         return [_LINE_BREAK.sub(" ", text) for text in texts]
 
-    def is_whole(self, ids: list[int]) -> bool:
-        """Return whether `decode` leaves no bytes out."""
-        return len(self._text_places(ids)) == sum(i > EOS for i in ids)
-
     def _text_places(self, ids: list[int]) -> Sequence[int]:
         """Return where `ids` are text: neither special symbols nor bytes of half a character."""
         if self._special_or_bytes.isdisjoint(ids):

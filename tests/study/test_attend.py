@@ -24,7 +24,6 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import UserError
-from mtkit.models import attention as attention_module
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
@@ -141,7 +140,7 @@ def test_weights_are_not_computed_without_request(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("weights were computed")
 
-    monkeypatch.setattr(attention_module, "has_fused_kernel", lambda device: True)
+    monkeypatch.setattr(MultiHeadAttention, "fused_on", ("cpu",))
     monkeypatch.setattr(Tensor, "softmax", fail)
     make("transformer")(sources([7]), sources([7]) != PAD, targets(1, 5))
     with pytest.raises(AssertionError, match="weights were computed"):
