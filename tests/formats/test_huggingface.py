@@ -1,4 +1,4 @@
-"""Models of ours as MarianMT models of Hugging Face's transformers, and theirs as ours.
+"""MarianMT models of Hugging Face's transformers, exported and imported.
 
 The reference is transformers itself: its model, its tokenizer, its search.
 """
@@ -9,7 +9,6 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from contextlib import chdir
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from torch import Tensor
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.storage import write_json
-from mtkit.batching.build import build_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
@@ -36,18 +34,16 @@ from mtkit.formats.huggingface import from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import get_weights, load_model, save_weights
-from mtkit.study.info.info import info
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.train import train
 from tasks import WORDS, tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
 LINES = ["ant bee", "cat", "dog eel fox", "jay jay ibis", "a: 日本", "bee"]
-LONGEST = 16
+MAX_LENGTH = 16
 
-Found = tuple[list[str], list[float]]
+Results = tuple[list[str], list[float]]
 """Translations and their scores."""
 
 
@@ -57,7 +53,7 @@ def export(model: Path, output: Path) -> None:
 
 @pytest.fixture(scope="module")
 def transformers() -> Any:
-    """Imported once, and only where a test of this file runs: it takes seconds."""
+    """Import the package only if a test needs it: that takes seconds."""
     import transformers
 
     transformers.logging.disable_progress_bar()
@@ -88,7 +84,7 @@ def write_model(path: Path, tokenizer: Tokenizer, settings: ModelSettings, **sea
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, std=0.5)
     decoding = DecodingSettings(
-        **({"beam": 5, "max_length": LONGEST, "length_penalty": 0} | search)
+        **({"beam": 5, "max_length": MAX_LENGTH, "length_penalty": 0} | search)
     )
     card = ModelConfig(
         model=settings,
@@ -131,14 +127,14 @@ class Theirs:
         ).logits
         return found
 
-    def translate(self, lines: list[str], **search: Any) -> Found:
-        """Texts, and log P / |y|^alpha where there is a beam."""
+    def translate(self, lines: list[str], **search: Any) -> Results:
+        """Return texts, and log P / |y|^alpha of a beam search."""
         sequences, scores = self.search(lines, **search)
         return self.tokenizer.batch_decode(sequences, skip_special_tokens=True), scores
 
     @torch.inference_mode()
     def search(self, lines: list[str], **search: Any) -> tuple[list[list[int]], list[float]]:
-        """What `translate` makes texts of: ids without the special ones."""
+        """Return ids without the special ones, and scores."""
         batch = self.tokenizer(lines, return_tensors="pt", padding=True)
         found = self.model.generate(
             **batch,
@@ -153,7 +149,7 @@ class Theirs:
         return sequences, getattr(found, "sequences_scores", torch.zeros(0)).tolist()
 
 
-def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) -> Found:
+def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) -> Results:
     translator = load(
         model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
     )
@@ -161,9 +157,9 @@ def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) ->
     return [line.text for line in found], [line.score or 0.0 for line in found]
 
 
-def assert_same(found: Found, wanted: Found) -> None:
-    assert found[0] == wanted[0]
-    assert found[1] == pytest.approx(wanted[1], abs=1e-4)
+def assert_same(found: Results, expected: Results) -> None:
+    assert found[0] == expected[0]
+    assert found[1] == pytest.approx(expected[1], abs=1e-4)
 
 
 # Ours to theirs
@@ -188,7 +184,7 @@ def exported(request: pytest.FixtureRequest, task: Path, transformers: Any) -> t
     return model, Theirs(transformers, task / f"export-{request.param}")
 
 
-def test_an_exported_tokenizer_makes_the_same_ids(exported: tuple[Path, Theirs]) -> None:
+def test_an_exported_tokenizer_gives_equal_ids(exported: tuple[Path, Theirs]) -> None:
     model, theirs = exported
     eos = theirs.tokenizer.eos_token_id
     tokenizer = Tokenizer.load(model)
@@ -198,7 +194,7 @@ def test_an_exported_tokenizer_makes_the_same_ids(exported: tuple[Path, Theirs])
     assert [[*ids, eos] for ids in tokenizer.encode_target(upper)] == target
 
 
-def test_an_exported_model_has_the_same_logits(exported: tuple[Path, Theirs]) -> None:
+def test_an_exported_model_gives_equal_logits(exported: tuple[Path, Theirs]) -> None:
     model, theirs = exported
     source = torch.tensor([[5, 6, 7, 8, 3], [9, 9, 3, PAD, PAD]])
     target = torch.tensor([[BOS, 4, 5, 6], [BOS, 20, 21, 30]])
@@ -216,24 +212,24 @@ def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], lis
     return [best.tokens for best, *_ in found], [best.score or 0.0 for best, *_ in found]
 
 
-def test_an_exported_model_searches_to_the_same_translations(exported: tuple[Path, Theirs]) -> None:
+def test_an_exported_model_gives_equal_translations(exported: tuple[Path, Theirs]) -> None:
     model, theirs = exported
     (greedy, _), (best, scores) = searched(model, beam=1), searched(model)
     assert greedy == theirs.search(LINES, num_beams=1)[0]
-    wanted, higher = theirs.search(LINES)  # its own settings: beam 5, alpha 0
-    assert best == wanted
+    expected, higher = theirs.search(LINES)  # its own settings: beam 5, alpha 0
+    assert best == expected
     assert scores == pytest.approx(higher, abs=1e-4)
     # Of random subwords some are bytes of half a character, which we leave out of a text.
     texts = theirs.translate(LINES, num_beams=1)[0]
     assert ours(model, LINES, beam=1)[0] == [text.replace("\ufffd", "") for text in texts]
 
 
-def test_what_may_not_come_twice_is_exported_and_a_penalty_of_another_meaning_is_named(
+def test_search_settings_are_exported_or_named(
     task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = Tokenizer.load(task / "two/tokenizer")
-    wanted = {"no_repeat_ngram": 1, "min_length": 8}
-    model = write_model(tmp_path / "model", tokenizer, transformer(tie="target"), **wanted)
+    expected = {"no_repeat_ngram": 1, "min_length": 8}
+    model = write_model(tmp_path / "model", tokenizer, transformer(tie="target"), **expected)
     export(model, tmp_path / "out")
     assert "not exported" not in capsys.readouterr().err
     theirs = Theirs(transformers, tmp_path / "out")
@@ -244,35 +240,6 @@ def test_what_may_not_come_twice_is_exported_and_a_penalty_of_another_meaning_is
     )
     export(penalised, tmp_path / "other")
     assert "decoding.repetition_penalty is not exported" in capsys.readouterr().err
-
-
-def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_divided_by(
-    task: Path, transformers: Any
-) -> None:
-    """Theirs: log P / (|y| + 1)^alpha, ours: log P / |y|^alpha."""
-    config = tiny_config(task, "transformer", training={"steps": 60, "validate_every": 60})
-    config = config.model_copy(update={"run": str(task / "trained")})
-    train_tokenizer(config)
-    build_batches(config)
-    with chdir(task):  # where the link to the last run goes
-        train(config)
-    model, lines = task / "trained/model", (task / "test.src").read_text().splitlines()
-    export(model, task / "export-trained")
-    theirs = Theirs(transformers, task / "export-trained")
-    by_sums = theirs.translate(lines, num_beams=5, length_penalty=0.0)
-    assert_same(ours(model, lines, beam=5, length_penalty=0), by_sums)
-    texts, scores = theirs.translate(lines, num_beams=5, num_return_sequences=5)
-    translator = load(model, "cpu", engine="torch", beam=5)
-    divided_by = {
-        (line, found.text): found.score * max(len(found.tokens), 1) / (len(found.tokens) + 1)
-        for line, best in enumerate(translator.results(lines, translator.make_request(n_best=5)))
-        for found in (best, *best.alternatives)
-        if found.score is not None and not found.truncated
-    }
-    known = {i: divided_by.get((i // 5, text)) for i, text in enumerate(texts)}
-    both = [i for i, score in known.items() if score is not None]
-    assert len(both) > 0.8 * len(texts)
-    assert [known[i] for i in both] == pytest.approx([scores[i] for i in both], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +254,7 @@ def test_a_trained_model_translates_the_same_but_for_the_length_that_scores_are_
         (pair(encoder=LAYERS, decoder=LAYERS | {"ffn": 32}), "model.decoder.ffn: 32, but the enc"),
     ],
 )
-def test_what_marian_has_not_is_refused_by_name(
+def test_a_model_that_marian_cannot_represent_is_refused(
     settings: ModelSettings, named: str, task: Path, tmp_path: Path
 ) -> None:
     model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), settings)
@@ -296,7 +263,7 @@ def test_what_marian_has_not_is_refused_by_name(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_weights_that_were_named_before_there_were_halves_are_exported(tmp_path: Path) -> None:
+def test_weights_with_older_names_are_exported(tmp_path: Path) -> None:
     model = Path(__file__).parents[1] / "compatibility/c514bd3/transformer/model"
     export(model, tmp_path / "out")
     ours = load_file(model / "model.safetensors")["decoder.0.cross_attention.query.weight"]
@@ -370,7 +337,7 @@ def write_marian(transformers: Any, folder: Path, size: int, changes: dict[str, 
         **ids,
         num_beams=4,
         length_penalty=0.0,
-        max_length=LONGEST + 1,
+        max_length=MAX_LENGTH + 1,
         early_stopping=True,
         bad_words_ids=[[size - 1]],
     )
@@ -389,35 +356,35 @@ def original(transformers: Any, opus: Path) -> Theirs:
 
 
 def their_ids(model: Path, theirs: Theirs) -> list[int]:
-    """What id each of our symbols has there, by the piece; pieces that it does not know: <unk>."""
+    """Return the id of each of our symbols in their vocabulary, <unk> if it has none."""
     size = open_model(model).config.target_vocab
     pieces = Tokenizer.load(model).target_pieces(list(range(size)))
-    there = theirs.tokenizer.get_vocab()
-    return [there.get("<pad>" if piece == "<s>" else piece, 1) for piece in pieces]
+    their_id = theirs.tokenizer.get_vocab()
+    return [their_id.get("<pad>" if piece == "<s>" else piece, 1) for piece in pieces]
 
 
-def test_an_imported_tokenizer_cuts_lines_as_it_did(imported: Path, original: Theirs) -> None:
-    there, tokenizer = their_ids(imported, original), Tokenizer.load(imported)
+def test_an_imported_tokenizer_gives_equal_pieces(imported: Path, original: Theirs) -> None:
+    their_id, tokenizer = their_ids(imported, original), Tokenizer.load(imported)
     lines = [*LINES, *WORDS, "aeae", "  ant   BEE "]
-    found = [[there[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
+    found = [[their_id[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
     assert found == original.ids(lines)
     assert any(1 in ids[1:] for ids in found)
 
 
-def test_an_imported_model_has_the_same_probabilities(imported: Path, original: Theirs) -> None:
-    there = torch.tensor(their_ids(imported, original))
+def test_an_imported_model_gives_equal_probabilities(imported: Path, original: Theirs) -> None:
+    their_id = torch.tensor(their_ids(imported, original))
     source = torch.tensor([[5, 6, 7, 3], [9, 3, PAD, PAD]])
     target = torch.tensor([[BOS, 4, 5], [BOS, 20, 11]])
     found = logits_of(model_at(imported), source, target).log_softmax(dim=-1)
-    wanted = original.logits(there[source], there[target]).log_softmax(dim=-1)[..., there]
+    expected = original.logits(their_id[source], their_id[target]).log_softmax(dim=-1)[
+        ..., their_id
+    ]
     silent = found.exp().amax(dim=(0, 1)) == 0
     assert silent.sum() == 4  # <pad>, and three pieces that vocab.json does not know
-    torch.testing.assert_close(found[..., ~silent], wanted[..., ~silent], atol=1e-4, rtol=0)
+    torch.testing.assert_close(found[..., ~silent], expected[..., ~silent], atol=1e-4, rtol=0)
 
 
-def test_an_imported_model_searches_to_the_same_translations(
-    imported: Path, original: Theirs
-) -> None:
+def test_an_imported_model_gives_equal_translations(imported: Path, original: Theirs) -> None:
     assert ours(imported, LINES, beam=1)[0] == original.translate(LINES, num_beams=1)[0]
     assert_same(ours(imported, LINES), original.translate(LINES))
     assert open_model(imported).config.decoding.beam == 4
@@ -432,7 +399,7 @@ def test_an_imported_model_searches_to_the_same_translations(
     ],
     ids=str,
 )
-def test_the_settings_of_a_search_come_in_by_all_of_their_names(
+def test_search_settings_are_imported_by_all_their_names(
     search: dict[str, int], opus: Path, original: Theirs, tmp_path: Path
 ) -> None:
     shutil.copytree(opus, tmp_path / "theirs")
@@ -442,7 +409,7 @@ def test_the_settings_of_a_search_come_in_by_all_of_their_names(
     assert open_model(tmp_path / "model").config.decoding.max_length == 6
 
 
-def test_a_penalty_of_another_meaning_does_not_come_in_without_a_word(
+def test_a_repetition_penalty_is_not_imported_silently(
     opus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(opus, tmp_path / "theirs")
@@ -452,16 +419,14 @@ def test_a_penalty_of_another_meaning_does_not_come_in_without_a_word(
     assert open_model(tmp_path / "model").config.decoding.repetition_penalty == 1.0
 
 
-def test_ctranslate2_runs_an_imported_model_but_gives_its_pad_no_share_of_p(
-    imported: Path, original: Theirs
-) -> None:
+def test_ctranslate2_runs_an_imported_model(imported: Path, original: Theirs) -> None:
     texts, scores = original.translate(LINES)
     translations, higher = ours(imported, LINES, "ctranslate2")
     assert translations == texts
     assert all(0 < mine - theirs < 1 for mine, theirs in zip(higher, scores, strict=True))
 
 
-def test_an_imported_model_is_exported_as_it_was(
+def test_an_imported_model_exports_to_an_equal_one(
     imported: Path, original: Theirs, transformers: Any, tmp_path: Path
 ) -> None:
     export(imported, tmp_path / "back")
@@ -470,7 +435,7 @@ def test_an_imported_model_is_exported_as_it_was(
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_an_exported_model_comes_back_with_its_own_weights(
+def test_an_exported_model_imports_with_its_own_weights(
     name: str, task: Path, tmp_path: Path
 ) -> None:
     run, settings = EXPORTED[name]
@@ -486,7 +451,7 @@ def test_an_exported_model_comes_back_with_its_own_weights(
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_models_of_other_tying_come_in_too(
+def test_untied_embeddings_are_imported(
     share: bool, task: Path, transformers: Any, tmp_path: Path
 ) -> None:
     changes: dict[str, Any] = {
@@ -501,7 +466,7 @@ def test_models_of_other_tying_come_in_too(
     assert_same(ours(tmp_path / "model", LINES), Theirs(transformers, folder).translate(LINES))
 
 
-def test_codes_of_target_languages_are_symbols(
+def test_target_language_codes_are_symbols(
     task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_opus(transformers, task, tmp_path / "opus", codes=(">>deu<<", ">>cmn_Hans<<"))
@@ -510,14 +475,17 @@ def test_codes_of_target_languages_are_symbols(
         "several languages: start each line with a code, such as >>deu<<" in capsys.readouterr().err
     )
     theirs, tokenizer = Theirs(transformers, folder), Tokenizer.load(tmp_path / "model")
-    there = theirs.tokenizer.get_vocab()
+    their_id = theirs.tokenizer.get_vocab()
     lines = [">>deu<< ant bee", ">>cmn_Hans<< cat", "dog"]
     codes = [ids[0] for ids in tokenizer.encode_source(lines)]
     assert tokenizer.target_pieces(codes)[:2] == ["▁>>deu<<", "▁>>cmn_Hans<<"]
     assert [len(ids) + 1 for ids in tokenizer.encode_source(lines)] == list(
         map(len, theirs.ids(lines))
     )
-    assert [ids[0] for ids in theirs.ids(lines)][:2] == [there[">>deu<<"], there[">>cmn_Hans<<"]]
+    assert [ids[0] for ids in theirs.ids(lines)][:2] == [
+        their_id[">>deu<<"],
+        their_id[">>cmn_Hans<<"],
+    ]
     export(tmp_path / "model", tmp_path / "back")
     back = Theirs(transformers, tmp_path / "back")
     for translator in (theirs, back):
@@ -526,33 +494,12 @@ def test_codes_of_target_languages_are_symbols(
     assert ours(tmp_path / "again", lines) == ours(tmp_path / "model", lines)
 
 
-def test_an_imported_model_can_be_trained_further(imported: Path, task: Path) -> None:
-    settings = open_model(imported).config.model.model_dump()
-    config = tiny_config(
-        task, "transformer", model=settings, training={"steps": 4, "init_from": str(imported)}
-    ).model_copy(update={"run": str(task / "tuned")})
-    train_tokenizer(config)
-    build_batches(config)
-    with chdir(task):  # where the link to the last run goes
-        train(config)
-    before, after = (load_file(p / "model.safetensors") for p in (imported, task / "tuned/model"))
-    assert not np.array_equal(before["output_bias"], after["output_bias"])
-    assert after["output_bias"][PAD] < -900
-
-
-def test_links_are_followed_as_in_the_cache_of_the_hub(opus: Path, tmp_path: Path) -> None:
+def test_links_as_in_the_hubs_cache_are_followed(opus: Path, tmp_path: Path) -> None:
     (tmp_path / "snapshot").mkdir()
     for file in opus.iterdir():
         (tmp_path / "snapshot" / file.name).symlink_to(file)
     from_huggingface(tmp_path / "snapshot", tmp_path / "model")
     assert not any(file.is_symlink() for file in (tmp_path / "model").iterdir())
-
-
-def test_info_tells_where_an_imported_model_is_from(
-    imported: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    info(imported)
-    assert "made from vocab.json" in capsys.readouterr().out
 
 
 def changed(name: str, **changes: Any) -> Callable[[Path], object]:
@@ -583,42 +530,25 @@ def reweighted(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], o
     return rewrite
 
 
-def with_a_piece_that_is_no_text(folder: Path) -> None:
-    model = (folder / "source.spm").read_bytes()
-    (folder / "source.spm").write_bytes(model.replace(b"bee", b"b\xff\xfe"))
-
-
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "t5": (changed("config.json", model_type="t5"), "model_type is t5"),
     "pre-norm": (changed("config.json", normalize_before=True), "normalize_before is True"),
-    "unscaled": (changed("config.json", scale_embedding=None), "scale_embedding is False"),
-    "gelu_new": (changed("config.json", activation_function="gelu_new"), "activation_function is"),
+    "gelu_new": (changed("config.json", activation_function="gelu_new"), "activation_function"),
     "heads": (changed("config.json", decoder_attention_heads=2), "attention_heads of encoder and"),
-    "odd heads": (
-        changed("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
-        r"config\.json: d_model 16 is not a multiple of heads 5",
-    ),
-    "nothing wide": (changed("config.json", d_model="wide"), "d_model"),
+    "not a size": (changed("config.json", d_model="wide"), "d_model"),
     "another width": (changed("config.json", d_model=32), "has shape"),
     "deeper": (changed("config.json", encoder_layers=3), "layers.2.* is missing"),
-    "endless": (changed("config.json", encoder_layers=10**9), "layers"),
     "larger": (changed("config.json", vocab_size=99, decoder_vocab_size=99), "its config has 99"),
     "start": (changed("generation_config.json", decoder_start_token_id=0), "decoder_start"),
-    "no start": (changed("generation_config.json", decoder_start_token_id=4000), "decoder_start"),
     "pad": (changed("generation_config.json", pad_token_id=3), "pad_token_id is 3"),
     "beam": (changed("generation_config.json", num_beams=-1), "beam"),
     "ids": (changed("vocab.json", **{"<unk>": 2}), "ids are not those from 0"),
-    "no ids": (changed("vocab.json", **{"<unk>": "one"}), "ids are not those from 0"),
     "nested ids": (changed("vocab.json", **{"<unk>": [1]}), "ids are not those from 0"),
     "two": (changed("tokenizer_config.json", separate_vocabs=True), "but one embedding of both"),
     "pickle": (as_pickle, "never loaded: write model.safetensors beside it"),
-    "no weights": (without("model.safetensors"), "no model.safetensors here"),
     "no config": (without("config.json"), "no config.json here"),
     "no spm": (without("source.spm"), "no source.spm here"),
-    "no vocabulary": (without("vocab.json"), "no vocab.json here"),
     "spm": (lambda folder: (folder / "target.spm").write_text("hello"), "target.spm: not a Sent"),
-    "no text": (with_a_piece_that_is_no_text, "source.spm: not a Sent"),
-    "no json": (lambda folder: (folder / "config.json").write_text("{"), r"\.json: not JSON \("),
     "json": (lambda folder: (folder / "config.json").write_text("[1]"), "not a JSON object"),
     "weights": (lambda folder: (folder / "model.safetensors").write_text("{}"), "not a safetens"),
     "nan": (
@@ -633,7 +563,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_come_in_is_refused_by_name(case: str, opus: Path, tmp_path: Path) -> None:
+def test_an_import_that_fails_names_the_fault(case: str, opus: Path, tmp_path: Path) -> None:
     spoil, named = REFUSED[case]
     shutil.copytree(opus, tmp_path / "theirs")
     spoil(tmp_path / "theirs")
@@ -644,9 +574,7 @@ def test_what_cannot_come_in_is_refused_by_name(case: str, opus: Path, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
-def test_what_was_exported_is_no_model_and_says_how_it_becomes_one(
-    imported: Path, tmp_path: Path
-) -> None:
+def test_an_export_is_not_a_model(imported: Path, tmp_path: Path) -> None:
     export(imported, tmp_path / "out")
     with pytest.raises(UserError, match="expected kind model, found export"):
         open_model(tmp_path / "out")
@@ -659,7 +587,7 @@ def test_bpe_models_that_differ_are_refused(task: Path, transformers: Any, tmp_p
         from_huggingface(folder, tmp_path / "model")
 
 
-def test_what_is_there_already_is_left_alone(opus: Path, imported: Path, tmp_path: Path) -> None:
+def test_existing_outputs_are_refused(opus: Path, imported: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     for output in (imported, tmp_path / "file", tmp_path):
         with pytest.raises(UserError, match="already exists"):
