@@ -25,9 +25,8 @@ class Prefetcher(Iterator[Item]):
         size_of: Callable[[Item], int] = lambda item: 1,
     ) -> None:
         self._ready: deque[Item] = deque()
-        self._size = 0
+        self._size, self._awaited = 0, 1
         self._size_of, self._capacity = size_of, capacity
-        self._awaited = 1
         self._end: BaseException | None = None
         self._is_closed = False
         self._changed = Condition()
@@ -36,29 +35,26 @@ class Prefetcher(Iterator[Item]):
         self.thread.start()
 
     def __next__(self) -> Item:
-        with self._changed:
-            self._wait(1, None)
-            if not self._ready:
-                assert self._end is not None
-                raise self._end
-            return self._pop()
+        for item in self.take(1):
+            return item
+        raise StopIteration
 
-    def take(self, count: int, patience: float) -> list[Item]:
+    def take(self, count: int, patience: float = 0.0) -> list[Item]:
         """Return about `count` items, or those that arrive within `patience` seconds of the first.
 
         At the end the list is empty.
         """
         with self._changed:
             self._wait(1, None)
-            if self._ready:
-                self._wait(count, patience)
-            elif self._end is not None and not isinstance(self._end, StopIteration):
+            if not self._ready and not isinstance(self._end, StopIteration | None):
                 raise self._end
+            self._wait(count, patience)
             taken: list[Item] = []
-            size = 0
-            while self._ready and size < count:
-                size += self._size_of(self._ready[0])
-                taken.append(self._pop())
+            end = self._size - count
+            while self._ready and self._size > end:
+                taken.append(self._ready.popleft())
+                self._size -= self._size_of(taken[-1])
+            self._changed.notify_all()
             return taken
 
     def ready_within(self, seconds: float, count: int = 1) -> bool:
@@ -71,12 +67,6 @@ class Prefetcher(Iterator[Item]):
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-
-    def _pop(self) -> Item:
-        item = self._ready.popleft()
-        self._size -= self._size_of(item)
-        self._changed.notify_all()
-        return item
 
     def _wait(self, count: int, seconds: float | None) -> bool:
         """Wait until `count` items are ready, or there are no more; return whether they are."""
@@ -93,24 +83,20 @@ class Prefetcher(Iterator[Item]):
         end: BaseException = StopIteration()
         try:
             for item in items:
-                if not self._put(item):
-                    return
+                with self._changed:
+                    self._ready.append(item)
+                    self._size += self._size_of(item)
+                    if self._size >= self._awaited:
+                        self._changed.notify_all()
+                    while self._size >= self._capacity and not self._is_closed:
+                        self._changed.wait()
+                    if self._is_closed:
+                        return
         except BaseException as error:
             end = error
         with self._changed:
             self._end = end
             self._changed.notify_all()
-
-    def _put(self, item: Item) -> bool:
-        """Add an item and wait for room; return whether more are wanted."""
-        with self._changed:
-            self._ready.append(item)
-            self._size += self._size_of(item)
-            if self._size >= self._awaited:
-                self._changed.notify_all()
-            while self._size >= self._capacity and not self._is_closed:
-                self._changed.wait()
-            return not self._is_closed
 
 
 def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:

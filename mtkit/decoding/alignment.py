@@ -1,7 +1,7 @@
-"""Alignments: which word of a line each word of its translation comes from.
+"""Word alignments, from attention between subwords.
 
-They are soft as weights between words, which attention between subwords becomes, and hard as links
-(i, j) from source word i to target word j, counted from 0.
+Soft alignments are weights between words; hard ones are links (i, j) from source word i to target
+word j, counted from 0.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from jaxtyping import Float
 Links = set[tuple[int, int]]
 
 DIGITS = 4
-"""Of a soft alignment; what is 0 in as many is left out."""
-_AROUND = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
+"""Decimals of soft alignments; weights that round to 0 are left out."""
+_NEIGHBOURS = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,11 @@ class Block:
     """The alignment of some consecutive source words with some consecutive target words."""
 
     source: int
-    """The first of the source words."""
+    """Number of the first source word."""
     target: int
+    """Number of the first target word."""
     weights: Float[np.ndarray, "J I"]
-    """Of each target word to the source words; rows sum to 1."""
+    """Weights of each target word on the source words; rows sum to 1."""
 
     @classmethod
     def of(
@@ -37,7 +38,7 @@ class Block:
         target_words: Sequence[int],
         source_words: Sequence[int],
     ) -> Block:
-        """From weights between subwords and the number of each subword's word; none of EOS."""
+        """Merge weights between subwords, without EOS, given the word of each subword."""
         source, target = min(source_words), min(target_words)
         weights = merge(
             attention,
@@ -55,9 +56,9 @@ class Block:
 
 
 def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
-    """Source word, target word, and the share of the latter's attention that the former got.
+    """Return source word, target word, and the share of the target word's attention.
 
-    Parts that are joined without a space may end and begin one word: all have the same say in it.
+    A word that several blocks share, as they were joined without a space, gets their mean.
     """
     rows = [
         (block.target + j, block.source, row)
@@ -77,10 +78,10 @@ def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
 def merge(
     weights: Float[np.ndarray, "*of T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Float[np.ndarray, "*of J I"]:
-    """Weights between subwords as weights between words, given the number of each subword's word.
+    """Return weights between words, given weights between subwords and the word of each subword.
 
-    A source word gets the sum of what its subwords get, a target word gives the mean of what its
-    subwords give: rows that summed to 1 still do. Words without subwords have weight 0.
+    Weights are summed over the subwords of a source word, and averaged over those of a target word:
+    rows that summed to 1 still do. Words without subwords have weight 0.
     """
     rows, columns = (
         np.eye(max(words) + 1, dtype=np.float32)[list(words)]
@@ -91,7 +92,7 @@ def merge(
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
-    """From each target word to its best source word, and from each source word the other way.
+    """Return the link of each target word to its best source word, and the reverse.
 
     A word without any weight has no link.
     """
@@ -103,18 +104,18 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 
 
 def symmetrise(forward: Links, backward: Links) -> Links:
-    """grow-diag, Koehn et al. 2003: the links of both, and what of either grows out of them.
+    """Return the intersection of both directions, grown by grow-diag (Koehn et al. 2003).
 
-    A link is added beside one that is there, diagonals included, if it aligns a word that has no
-    link yet; until there is none to add.
+    A link of one direction is added if it neighbours one of the alignment, diagonals included, and
+    aligns a word that has no link yet; until there is none to add.
     """
-    found = forward & backward
+    links = forward & backward
     is_growing = True
     while is_growing:
         is_growing = False
-        for i, j in sorted((forward | backward) - found):
-            is_new = all(i != other for other, _ in found) or all(j != other for _, other in found)
-            if is_new and any((i + di, j + dj) in found for di, dj in _AROUND):
-                found.add((i, j))
+        for i, j in sorted((forward | backward) - links):
+            is_new = all(i != other for other, _ in links) or all(j != other for _, other in links)
+            if is_new and any((i + di, j + dj) in links for di, dj in _NEIGHBOURS):
+                links.add((i, j))
                 is_growing = True
-    return found
+    return links

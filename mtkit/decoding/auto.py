@@ -84,7 +84,7 @@ def _as_unavailable() -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, RuntimeError) as error:
-        reason = str(error)
+        reason = str(error).rstrip(".")
         if isinstance(error, OSError) and error.filename:
             reason = f"{error.filename}: {error.strerror}"
         raise UnavailableError(f"CTranslate2 does not work here: {reason}") from error

@@ -1,23 +1,24 @@
-"""Batches of sentences, and the threads of an engine that search them.
+"""Batches of sentences, and the worker threads of an engine that search them.
 
-A batch that has not started takes sentences of other calls in, if they ask for the same: so
-requests of many threads share batches just where all workers are busy.
+Sentences join a batch of another call that asks for the same and has not started: so requests of
+many threads share batches if all workers are busy.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 
-from mtkit.decoding.engine import Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.engine import NBestLists, Request, Sentence
 
 
 def divide(
     sentences: Sequence[Sentence], places: Iterable[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield batches of places of sentences, of at most `max_tokens` source tokens with padding.
+    """Yield the places of the sentences of each batch: at most `max_tokens`, padding included.
 
     The longest come first, so that workers end at about the same time.
     """
@@ -29,33 +30,13 @@ def divide(
         first = end
 
 
+@dataclass(eq=False)
 class _Call:
-    """The answers to one call of `Engine.search`, as they come in."""
+    """One call of `Engine.search`."""
 
-    def __init__(self, count: int) -> None:
-        self.future: Future[NBestLists] = Future()
-        self._answers: list[list[Hypothesis]] = [[] for _ in range(count)]
-        self._missing = count
-        self._lock = Lock()
-        if not count:
-            self.future.set_result([])
-
-    def put(self, place: int, answer: list[Hypothesis]) -> None:
-        with self._lock:
-            self._answers[place] = answer
-            self._missing -= 1
-            is_complete = self._missing == 0
-        if is_complete and self._has_ended_now():
-            self.future.set_result(self._answers)
-
-    def fail(self, error: BaseException) -> None:
-        if self._has_ended_now():
-            self.future.set_exception(error)
-
-    def _has_ended_now(self) -> bool:
-        """Return whether this is the first end of a call that nobody cancelled."""
-        with self._lock:
-            return not self.future.done() and self.future.set_running_or_notify_cancel()
+    answers: NBestLists
+    missing: int
+    future: Future[NBestLists] = field(default_factory=Future)
 
 
 @dataclass(eq=False)
@@ -63,7 +44,6 @@ class SentenceBatch:
     """Sentences that are searched together."""
 
     request: Request
-    max_tokens: int
     sentences: list[Sentence] = field(default_factory=list)
     places: list[tuple[_Call, int]] = field(default_factory=list)
     """The call of each sentence, and its place there."""
@@ -72,18 +52,6 @@ class SentenceBatch:
     def is_unwanted(self) -> bool:
         """Whether every call has been cancelled, or has failed."""
         return all(call.future.done() for call in {call for call, _ in self.places})
-
-    def has_room_for(self, sentences: Sequence[Sentence]) -> bool:
-        together = [len(sentence.source) for sentence in (*self.sentences, *sentences)]
-        return max(together) * len(together) <= self.max_tokens
-
-    def add(self, call: _Call, sentences: Sequence[Sentence], places: Sequence[int]) -> None:
-        self.sentences += [sentences[place] for place in places]
-        self.places += [(call, place) for place in places]
-
-    def fail(self, error: BaseException) -> None:
-        for call in {call for call, _ in self.places}:
-            call.fail(error)
 
 
 class BatchQueue:
@@ -98,8 +66,8 @@ class BatchQueue:
         self._search = search
         self._pool = ThreadPoolExecutor(workers, initializer=initializer)
         self._lock = Lock()
-        self._open: dict[tuple[Request, bool], SentenceBatch] = {}
-        """The last batch of each kind that has not started, for sentences of other calls."""
+        self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
+        """The last batch of each kind that has not started."""
 
     def search(
         self,
@@ -112,22 +80,27 @@ class BatchQueue:
     ) -> Future[NBestLists]:
         """Add batches, given by the places of their sentences; return the future of all answers.
 
-        Those of calls that are not `alone` grow by later calls up to `max_tokens`.
+        Calls that are not `alone` share batches of at most `max_tokens`.
         """
-        call = _Call(len(sentences))
+        call = _Call([[] for _ in sentences], len(sentences))
+        if not sentences:
+            call.future.set_result([])
         for places in batches:
             members = [sentences[place] for place in places]
             kind = request, bool(members[0].prefix)
             with self._lock:
-                batch = None if alone else self._open.get(kind)
-                if batch is not None and batch.has_room_for(members):
-                    batch.add(call, sentences, places)
-                    continue
-                batch = SentenceBatch(request, max_tokens)
-                batch.add(call, sentences, places)
-                if not alone:
-                    self._open[kind] = batch
-            self._start(batch)
+                batch = None if alone else self._waiting.get(kind)
+                joined = [*members, *batch.sentences] if batch else members
+                width = max(len(sentence.source) for sentence in joined)
+                is_new = batch is None or width * len(joined) > max_tokens
+                if batch is None or is_new:
+                    batch = SentenceBatch(request)
+                    if not alone:
+                        self._waiting[kind] = batch
+                batch.sentences += members
+                batch.places += [(call, place) for place in places]
+            if is_new:
+                self._start(batch)
         return call.future
 
     def close(self) -> None:
@@ -137,19 +110,33 @@ class BatchQueue:
     def _start(self, batch: SentenceBatch) -> None:
         def fail_if_cancelled(started: Future[None]) -> None:
             if started.cancelled():
-                batch.fail(CancelledError())
+                self._finish(batch, CancelledError())
 
         self._pool.submit(self._run, batch).add_done_callback(fail_if_cancelled)
 
     def _run(self, batch: SentenceBatch) -> None:
-        with self._lock:  # from now on it is closed to other calls
-            self._open = {kind: other for kind, other in self._open.items() if other is not batch}
+        with self._lock:  # from now on no other call joins it
+            self._waiting = {k: other for k, other in self._waiting.items() if other is not batch}
         if batch.is_unwanted:
             return
         try:
             answers = self._search(batch)
         except BaseException as error:
-            batch.fail(error)
+            self._finish(batch, error)
             return
         for (call, place), answer in zip(batch.places, answers, strict=True):
-            call.put(place, answer)
+            call.answers[place] = answer
+        self._finish(batch)
+
+    def _finish(self, batch: SentenceBatch, error: BaseException | None = None) -> None:
+        for call, count in Counter(call for call, _ in batch.places).items():
+            with self._lock:
+                call.missing -= count
+                if call.future.done() or (call.missing and error is None):
+                    continue
+                if not call.future.set_running_or_notify_cancel():
+                    continue
+            if error is None:
+                call.future.set_result(call.answers)
+            else:
+                call.future.set_exception(error)

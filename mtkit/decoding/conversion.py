@@ -10,7 +10,6 @@ CTranslate2 the projections that read the same input are one matrix, and positio
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -110,11 +109,7 @@ def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
 
 
 def _path(opened: OpenedModel, compute_type: str) -> Path:
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # a user that the system does not know, as in a container
-        why = "no home directory, and no XDG_CACHE_HOME either"
-        raise FileNotFoundError(errno.ENOENT, why, "~/.cache") from None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     return cache / "mtkit" / opened.artifact.identity / name
 
@@ -190,13 +185,10 @@ def _fill_half(
     for into, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
         for place, parts in LAYER.items():
             if hasattr(layer, parts[0].partition(".")[0]):  # only decoders look at the source
-                _fill(_at(into, place), [layer.get_submodule(part) for part in parts])
-
-
-def _at(spec: Any, place: str) -> Any:
-    for step in place.split("."):
-        spec = spec[int(step)] if step.isdigit() else getattr(spec, step)
-    return spec
+                spec = into
+                for step in place.split("."):
+                    spec = spec[int(step)] if step.isdigit() else getattr(spec, step)
+                _fill(spec, [layer.get_submodule(part) for part in parts])
 
 
 def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:

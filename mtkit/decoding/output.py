@@ -1,8 +1,8 @@
 """Where translations go: standard output, or a file that appears when it is complete.
 
-What is written before that lies in a hidden file beside it. With a record of what it is to hold, as
-JSON next to that, a later command goes on with what an interrupted one leaves. A process may be
-killed at any moment: the last line may then be half a line.
+Until then lines are written to a temporary file beside it. A JSON record of all that the output
+depends on lets a later command resume what an interrupted one left, whose last line may be half a
+line.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from mtkit.report import say
 @contextmanager
 def open_output(
     path: Path | None,
-    asked: Mapping[str, Any] | None = None,
+    dependencies: Mapping[str, Any] | None = None,
     *,
     rows: int = 1,
     resume: bool = False,
 ) -> Iterator[tuple[BinaryIO, int]]:
-    """The file, or standard output, and how many lines of input it has already.
+    """Open a file, or standard output; yield it and the number of input lines that are done.
 
-    `asked` is all that it depends on; without it nothing is kept for later. `rows` are written for
-    a line of input. UserError where `path` cannot be written, or begins with what is not `asked`.
+    Without `dependencies` nothing is kept for a later command. `rows` are written for each line.
+
+    Raises:
+        UserError: the file cannot be written, or its dependencies have changed.
     """
     if path is None:
         yield sys.stdout.buffer, 0
@@ -46,10 +48,16 @@ def open_output(
     partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
-        done = _rows_done(path, asked, partial, record, rows) // rows if asked and resume else 0
+        done = 0
+        if dependencies and resume and record.is_file() and partial.stat().st_size:
+            _check_unchanged(path, dependencies, record)
+            done = _cut_to_whole_lines(partial, rows)
         try:
             if not done:
-                _begin(file, record, asked)
+                record.unlink(missing_ok=True)  # first, so that it never describes other output
+                file.truncate(0)
+                if dependencies:
+                    write_json(record, dependencies)
             yield file, done
             with path_in_oserror(path):
                 file.flush()
@@ -57,12 +65,12 @@ def open_output(
                 partial.replace(target)
             record.unlink(missing_ok=True)
         except BaseException:
-            with suppress(OSError):  # it must not take the place of the error that led here
+            with suppress(OSError):  # must not hide the first error
                 file.flush()
             with suppress(OSError):
-                if asked and _has_content(partial):
+                if dependencies and partial.is_file() and partial.stat().st_size:
                     how = "" if resume else " with --resume"
-                    say(f"{path}: what is done is kept: the same command{how} goes on")
+                    say(f"{path}: partial output is kept: the same command{how} continues it")
                 else:
                     record.unlink(missing_ok=True)
                     partial.unlink(missing_ok=True)
@@ -80,50 +88,33 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
         with path_in_oserror(path):
             file.flush()
     finally:
-        with suppress(OSError):  # of what is not flushed yet, which is told already
+        with suppress(OSError):  # of a flush that has failed before
             file.close()
 
 
-def _begin(file: BinaryIO, record: Path, asked: Mapping[str, Any] | None) -> None:
-    """At no moment does the record lie beside lines that are not of its command."""
-    record.unlink(missing_ok=True)
-    file.truncate(0)
-    if asked:
-        write_json(record, asked)
-
-
 def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
-    """UserError where another process writes it, or had it in place after it was opened here."""
+    """Raise UserError if another process writes it, or replaced it after it was opened here."""
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if samestat(os.fstat(file.fileno()), partial.stat()):
             return
-    raise UserError(f"{path}: another command is writing it: wait for it, or name another file")
+    raise UserError(f"{path}: another command is writing it: wait for it, or choose another file")
 
 
-def _has_content(partial: Path) -> bool:
-    return partial.is_file() and partial.stat().st_size > 0
-
-
-def _rows_done(path: Path, asked: Mapping[str, Any], partial: Path, record: Path, rows: int) -> int:
-    """How many rows an interrupted command left, whole ones; UserError where another was asked."""
-    if not (record.is_file() and _has_content(partial)):
-        return 0
-    found = read_json(record)
-    before = found if isinstance(found, dict) else {}
-    if changed := [name for name, value in asked.items() if before.get(name) != value]:
+def _check_unchanged(path: Path, dependencies: Mapping[str, Any], record: Path) -> None:
+    before = read_json(record)
+    before = before if isinstance(before, dict) else {}
+    if changed := [name for name, value in dependencies.items() if before.get(name) != value]:
         raise UserError(
             f"{path}: cannot be resumed: {', '.join(changed)} changed since it was begun: "
             "translate without --resume"
         )
-    return _whole_rows(partial, rows)
 
 
-def _whole_rows(partial: Path, rows: int) -> int:
-    """Cuts the file after the last row of the last line that has all its rows; how many it has."""
+def _cut_to_whole_lines(partial: Path, rows: int) -> int:
+    """Cut the file after the last line that has all its rows; return the number of lines."""
     with partial.open("rb+") as file:
-        ended = sum(line.endswith(b"\n") for line in file)
-        whole = ended - ended % rows
+        done = sum(line.endswith(b"\n") for line in file) // rows
         file.seek(0)
-        file.truncate(sum(map(len, islice(file, whole))))
-    return whole
+        file.truncate(sum(map(len, islice(file, done * rows))))
+    return done

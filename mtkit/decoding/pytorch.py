@@ -18,7 +18,7 @@ from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper, search
+from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -133,7 +133,7 @@ class PyTorchEngine(Engine):
                 for of_one, length in zip(ranked, lengths, strict=True)
             ]
         return [
-            [one for one in of_one if one.score is not None and one.score > NEVER]
+            [one for one in of_one if one.score is not None and one.score > NEG_INF]
             for of_one in ranked
         ]
 

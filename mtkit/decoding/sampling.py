@@ -1,8 +1,9 @@
-"""Ancestral sampling: each symbol is drawn from P(y_t | y_<t, x)^(1/temperature), truncated to the
-most probable symbols where asked for (Fan et al. 2018: top k; Holtzman et al. 2020: top p).
+"""Ancestral sampling: each symbol is drawn from P(y_t | y_<t, x)^(1/temperature).
 
-A draw inverts the cumulative distribution at a uniform number, and these numbers are a function of
-(seed, key of the sentence, which of its samples, position): a line is sampled alike in any company.
+The distribution may be truncated to the most probable symbols (Fan et al. 2018: top k; Holtzman et
+al. 2020: top p). A draw inverts the cumulative distribution at a uniform number. These numbers
+depend on (seed, key of the sentence, index of the sample, position) alone, and so the samples of a
+line do not depend on other lines.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
-from mtkit.decoding.search import NEVER, Hypotheses, Live, Stepper
+from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
 
 @dataclass(frozen=True)
 class Sampler(Stepper):
-    """Draws K samples of each sentence, in that order.
+    """Draws K samples of each sentence.
 
-    Scores are those of the model as it is, with no temperature or truncation.
+    Scores are those of the model itself, without temperature or truncation.
     """
 
     sampling: SamplingSettings
     noise: Float[Tensor, "B K T"]
-    """Uniform numbers in [0, 1): one for each symbol of each sample."""
+    """A uniform number in [0, 1) for each symbol of each sample."""
     length_penalty: float
 
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
@@ -40,7 +41,7 @@ class Sampler(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """What has not ended grows by a symbol; what has, by padding."""
+        """Add a symbol to each sample; padding to those that have ended."""
         sentences, count, length = live.tokens.shape
         noise = self.noise[live.sentences, :, length - 1].reshape(-1, 1)
         drawn = _draw(log_probs, noise, self.sampling)  # (N, 1)
@@ -60,14 +61,14 @@ class Sampler(Stepper):
         )
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        """Whether every sample has ended."""
+        """Return whether every sample has ended."""
         return pool.finished.all(dim=1)
 
 
 def uniform_noise(
     keys: Sequence[tuple[int, ...]], count: int, length: int, seed: int
 ) -> Float[Tensor, "B K T"]:
-    """Numbers in [0, 1), the same for a key whatever the other keys, `count` and `length`."""
+    """Return numbers in [0, 1); those of a key depend on no other key, `count` or `length`."""
     rows = [
         np.random.default_rng((seed, *key, index)).random(length, np.float32)
         for key in keys
@@ -79,21 +80,21 @@ def uniform_noise(
 def _draw(
     log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "N 1"], sampling: SamplingSettings
 ) -> Int[Tensor, "N 1"]:
-    """The symbol at which the cumulative probability first exceeds `noise` (of the total)."""
+    """Return the symbol at which the cumulative probability exceeds `noise` times the total."""
     probabilities = _truncate(log_probs / sampling.temperature, sampling).softmax(dim=-1)
     cumulative = probabilities.cumsum(dim=-1)
     return torch.searchsorted(cumulative, noise * cumulative[:, -1:], right=True)
 
 
 def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
-    """-inf for symbols outside the `top_k`, and outside the fewest whose sum reaches `top_p`."""
+    """Set to -inf all but the `top_k` symbols, and all but the fewest that sum to `top_p`."""
     if sampling.top_k is not None:
-        least = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
-        logits = logits.masked_fill(logits < least, NEVER)
-    if sampling.top_p is not None and sampling.top_p < 1:  # of 1 a sum of float32 would cut some
+        lowest = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
+        logits = logits.masked_fill(logits < lowest, NEG_INF)
+    if sampling.top_p is not None and sampling.top_p < 1:  # with 1, rounding would cut some
         ranked = logits.sort(dim=-1, descending=True).values
         before = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
         before[:, 0] = 0.0
-        least = ranked.masked_fill(before >= sampling.top_p, -NEVER).amin(dim=-1, keepdim=True)
-        logits = logits.masked_fill(logits < least, NEVER)
+        lowest = ranked.masked_fill(before >= sampling.top_p, -NEG_INF).amin(dim=-1, keepdim=True)
+        logits = logits.masked_fill(logits < lowest, NEG_INF)
     return logits

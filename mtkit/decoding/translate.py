@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +52,16 @@ class Files:
         """Raise UserError if the output cannot be written, or the prefixes do not fit."""
         if self.output and self.output.suffix == ".gz":
             raise UserError(f"{self.output}: output is plain text: choose a name without .gz")
-        for path in filter(None, (self.input, self.prefixes)):
-            both_exist = self.output and self.output.is_file() and path.exists()
-            if self.output and both_exist and self.output.samefile(path):
+        inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
+        for path in inputs:
+            if self.output and self.output.is_file() and self.output.samefile(path):
                 raise UserError(f"{path}: is an input: choose another output")
-        if self.prefixes and self.input and self.prefixes.is_file() and self.input.is_file():
-            prefixes, lines = count_lines(str(self.prefixes)), count_lines(str(self.input))
+        if len(inputs) == 2:
+            lines, prefixes = (count_lines(str(path)) for path in inputs)
             if prefixes != lines:
                 raise UserError(
-                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}: line n of "
-                    "the prefixes must begin the translation of line n of the input"
+                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}: give one "
+                    "prefix for each line, blank for none"
                 )
 
 
@@ -192,22 +192,18 @@ def _translations(
     if files.input is None and source.isatty():
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed[: MAX_TEXT_CHARACTERS + 1], id=number)]).result()
-        return
+    else:
+        yield from translator.stream(islice(_lines(source, files.prefixes), done, None))
+
+
+def _lines(source: io.BufferedIOBase, prefixes: Path | None) -> Iterator[Line]:
     texts = decode_lines(split_lines(source))
-    prefixes = input_lines(files.prefixes) if files.prefixes else None
-    numbered = (
-        Line(text, "" if prefixes is None else _next(prefixes, files.prefixes), number)
-        for number, text in enumerate(texts)
-    )
-    yield from translator.stream(islice(numbered, done, None))
-    if prefixes is not None and next(prefixes, None) is not None:
-        raise UserError(f"{files.prefixes}: more prefixes than lines: give one for each line")
-
-
-def _next(prefixes: Iterator[str], path: Path | None) -> str:
-    for prefix in prefixes:
-        return prefix
-    raise UserError(f"{path}: fewer prefixes than lines: give one for each line, blank for none")
+    begins = input_lines(prefixes) if prefixes else repeat("")
+    try:
+        for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):
+            yield Line(text, begin, number)
+    except ValueError:
+        raise UserError(f"{prefixes}: give one prefix for each line, blank for none") from None
 
 
 def _progress(files: Files) -> AbstractContextManager[Progress]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from architectures import ARCHITECTURES, ENSEMBLES
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.beam import FOLD, best_sums
-from mtkit.decoding.search import NEVER
+from mtkit.decoding.search import NEG_INF
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import BOS, EOS, PAD
 from searches import (
@@ -81,7 +81,7 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
     generator = torch.Generator().manual_seed(vocabulary + count)
     totals = torch.randn(3, 4, generator=generator)
     log_probs = torch.randn(3, 4, vocabulary, generator=generator)
-    log_probs[:, :, ::5] = NEVER
+    log_probs[:, :, ::5] = NEG_INF
     sums = (log_probs + totals.unsqueeze(2)).flatten(1)
     best, places = best_sums(totals, log_probs, count)
     wanted = sums.sort(dim=1, descending=True).values[:, :count]

@@ -13,7 +13,7 @@ from architectures import VOCAB, make, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.constraints import begin_with, forbid_repeated_ngrams, penalise_repetition
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEVER, Hypotheses, Live
+from mtkit.decoding.search import NEG_INF, Hypotheses, Live
 from mtkit.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,
@@ -78,7 +78,7 @@ def ngrams_are_distinct(found: Hypotheses, size: int) -> bool:
     for of_sentence, lengths, scores in zip(found.tokens, found.lengths, found.scores, strict=True):
         for tokens, length, score in zip(of_sentence, lengths, scores, strict=True):
             ngrams = ngrams_of(tokens[:length].tolist(), size)
-            if score > NEVER and len(set(ngrams)) < len(ngrams):
+            if score > NEG_INF and len(set(ngrams)) < len(ngrams):
                 return False
     return True
 
@@ -130,14 +130,14 @@ def test_only_symbols_that_would_repeat_an_ngram_are_forbidden(
         for symbol in range(EOS + 1, 30):
             ngrams = ngrams_of([*written, symbol], size)
             is_repeated = bool(ngrams) and ngrams[-1] in ngrams[:-1]
-            assert (logits[symbol] == NEVER) == is_repeated
+            assert (logits[symbol] == NEG_INF) == is_repeated
 
 
 def test_a_given_symbol_is_certain_even_where_all_else_forbids_it() -> None:
-    logits = torch.full((2, 7), NEVER)
+    logits = torch.full((2, 7), NEG_INF)
     found = begin_with(logits, live_of([[4], [5]]), prefixes=torch.tensor([[4, 4], [6, PAD]]))
-    assert found.log_softmax(-1)[0].tolist() == [NEVER] * 4 + [0.0] + [NEVER] * 2
-    assert (found[1] == NEVER).all()  # is left as it was
+    assert found.log_softmax(-1)[0].tolist() == [NEG_INF] * 4 + [0.0] + [NEG_INF] * 2
+    assert (found[1] == NEG_INF).all()  # is left as it was
 
 
 @given(prefixes=PREFIXES, seed=st.integers(0, 5))

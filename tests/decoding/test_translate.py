@@ -695,7 +695,7 @@ def test_on_a_full_disk_the_file_is_named_and_what_is_of_use_is_kept(
         translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
     said = capsys.readouterr().err
-    assert ("the same command with --resume goes on" in said) == (source == "a file")
+    assert ("the same command with --resume continues it" in said) == (source == "a file")
     assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
 
 
