@@ -54,10 +54,7 @@ def open_output(
             done = _cut_to_whole_lines(partial, rows)
         try:
             if not done:
-                record.unlink(missing_ok=True)  # first, so that it never describes other output
-                file.truncate(0)
-                if dependencies:
-                    write_json(record, dependencies)
+                _begin(file, record, dependencies)
             yield file, done
             with path_in_oserror(path):
                 file.flush()
@@ -67,11 +64,10 @@ def open_output(
         except BaseException:
             with suppress(OSError):  # must not hide the first error
                 file.flush()
-            with suppress(OSError):
-                if dependencies and partial.is_file() and partial.stat().st_size:
-                    how = "" if resume else " with --resume"
-                    say(f"{path}: partial output is kept: the same command{how} continues it")
-                else:
+            if dependencies and partial.is_file() and partial.stat().st_size:
+                say(f"{path}: partial output is kept: the same command with --resume continues it")
+            else:
+                with suppress(OSError):
                     record.unlink(missing_ok=True)
                     partial.unlink(missing_ok=True)
             raise
@@ -99,6 +95,13 @@ def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
         if samestat(os.fstat(file.fileno()), partial.stat()):
             return
     raise UserError(f"{path}: another command is writing it: wait for it, or choose another file")
+
+
+def _begin(file: BinaryIO, record: Path, dependencies: Mapping[str, Any] | None) -> None:
+    record.unlink(missing_ok=True)  # first, so that it never describes other output
+    file.truncate(0)
+    if dependencies:
+        write_json(record, dependencies)
 
 
 def _check_unchanged(path: Path, dependencies: Mapping[str, Any], record: Path) -> None:

@@ -545,19 +545,17 @@ def test_there_are_as_many_beginnings_as_lines(
 ) -> None:
     (tmp_path / "in").write_text("A dog runs.\nWhy?\n")
     (tmp_path / "begun").write_text(begun)
-    with pytest.raises(UserError, match=r"begun has . lines, .*in 2: line n"):
+    with pytest.raises(UserError, match=r"begun has . lines, .*in 2: "):
         translate(copier, Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun"), Format())
 
 
-@pytest.mark.parametrize(
-    ("begun", "complaint"), [("", "fewer prefixes"), ("A\n\n", "more prefixes")]
-)
-def test_a_file_of_beginnings_that_do_not_go_with_what_is_piped_is_named(
-    begun: str, complaint: str, tmp_path: Path, copier: Translator, stdin: Stdin
+@pytest.mark.parametrize("begun", ["", "A\n\n"])
+def test_prefixes_that_do_not_match_piped_lines_are_named(
+    begun: str, tmp_path: Path, copier: Translator, stdin: Stdin
 ) -> None:
     (tmp_path / "begun").write_text(begun)
     stdin(io.BytesIO(b"A dog runs.\n"))
-    with pytest.raises(UserError, match=rf"/begun: {complaint}"):
+    with pytest.raises(UserError, match="/begun: give one prefix for each line"):
         translate(copier, Files(None, tmp_path / "out", tmp_path / "begun"), Format())
 
 
