@@ -48,10 +48,8 @@ def open_output(
     partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
-        done = 0
-        if dependencies and resume and record.is_file() and partial.stat().st_size:
-            _check_unchanged(path, dependencies, record)
-            done = _cut_to_whole_lines(partial, rows)
+        can_resume = resume and record.is_file() and partial.stat().st_size
+        done = _resume(path, dependencies, record, rows) if dependencies and can_resume else 0
         try:
             if not done:
                 _begin(file, record, dependencies)
@@ -104,7 +102,11 @@ def _begin(file: BinaryIO, record: Path, dependencies: Mapping[str, Any] | None)
         write_json(record, dependencies)
 
 
-def _check_unchanged(path: Path, dependencies: Mapping[str, Any], record: Path) -> None:
+def _resume(path: Path, dependencies: Mapping[str, Any], record: Path, rows: int) -> int:
+    """Cut the partial output after the last line with all its rows; return the number of lines.
+
+    Raises UserError if it has other dependencies.
+    """
     before = read_json(record)
     before = before if isinstance(before, dict) else {}
     if changed := [name for name, value in dependencies.items() if before.get(name) != value]:
@@ -112,11 +114,7 @@ def _check_unchanged(path: Path, dependencies: Mapping[str, Any], record: Path) 
             f"{path}: cannot be resumed: {', '.join(changed)} changed since it was begun: "
             "translate without --resume"
         )
-
-
-def _cut_to_whole_lines(partial: Path, rows: int) -> int:
-    """Cut the file after the last line that has all its rows; return the number of lines."""
-    with partial.open("rb+") as file:
+    with temporary_path(path.resolve()).open("rb+") as file:
         done = sum(line.endswith(b"\n") for line in file) // rows
         file.seek(0)
         file.truncate(sum(map(len, islice(file, done * rows))))
