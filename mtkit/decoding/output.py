@@ -48,8 +48,7 @@ def open_output(
     partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
-        can_resume = resume and record.is_file() and partial.stat().st_size
-        done = _resume(path, dependencies, record, rows) if dependencies and can_resume else 0
+        done = _resume(path, dependencies, record, rows) if dependencies and resume else 0
         try:
             if not done:
                 _begin(file, record, dependencies)
@@ -107,6 +106,9 @@ def _resume(path: Path, dependencies: Mapping[str, Any], record: Path, rows: int
 
     Raises UserError if it has other dependencies.
     """
+    partial = temporary_path(path.resolve())
+    if not (record.is_file() and partial.stat().st_size):
+        return 0
     before = read_json(record)
     before = before if isinstance(before, dict) else {}
     if changed := [name for name, value in dependencies.items() if before.get(name) != value]:
@@ -114,7 +116,7 @@ def _resume(path: Path, dependencies: Mapping[str, Any], record: Path, rows: int
             f"{path}: cannot be resumed: {', '.join(changed)} changed since it was begun: "
             "translate without --resume"
         )
-    with temporary_path(path.resolve()).open("rb+") as file:
+    with partial.open("rb+") as file:
         done = sum(line.endswith(b"\n") for line in file) // rows
         file.seek(0)
         file.truncate(sum(map(len, islice(file, done * rows))))
