@@ -141,7 +141,9 @@ def export(
         None, help="With ctranslate2: compute type; auto: int8 if validation BLEU hardly drops."
     ),
     check: bool = flag("--check", help="With ctranslate2: compare translations before and after."),
-    text: Path | None = Option(None, metavar="FILE", help="With --check (default: the test set)."),
+    text: Path | None = Option(
+        None, metavar="FILE", help="With --check (default: the validation text)."
+    ),
 ) -> None:
     """Export a model to another format, or import one.
 

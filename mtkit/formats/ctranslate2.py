@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import open_batches
 from mtkit.decoding.api import Translator
@@ -19,7 +19,6 @@ from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import data_lines, say, table
-from mtkit.scoring.files import REFERENCE, SOURCE, lines_of
 from mtkit.scoring.metrics import corpus_bleu
 
 MAX_VALIDATION_LINES = 1000
@@ -46,17 +45,6 @@ class EvaluationText:
         return corpus_bleu(hypotheses, self.reference, self.language)
 
 
-def load_test_text(opened: OpenedModel) -> EvaluationText | None:
-    """Load the test set that the model's run has translated with this model, if any."""
-    with suppress(UserError, OSError):
-        test = open_artifact(opened.run / "test", "test", verify=True)
-        if test.manifest["inputs"].get("model") == opened.artifact.identity:
-            source, reference = (lines_of(test.path / name) for name in (SOURCE, REFERENCE))
-            language = config_of(opened.run).data.target_language
-            return EvaluationText(str(test.path), source, reference, language)
-    return None
-
-
 def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
     """Load the first lines of the validation text, if the model's run still surrounds it."""
     with suppress(UserError, OSError):
@@ -70,17 +58,16 @@ def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
 
 
 def load_text_to_check(opened: OpenedModel, file: Path | None) -> EvaluationText:
-    """Load a file, else the test text of the model's run, else its validation text.
+    """Load a file, or the validation text of the model's run.
 
     Raises:
         UserError: there is no text, or it has no lines.
     """
-    if file is None:
-        text = load_test_text(opened) or load_validation_text(opened)
-    else:
-        text = EvaluationText(str(file), list(input_lines(file)))
+    text = (
+        EvaluationText(str(file), list(input_lines(file))) if file else load_validation_text(opened)
+    )
     if text is None or not text.source:
-        where = "no test or validation text beside the model" if text is None else text.name
+        where = "no validation text beside the model" if text is None else text.name
         raise UserError(f"--check: {where}: no lines to compare on: name some with --text")
     return text
 
@@ -146,10 +133,8 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
     """
     names = original.engine.name, exported.engine.name
     translated = [
-        translate_with_progress(
-            translator, text.source, f"translating with {translator.engine.name}"
-        )
-        for translator in (original, exported)
+        translate_with_progress(translator, text.source, f"translating with {name}")
+        for translator, name in zip((original, exported), names, strict=True)
     ]
     pairs = list(zip(*translated, strict=True))
     identical = [pair for pair in pairs if pair[0].text == pair[1].text]

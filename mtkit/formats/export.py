@@ -22,8 +22,8 @@ def export_model(
 ) -> None:
     """Write a model in another format to the new folder `output`.
 
-    For CTranslate2 the default is the cache of `translate`. `check` translates `text`, else the
-    test or validation text of the model's run, with CTranslate2 and with PyTorch.
+    For CTranslate2 the default is the cache of `translate`. `check` translates `text`, or the
+    validation text of the model's run, with CTranslate2 and with PyTorch.
 
     Raises:
         UserError: the format cannot represent the model, or there is no text to check.

@@ -14,12 +14,7 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.decoding.api import load
 from mtkit.errors import MtkitError, UserError
-from mtkit.formats.ctranslate2 import (
-    EvaluationText,
-    compare_translators,
-    load_test_text,
-    load_validation_text,
-)
+from mtkit.formats.ctranslate2 import EvaluationText, compare_translators, load_validation_text
 from mtkit.formats.export import export_model
 from mtkit.formats.huggingface import from_huggingface
 from mtkit.models.folder import open_model
@@ -72,15 +67,11 @@ def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Cap
 
 
 def test_text_of_another_run_is_not_used(trained: Path, alone: Path) -> None:
-    own = open_model(trained)
-    validation, test = load_validation_text(own), load_test_text(own)
-    assert validation and test and validation.reference and test.reference
-    assert (len(validation.source), len(test.source)) == (20, 20)
-    for part in ("batches", "test"):
-        shutil.copytree(trained / part, alone.parent / part)
+    validation = load_validation_text(open_model(trained))
+    assert validation and validation.reference and len(validation.source) == 20
+    shutil.copytree(trained / "batches", alone.parent / "batches")
     shutil.copy(trained / "config.yaml", alone.parent)
     assert load_validation_text(open_model(alone)) is None
-    assert load_test_text(open_model(alone)) is None
 
 
 def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> None:
@@ -111,7 +102,7 @@ def test_a_check_reports_the_agreement(trained: Path, capsys: Capture, tmp_path:
 
 def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
-    for text, said in ((None, "no test or validation text"), (tmp_path / "empty", "no lines")):
+    for text, said in ((None, "no validation text"), (tmp_path / "empty", "no lines")):
         with pytest.raises(UserError, match=said):
             export_model(str(alone), tmp_path / "out", to="ctranslate2", check=True, text=text)
     assert not (tmp_path / "out").exists()
