@@ -10,6 +10,7 @@ from mtkit.config.base import Scope, Settings
 
 DropRule = Literal[
     "uneven",
+    "glued",
     "numbers",
     "markup",
     "mojibake",

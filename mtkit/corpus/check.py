@@ -1,47 +1,78 @@
-"""Check a corpus: compute its statistics, apply all rules, and report what was found.
+"""Check a corpus: compute its statistics, apply all rules to it, and report the findings.
 
-The corpus is read twice, for the statistics and for the rules. Memory holds 38 bytes for each pair,
-and three times that for a moment.
+The corpus is read twice, for the statistics and for the rules; memory holds about 150 bytes per
+pair.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import islice
+
+import numpy as np
 
 from mtkit.config.batching import DROP_RULES, DropRule
 from mtkit.config.corpora import Corpus, listed
+from mtkit.config.languages import language_code
 from mtkit.corpus.findings import (
-    MIN_PAIRS,
     Finding,
+    Status,
     check_alignment,
     check_declared_languages,
     check_distinct_languages,
     check_lengths,
     check_size,
-    is_one_language,
 )
 from mtkit.corpus.languages import is_supported
-from mtkit.corpus.misalignment import find_passages
+from mtkit.corpus.misalignment import LineFeatures, find_passages
 from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
-from mtkit.corpus.rules import RULES, Rule, held_out_sources
-from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics
-from mtkit.corpus.tally import SideReport, Tally
+from mtkit.corpus.rules import REPORT_RULES, RULES, Rule, held_out_sources
+from mtkit.corpus.statistics import (
+    CorpusStatistics,
+    Languages,
+    SideStatistics,
+    compute_statistics,
+    hash_of,
+)
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
-MIN_HELD_OUT_PAIRS = 1, 100
-"""Pairs below which a validation or test set fails, and below which there is a warning."""
+MAX_EXAMPLES = 3
+IDENTIFIED_PAIRS = 10_000
+"""Pairs whose language is identified; of a larger corpus, those that their hashes select."""
+MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
+"""Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
+
+
+REPEATED = "the same pair again, which would weigh more", "keep the first of each"
+SETTINGS = {rule.name: f"batching.drop: [{rule.name}]" for rule in RULES}
+SETTINGS["repeated pairs"] = "batching.deduplicate: true"
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 """Corpora by their names in `data`: train, then valid and test."""
 
 
 @dataclass(frozen=True)
+class SideReport:
+    """The size, scripts and language of one side."""
+
+    characters: int
+    median_length: float
+    scripts: list[str]
+    language: str | None
+    """Code of the language of most lines; None if too few lines were long enough to tell."""
+    language_share: float
+    """Share of the identified lines in that language."""
+    is_certain: bool
+    """Whether nearly all lines are in that language; else it may be a relative of the right one."""
+
+
+@dataclass(frozen=True)
 class CorpusReport:
-    """The result of checking a corpus."""
+    """The result of checking a corpus; `report[name]` is the finding of that name."""
 
     pairs: int
     blank_pairs: int
@@ -71,74 +102,13 @@ class CorpusReport:
     @property
     def frequent(self) -> list[Finding]:
         """Findings of rules that so many pairs break that some should be looked at."""
-        names = {rule.name for rule in RULES}
-        findings = [finding for finding in self.findings if finding.name in names]
+        findings = [finding for finding in self.findings if finding.name in DROP_RULES]
         return [it for it in findings if it.count > Rule.recommended_share * it.checked]
 
     def estimate(self, rule: str) -> int:
         """Return how many pairs of the whole corpus break a rule of which only some are checked."""
         finding, pairs = self[rule], self.pairs - self.blank_pairs
         return round(finding.count * max(1.0, pairs / max(1, finding.checked)))
-
-
-def check_corpus(
-    corpora: Corpus | list[Corpus],
-    languages: Languages = (None, None),
-    held_out: AbstractSet[str] = frozenset(),
-    min_pairs: tuple[int, int] = MIN_PAIRS,
-) -> CorpusReport:
-    """Check all pairs of the corpora.
-
-    `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
-    `min_pairs`: pairs below which the corpus fails, or gets a warning.
-
-    Raises:
-        UserError: nothing can be read; files of unequal length are a finding instead.
-    """
-    pairs = _Pairs(corpora)
-    statistics = replace(compute_statistics(pairs, languages), held_out=held_out)
-    if not pairs.count and pairs.unequal:
-        raise UserError(pairs.unequal)
-    skipped = [] if held_out else ["overlap"]
-    if is_one_language(languages):
-        skipped.append("copied")
-    tally = Tally(statistics, pairs.count, skipped)
-    with progress("checking", pairs.count, "pairs") as bar:
-        for chunk in chunks(pairs):
-            tally.add(chunk)
-            bar.advance(len(chunk))
-    source, target = tally.source.report(), tally.target.report()
-    passages = find_passages(tally.source.features, tally.target.features)
-    places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
-    median_length = max(source.median_characters, target.median_characters)
-    repeats, blank = tally.repeats(), tally.counts["blank"]
-    repeated = repeats[0].count
-    findings = [
-        check_lengths(pairs.unequal),
-        check_alignment(passages, places, median_length),
-        check_size(pairs.count - blank - repeated, min_pairs),
-        check_distinct_languages(statistics, languages, tally.equal_sides, pairs.count - blank),
-        *check_declared_languages(statistics, languages),
-        *tally.findings(),
-        *repeats,
-    ]
-    drop = _recommended(findings, languages)
-    return CorpusReport(
-        pairs.count, blank, repeated, source, target, statistics, findings, drop, repeated > 0
-    )
-
-
-def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
-    """Return the rules that few enough pairs break.
-
-    Without `language` if a declared language cannot be identified: `mtkit batch` does not know the
-    declaration, and would take the side for a relative.
-    """
-    shares = {rule.name: rule.recommended_share for rule in RULES}
-    if not all(code is None or is_supported(code) for code in languages):
-        shares["language"] = 0.0
-    few = {it.name for it in findings if 0 < it.count <= shares.get(it.name, 0.0) * it.checked}
-    return [name for name in DROP_RULES if name in few]
 
 
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
@@ -156,10 +126,48 @@ def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> Corpus
     return replace(report, findings=findings, drop=[], deduplicate=False)
 
 
-def pairs_at(corpora: Corpus | list[Corpus], rows: AbstractSet[int]) -> dict[int, Pair]:
-    """Read the pairs in these rows, which count from 0."""
-    pairs = islice(_Pairs(corpora), max(rows, default=-1) + 1)
-    return {row: pair for row, pair in enumerate(pairs) if row in rows}
+def check_corpus(
+    corpora: Corpus | list[Corpus],
+    languages: Languages = (None, None),
+    held_out: AbstractSet[str] = frozenset(),
+    min_pairs: tuple[int, int] = MIN_PAIRS,
+) -> CorpusReport:
+    """Check all pairs of the corpora.
+
+    `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
+    `min_pairs`: distinct pairs below which the corpus fails, or gets a warning.
+
+    Raises:
+        UserError: nothing can be read; files of unequal length are a finding instead.
+    """
+    pairs = _Pairs(corpora)
+    statistics = replace(compute_statistics(pairs, languages), held_out=held_out)
+    if not pairs.count and pairs.unequal:
+        raise UserError(pairs.unequal)
+    is_one_language = None not in languages and len(set(map(language_code, languages))) == 1
+    skipped = ["copied"] * is_one_language + ["overlap"] * (not held_out)
+    tally = _Tally(statistics, pairs.count, [rule for rule in RULES if rule.name not in skipped])
+    with progress("checking", pairs.count, "pairs") as bar:
+        for chunk in chunks(pairs):
+            tally.add(chunk)
+            bar.advance(len(chunk))
+    source = _report_side(tally.source, statistics.source)
+    target = _report_side(tally.target, statistics.target)
+    blank, repeated = tally.counts["blank"], tally.counts["repeated pairs"]
+    passages = find_passages(tally.source, tally.target)
+    places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
+    findings = [
+        check_lengths(pairs.unequal),
+        check_alignment(passages, places, max(source.median_length, target.median_length)),
+        check_size(pairs.count - blank - repeated, min_pairs),
+        check_distinct_languages(statistics, languages, tally.copied, pairs.count - blank),
+        *check_declared_languages(statistics, languages),
+        *tally.findings(),
+    ]
+    drop = _recommended(findings, languages)
+    return CorpusReport(
+        pairs.count, blank, repeated, source, target, statistics, findings, drop, repeated > 0
+    )
 
 
 class _Pairs:
@@ -179,3 +187,97 @@ class _Pairs:
                 yield pair
         except UnequalSidesError as error:
             self.unequal = error.lengths
+
+
+class _Tally:
+    """Counts and examples of each rule, and features of each side, chunk by chunk."""
+
+    def __init__(self, statistics: CorpusStatistics, pairs: int, rules: list[Rule]) -> None:
+        self.counts: Counter[str] = Counter()
+        self.copied = 0
+        """Pairs whose sides are the same text."""
+        self.source, self.target = LineFeatures(), LineFeatures()
+        self._statistics, self._pairs = statistics, pairs
+        self._rules = [*rules, Rule("repeated pairs", *REPEATED, self._is_repeated, max_share=1.0)]
+        self._checked: Counter[str] = Counter()
+        self._examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+        self._seen: set[int] = set()
+        self._files: list[tuple[int, Pair]] = []
+        """The row and the first pair of each file."""
+        self._rows = 0
+
+    def add(self, chunk: list[Pair]) -> None:
+        """Apply the rules to the next pairs of the corpus."""
+        for row, pair in enumerate(chunk, self._rows):
+            if not self._files or self._files[-1][1].file != pair.file:
+                self._files.append((row, pair))
+            for rule in REPORT_RULES:
+                self._count(rule, pair)
+            if pair.blank:
+                continue
+            self.copied += pair.source == pair.target
+            for rule in self._rules:
+                # Identification is slow.
+                if rule.name != "language" or hash_of(pair) % self._pairs < IDENTIFIED_PAIRS:
+                    self._count(rule, pair)
+        self._rows += len(chunk)
+        self.source.add([pair.source for pair in chunk])
+        self.target.add([pair.target for pair in chunk])
+
+    def _count(self, rule: Rule, pair: Pair) -> None:
+        self._checked[rule.name] += 1
+        if rule.check(pair, self._statistics):
+            self.counts[rule.name] += 1
+            if len(self._examples[rule.name]) < MAX_EXAMPLES:
+                self._examples[rule.name].append(pair.excerpt())
+
+    def _is_repeated(self, pair: Pair, _: CorpusStatistics) -> bool:
+        key, count = hash_of(pair), len(self._seen)
+        self._seen.add(key)
+        return len(self._seen) == count
+
+    def place(self, row: int) -> str:
+        """Return the name of the file, and the line, of a row."""
+        first, pair = self._files[bisect_right(self._files, row, key=lambda it: it[0]) - 1]
+        return pair._replace(line=pair.line + row - first).where
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the finding of each rule."""
+        for rule in (*REPORT_RULES, *self._rules):
+            count, checked = self.counts[rule.name], self._checked[rule.name]
+            status: Status = "failed" if count > rule.max_share * checked else "warned"
+            yield Finding(
+                rule.name,
+                status if count else "passed",
+                count,
+                checked,
+                rule.meaning,
+                rule.advice,
+                SETTINGS.get(rule.name),
+                examples=self._examples[rule.name],
+            )
+
+
+def _report_side(features: LineFeatures, statistics: SideStatistics) -> SideReport:
+    lengths, votes, language = features.lengths(), statistics.votes, statistics.likely_language
+    return SideReport(
+        int(lengths.sum(dtype=np.int64)),
+        float(np.median(lengths)),
+        sorted(statistics.scripts),
+        language,
+        votes[language] / votes.total() if language else 0.0,
+        statistics.language is not None,
+    )
+
+
+def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
+    """Return the rules that few enough pairs break.
+
+    Without `language` if a declared language cannot be identified: `mtkit batch` does not know the
+    declaration, and would take the side for a relative.
+    """
+    shares = {rule.name: rule.recommended_share for rule in RULES}
+    if not all(code is None or is_supported(code) for code in languages):
+        shares["language"] = 0.0
+    few = {it.name for it in findings if 0 < it.count <= shares.get(it.name, 0.0) * it.checked}
+    return [name for name in DROP_RULES if name in few]

@@ -1,4 +1,4 @@
-"""Findings about whole corpora: their size, their languages, and whether the files match."""
+"""Findings, and the checks of a corpus as a whole: its size, its languages, its alignment."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mtkit.config.languages import language_code
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
-from mtkit.corpus.rules import RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, Languages, SideStatistics
 
 Status = Literal["passed", "warned", "failed"]
-MIN_PAIRS = 100, 2_000
-"""Pairs below which a training corpus fails, and below which there is a warning."""
 MAX_COPIED = 0.5
 """Share of lines with equal sides above which both files are in one language."""
+MAX_MISALIGNED = 0.05
+"""Share of misaligned lines above which a corpus fails."""
 MIN_UNRELATED_LINES, MIN_TELLING_LENGTH = 5_000, 20
-"""Pairs, and median characters of the longer side, from which unrelated files fail.
-
-Below, as in a dictionary, the lines may have too little in common to tell.
-"""
-MAX_MISALIGNED, MAX_SHIFTED = 0.05, 0.01
-"""Shares of the lines that may match no line near them or a shifted one, and a shifted one."""
+"""Lines, and median characters, from which unrelated files fail: a dictionary has too little."""
 MIN_VOTES_SHARE = 0.25
 """Share of the votes that a declared language needs: relatives take the rest."""
 SERBO_CROATIAN = frozenset(["bs", "hr", "sr"])
@@ -46,28 +39,17 @@ class Finding:
     """The setting that drops such pairs."""
     note: str = ""
     """Details, or why the check was not possible."""
-    rows: list[int] = field(default_factory=list)
-    """The first pairs that have the fault: their places in the corpus, from 0."""
-
-
-def rule_finding(rule: Rule, count: int, checked: int, rows: Sequence[int]) -> Finding:
-    """Return the finding of a rule, with the status that its counts give it."""
-    setting = f"batching.drop: [{rule.name}]" if rule in RULES else None
-    status: Status = "passed" if not count or rule.is_harmless else "warned"
-    if status == "warned" and count > rule.max_share * checked:
-        status = "failed"
-    return Finding(
-        rule.name, status, count, checked, rule.meaning, rule.advice, setting, rows=list(rows)
-    )
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """The first such pairs, as by `Pair.excerpt`."""
 
 
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
     """Check that there are enough distinct pairs: below the bounds it fails, or warns."""
     least, enough = min_pairs
     status: Status = "failed" if pairs < least else "warned" if pairs < enough else "passed"
-    few = status != "passed"
-    note = f"{pairs:,} distinct: {least:,} are needed, {enough:,} recommended" if few else ""
-    return Finding("few pairs", status, few, 1, "the corpus is small", "add pairs", note=note)
+    is_small = status != "passed"
+    note = f"{pairs:,} distinct: {least:,} are needed, {enough:,} recommended" if is_small else ""
+    return Finding("few pairs", status, is_small, 1, "the corpus is small", "add pairs", note=note)
 
 
 def check_lengths(message: str) -> Finding:
@@ -83,55 +65,31 @@ def check_alignment(
 ) -> Finding:
     """Check that line n of one file translates line n of the other.
 
-    `places`: file and line where each misaligned passage begins; `median_length`: characters of a
-    line on the longer side.
+    A few misaligned lines are a warning, unless the files are still misaligned at the end.
+    `places`: file and line of each misaligned passage; `median_length`: of the longer side.
     """
     lines = sum(passage.count for passage in passages)
     moved = [passage for passage in passages if passage.shift != 0]
-    count, note = sum(passage.count for passage in moved), ""
-    status: Status = "passed"
+    count, note = sum(passage.count for passage in moved), "; ".join(map(_describe, moved, places))
+    is_failed = count > MAX_MISALIGNED * lines or bool(passages[-1].shift)
+    status: Status = "failed" if is_failed else "warned" if count else "passed"
+    is_unrelated = moved == passages and passages[0].shift is None
     if lines < MIN_LINES:
         note = f"not checked: fewer than {MIN_LINES} pairs"
-    elif count:
-        status = "warned" if _is_tolerable(passages, lines) else "failed"
-        note = "; ".join(map(_describe, moved, places))
-        is_unrelated = moved == passages and passages[0].shift is None
-        if is_unrelated and (lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH):
-            status, count, moved = "warned", 0, []
-            note = "not certain: the sides have too little in common; compare some lines yourself"
-    return Finding(
-        "misalignment",
-        status,
-        count,
-        lines,
-        "targets translate other lines than the sources beside them",
-        "a line was lost or added: correct the files there",
-        note=note,
-        rows=[passage.first for passage in moved],
-    )
-
-
-def _is_tolerable(passages: list[Passage], lines: int) -> bool:
-    """Return whether a model can learn from the rest, and the files are aligned again at the end.
-
-    Corpora assembled from many documents have some in which a translation lost or gained a line.
-    """
-    unrelated = sum(passage.count for passage in passages if passage.shift is None)
-    shifted = sum(passage.count for passage in passages if passage.shift)
-    return (
-        not passages[-1].shift
-        and shifted <= MAX_SHIFTED * lines
-        and shifted + unrelated <= MAX_MISALIGNED * lines
-    )
+    elif is_unrelated and (lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH):
+        status, count = "warned", 0
+        note = "not certain: the sides have too little in common; compare some lines yourself"
+    meaning = "targets translate other lines than the sources beside them"
+    advice = "a line was lost or added: correct the files there"
+    return Finding("misalignment", status, count, lines, meaning, advice, note=note)
 
 
 def _describe(passage: Passage, place: str) -> str:
     where = f"about {place}, for {passage.count:,} lines"
     if passage.shift is None:
         return f"{where}: no target near them translates these sources"
-    side = "earlier" if passage.shift < 0 else "later"
     lines = "1 line" if abs(passage.shift) == 1 else f"{abs(passage.shift)} lines"
-    return f"{where}: the targets seem to be {lines} {side}"
+    return f"{where}: the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
 
 
 def check_distinct_languages(
@@ -141,8 +99,7 @@ def check_distinct_languages(
 
     If both languages are declared, they may be the same, as for two spellings of one language.
     """
-    source = statistics.source.language
-    note = ""
+    source, note = statistics.source.language, ""
     if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:
         note = f"{copied:,} of {pairs:,} lines are the same on both sides"
     elif None in declared and source is not None and source == statistics.target.language:
@@ -160,18 +117,12 @@ def check_declared_languages(
     """Check that the sides are in the declared languages, if any is declared."""
     sides = ("source", statistics.source, declared[0]), ("target", statistics.target, declared[1])
     results = [_declared(name, side, code) for name, side, code in sides if code is not None]
-    if not results:
-        return
-    wrong = sum(is_wrong for is_wrong, _ in results)
-    yield Finding(
-        "declared language",
-        "failed" if wrong else "passed",
-        wrong,
-        len(results),
-        "a side is not in its declared language",
-        "are the sides swapped?",
-        note="; ".join(note for _, note in results if note),
-    )
+    if results:
+        wrong = sum(is_wrong for is_wrong, _ in results)
+        status: Status = "failed" if wrong else "passed"
+        note = "; ".join(note for _, note in results if note)
+        meaning, advice = "a side is not in its declared language", "are the sides swapped?"
+        yield Finding("declared language", status, wrong, len(results), meaning, advice, note=note)
 
 
 def _declared(name: str, side: SideStatistics, code: str) -> tuple[bool, str]:
@@ -186,8 +137,3 @@ def _declared(name: str, side: SideStatistics, code: str) -> tuple[bool, str]:
     if side.likely_language in accepted or votes >= MIN_VOTES_SHARE * side.votes.total():
         return False, ""
     return True, f"{name} is {side.likely_language}, not {code}"
-
-
-def is_one_language(declared: Languages) -> bool:
-    """Return whether both sides are declared to be in one language."""
-    return None not in declared and language_code(declared[0]) == language_code(declared[1])

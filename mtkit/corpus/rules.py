@@ -23,8 +23,8 @@ MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may be from the usual one."""
 MIN_SCRIPT_LETTERS, MIN_USUAL_SHARE = 5, 0.1
 """A side of this many letters must have this share of them in the scripts of its side."""
-MIN_COPIED_LETTERS, MIN_COPIED_PHRASE = 10, 6
-"""Letters of a copied line, and of one with several words: shorter ones may be names."""
+MIN_COPIED_LETTERS = 10
+"""Letters of a copied line; shorter ones may be names."""
 MAX_LOOP = 30
 """Longest repeated phrase that is looked for, in words or characters."""
 MAX_LOOPED_TEXT = 2_000
@@ -34,14 +34,10 @@ MAX_COUNTED = 24
 YEARS = range(1000, 3000)
 """Numbers that may be years, which another calendar counts differently."""
 
+_GLUED = re.compile(r"[^\W\d_]{51,}")
 _DIGITS = re.compile(r"\d+")
-_MAY_BE_MARKUP = re.compile(r"[<&{%\\|>]")
-_MARKUP = re.compile(
-    r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
-    r"|\s>\s+\S.*\s>\s"  # titles of nested pages: Home > Animals > Dogs
-)
-_BAR = re.compile(r"(?<![\u0900-\u0dff])\s\|\s")
-"""A bar between titles; after Indic letters it ends a sentence."""
+_MAY_BE_MARKUP = re.compile(r"[<&{\\}]")
+_MARKUP = re.compile(r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}")
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
 _POSITION = re.compile(r"^%\d+\$")
@@ -65,13 +61,17 @@ class Rule:
     """Share of the pairs up to which dropping them is recommended without looking at them first."""
     max_share: float = 0.5
     """Share of the pairs above which the corpus fails."""
-    is_harmless: bool = False
-    """Whether such pairs are reported without a warning."""
 
 
 def _is_uneven(pair: Pair, statistics: CorpusStatistics) -> bool:
     deviation = statistics.length_deviation(len(pair.source), len(pair.target))
     return deviation > MAX_DEVIATIONS
+
+
+def _has_glued_words(pair: Pair, statistics: CorpusStatistics) -> bool:
+    """Return whether a word has over 50 letters, in a script that puts spaces between words."""
+    sides = (pair.source, statistics.source), (pair.target, statistics.target)
+    return any(side.is_spaced and _GLUED.search(text) for text, side in sides)
 
 
 def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
@@ -108,9 +108,6 @@ def _has_markup(pair: Pair, _: CorpusStatistics) -> bool:
             _MARKUP.search(text) or any(unescape(it) != it for it in _ENTITY.findall(text))
         ):
             return True
-    bars = len(_BAR.findall(pair.source)), len(_BAR.findall(pair.target))
-    if bars[0] != bars[1] and max(bars) > 1:
-        return True
     return _placeholders(pair.source) != _placeholders(pair.target)
 
 
@@ -190,15 +187,10 @@ def _has_loop(units: list[str]) -> bool:
 
 
 def _is_copied(pair: Pair, _: CorpusStatistics) -> bool:
-    source = letters_of(pair.source)
-    has_words = len(pair.source.split()) > 1
-    is_long = len(source) >= (MIN_COPIED_PHRASE if has_words else MIN_COPIED_LETTERS)
-    return is_long and source == letters_of(pair.target)
-
-
-def letters_of(text: str) -> str:
-    """Return the letters alone, in one case."""
-    return "".join(filter(str.isalpha, text.casefold()))
+    source, target = (
+        "".join(filter(str.isalpha, text.casefold())) for text in (pair.source, pair.target)
+    )
+    return source == target and len(source) >= MIN_COPIED_LETTERS
 
 
 def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
@@ -226,55 +218,42 @@ class _WordCharacters(dict[int, int]):
 
 _WORD_CHARACTERS = _WordCharacters()
 
+
+def _has_invalid_text(pair: Pair, _: CorpusStatistics) -> bool:
+    return "\ufffd" in pair.source + pair.target or "\0" in pair.source + pair.target
+
+
+def _is_long(pair: Pair, _: CorpusStatistics) -> bool:
+    return max(len(pair.source), len(pair.target)) > 1_000
+
+
+def _has_quoted_cell(pair: Pair, _: CorpusStatistics) -> bool:
+    texts = pair.source, pair.target
+    return any(text[:1] == text[-1:] == '"' and '""' in text[1:-1] for text in texts)
+
+
 RULES = (
     Rule(
-        "uneven",
-        "one side is much longer than usual in this corpus",
-        "a part is missing, or it translates another sentence",
-        _is_uneven,
+        "uneven", "one side is too long", "a part is missing, or it is another sentence", _is_uneven
     ),
-    Rule(
-        "numbers",
-        "the sides have different numbers",
-        "correct the translation, or drop the pair",
-        _have_other_numbers,
-    ),
-    Rule(
-        "markup",
-        "HTML tags or entities, page titles, or placeholders on one side only",
-        "strip them, or drop the pairs",
-        _has_markup,
-        max_share=1.0,
-    ),
-    Rule(
-        "mojibake",
-        "text decoded with the wrong encoding, or damaged characters",
-        "convert the original file again",
-        _is_misencoded,
-    ),
+    Rule("glued", "a word of over 50 letters", "restore the spaces", _has_glued_words),
+    Rule("numbers", "different numbers", "correct the translation", _have_other_numbers),
+    Rule("markup", "tags, entities or placeholders", "strip them", _has_markup, max_share=1.0),
+    Rule("mojibake", "wrong encoding", "convert the original file again", _is_misencoded),
     Rule("script", "unexpected alphabet", "is it the right file?", _is_in_other_script),
-    Rule(
-        "language",
-        "wrong language",
-        "drop the pairs: they teach nothing about these two languages",
-        _is_in_other_language,
-        recommended_share=0.5,
-    ),
-    Rule(
-        "repetition",
-        "one side repeats the same words over and over",
-        "drop the pairs: often bad machine translation",
-        _has_repetition,
-    ),
-    Rule("copied", "source and target are the same", "drop untranslated lines", _is_copied),
-    Rule(
-        "overlap",
-        "the source is also in the validation or test set",
-        "drop the pairs: they make scores too good",
-        _is_held_out,
-    ),
+    Rule("language", "wrong language", "drop them", _is_in_other_language, recommended_share=0.5),
+    Rule("repetition", "words repeated over and over", "often a machine's work", _has_repetition),
+    Rule("copied", "not translated", "source and target have the same letters", _is_copied),
+    Rule("overlap", "also in the validation or test set", "scores would be too good", _is_held_out),
 )
 """All rules of `batching.drop`. A pair that breaks several is dropped by the first."""
+REPORT_RULES = (
+    Rule("blank", "a side is empty", "always dropped", lambda pair, _: pair.blank),
+    Rule("invalid text", "not UTF-8", "convert the file", _has_invalid_text, max_share=0.1),
+    Rule("long", "over 1,000 characters", "see batching.max_length", _is_long, max_share=1.0),
+    Rule("quoted cells", "cells of a spreadsheet", "name the .csv itself", _has_quoted_cell),
+)
+"""Rules that `mtkit check` applies to all pairs, blank ones too, and that drop nothing."""
 
 
 class PairFilter:

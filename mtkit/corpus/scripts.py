@@ -14,10 +14,10 @@ SAME_SCRIPT = {
     "HALFWIDTH": "KANA",
     "FULLWIDTH": "LATIN",
 }
-"""Names of letters that begin with something other than their script."""
+"""First words that are not names of scripts, or name one of several that are used together."""
 NO_SCRIPT = frozenset(["", "COMBINING", "VARIATION", "MODIFIER"])
 UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"])
-"""Scripts without spaces between words: their letters are counted as words."""
+"""Scripts without spaces between words."""
 
 
 @cache
@@ -33,15 +33,6 @@ def count_scripts(text: str) -> Counter[str]:
     """Count the letters and marks of each script."""
     counts: Counter[str] = Counter()
     for character, count in Counter(text).items():
-        script = script_of(character)
-        if script is not None:
+        if script := script_of(character):
             counts[script] += count
     return counts
-
-
-def count_words(text: str, *, is_spaced: bool) -> int:
-    """Count words, or the letters of scripts without spaces where the text is not spaced."""
-    if is_spaced:
-        return len(text.split())
-    counts = count_scripts(text)
-    return sum(counts[script] for script in UNSPACED_SCRIPTS)

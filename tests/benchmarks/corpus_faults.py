@@ -66,9 +66,7 @@ def repeated(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
 
 
 def wrapped(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
-    form = draw.choice(
-        ["<p>{}</p>", "{} &nbsp;", "{}<br/>", "Home > News > {}", "{} &quot;x&quot;"]
-    )
+    form = draw.choice(["<p>{}</p>", "{} &nbsp;", "{}<br/>", "{} &quot;x&quot;"])
     return texts[0], form.replace("{}", texts[1])
 
 
