@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config.batching import BatchingSettings
+from mtkit.config.batching import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair, chunks
-from mtkit.corpus.rules import RULES, PairFilter
+from mtkit.corpus.rules import PairFilter
 from mtkit.machine import available_cpus
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_RULE = 5
 
-OUTCOMES = ("kept", "blank", "duplicate", *(rule.name for rule in RULES), "too long", "ratio")
+OUTCOMES = ("kept", "blank", "duplicate", *DROP_RULES, "too long", "ratio")
 """What can become of a pair: it is kept, or dropped for a reason."""
 KEPT, BLANK, DUPLICATE = range(3)
 TOO_LONG, RATIO = map(OUTCOMES.index, ("too long", "ratio"))

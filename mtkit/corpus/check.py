@@ -48,8 +48,6 @@ MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 
 
 REPEATED = "the same pair again, which would weigh more", "keep the first of each"
-SETTINGS = {rule.name: f"batching.drop: [{rule.name}]" for rule in RULES}
-SETTINGS["repeated pairs"] = "batching.deduplicate: true"
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 """Corpora by their names in `data`: train, then valid and test."""
@@ -253,9 +251,15 @@ class _Tally:
                 checked,
                 rule.meaning,
                 rule.advice,
-                SETTINGS.get(rule.name),
+                _setting_of(rule.name),
                 examples=self._examples[rule.name],
             )
+
+
+def _setting_of(name: str) -> str | None:
+    if name in DROP_RULES:
+        return f"batching.drop: [{name}]"
+    return "batching.deduplicate: true" if name == "repeated pairs" else None
 
 
 def _report_side(features: LineFeatures, statistics: SideStatistics) -> SideReport:
