@@ -45,7 +45,7 @@ from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
-from mtkit.study.bench.sample import load_size
+from mtkit.study.bench.sample import size_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
 
@@ -174,7 +174,7 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
     for part, name in (("train", "train"), ("valid", "val")):
         for side, end in SIDES.items():
             overrides.append(f"data.{part}.{side}={(options.data / f'{name}.{end}').resolve()}")
-    config = load_size(options.size, overrides)
+    config = size_config(options.size, overrides)
     config_file = work / "mtkit.yaml"
     config_file.write_text(dump_config(config), encoding="utf-8")
     for stage in ("train-spm", "batch"):

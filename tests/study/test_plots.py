@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import font_manager
 
-from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.schedules import Cosine, InverseSqrt, Plateau, ScheduleInputs
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import compute_sinusoids
 from mtkit.study.info.info import info
-from mtkit.study.info.plot import CorpusLengths, corpus_lengths, position_encodings, schedule
+from mtkit.study.info.plot import first_epoch, length_histogram, position_encodings, schedule
 from mtkit.study.plots.picture import check_picture, find_fonts, make_figure, save_picture
 from mtkit.study.plots.terminal import (
     BLOCKS,
@@ -205,7 +204,7 @@ def test_the_plotted_schedule_is_that_of_training(
 
 def test_epochs_are_counted_in_batches(run: Path) -> None:
     config = config_of(run, steps=None, epochs=3, accumulate=2)
-    batches = len(corpus_lengths(run, config).plan)
+    batches = len(first_epoch(run, config)[1])
     drawn = schedule(run, config)
     assert drawn[-1][0] == 3 * math.ceil(batches / 2)
 
@@ -213,14 +212,12 @@ def test_epochs_are_counted_in_batches(run: Path) -> None:
 def test_every_sentence_is_in_one_range_of_lengths() -> None:
     lengths = np.random.default_rng(1).integers(1, 60, (500, 2)).astype(np.uint16)
     lengths[7] = 400, 3
-    plan = plan_epoch(lengths, max_tokens=500, seed=1, epoch=0)
-    view = CorpusLengths(lengths, plan, 500)
-    counts, waste = view.counts(), view.padding_percent()
+    bounds, counts = length_histogram(lengths)
     assert list(counts) == ["source", "target"]
     assert [sum(of_side) for of_side in counts.values()] == [500, 500]
     assert counts["source"][-1] >= 1
-    assert {len(counts["source"]), len(counts["target"]), len(waste)} == {len(view.edges) - 1}
-    assert min(waste) <= 100 * padding(lengths, plan) <= max(waste)
+    assert bounds == sorted(set(bounds)) and bounds[0] == 0 and bounds[-1] == 401
+    assert len(bounds) == len(counts["source"]) + 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """`mtkit attend --explain`: whether attention shows which source words the output depends on.
 
-Attention is compared with two measures of importance. One is how far log P of an output word falls
-when a source word is left out, the other gradient × input (Denil et al. 2014). The question is that
-of Jain and Wallace 2019; removing the most attended words follows Serrano and Smith 2019. Wiegreffe
-and Pinter 2019 discuss what such measurements cannot decide. Here the output is a word of the
-translation under teacher forcing. Words are removed from the sentence (Li et al. 2016), which
-treats all architectures alike and leaves a sentence that resembles the training data.
+The question is that of Jain and Wallace 2019; removing the most attended words follows Serrano and
+Smith 2019. Wiegreffe and Pinter 2019 discuss what this cannot decide. Words are removed from the
+sentence (Li et al. 2016), which treats all architectures alike; the translation is forced.
 """
 
 from __future__ import annotations
@@ -30,8 +27,8 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
 from mtkit.report import show, table, warn
-from mtkit.study.attend.reader import Reader, named_sentences
-from mtkit.study.plots.picture import check_picture, make_figure, save_picture
+from mtkit.study.attend.show import Reader, named_sentences
+from mtkit.study.plots.picture import check_picture, draw_curves
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
@@ -39,14 +36,21 @@ ATTENTION, GRADIENT, LEFT_OUT, RANDOM = "attention", "gradient × input", "leave
 RANKINGS = (LEFT_OUT, GRADIENT, ATTENTION, RANDOM)
 """The rankings by which words are removed."""
 COMPARED = ((ATTENTION, LEFT_OUT), (ATTENTION, GRADIENT), (GRADIENT, LEFT_OUT), (RANDOM, LEFT_OUT))
-"""The rankings whose correlation is measured; the third shows how far the two measures agree."""
+"""The rankings whose correlation is measured."""
 REMOVED = (1, 2, 3)
 """Numbers of words that are removed."""
 MIN_WORDS = max(REMOVED) + 1
 """Smallest number of words of a source sentence, so that one is left."""
 BATCH_TOKENS = 2048
 """Padded tokens, of the longer side, that go through the model together."""
-SKIPPED = f"under {MIN_WORDS} words, too long, several sentences, or of unknown letters"
+TITLES = {
+    "log_prob_falls": "fall of log P of an output word without 1, 2 and 3 source words, chosen by",
+    "prob_falls": "fall of P of an output word without 1, 2 and 3 source words, chosen by",
+    "kendall": "rank correlation of source words, Kendall's τ, between",
+    "spearman": "rank correlation of source words, Spearman's ρ, between",
+}
+"""What is measured, by its key in a record."""
+SKIPPED = f"under {MIN_WORDS} words, too long, or several sentences"
 """Which lines are left out."""
 
 
@@ -75,7 +79,25 @@ def explain(
     targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
         raise UserError(f"{references}: {len(targets)} lines for {len(sources)} sentences")
-    generator, rows = torch.Generator().manual_seed(1), []
+    rows = list(_measure(reader, sources, targets))
+    if not rows:
+        raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
+    if len(rows) < len(sources):
+        warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
+    record = _record({name: torch.stack([row[name] for row in rows]) for name in rows[0]})
+    show(record, _table, as_json=as_json)
+    if output is not None:
+        curves = {
+            ranking: [(n, of["mean"]) for n, of in zip(REMOVED, falls, strict=True)]
+            for ranking, falls in record["log_prob_falls"].items()
+        }
+        draw_curves([("fall of log P", "source words removed", curves)], output)
+
+
+def _measure(
+    reader: Reader, sources: Sequence[str], targets: Sequence[str | None]
+) -> Iterator[dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(1)
     with progress("explain", len(sources), "sentences") as shown:
         for source, target in zip(sources, targets, strict=True):
             with suppress(UserError):  # a sentence that cannot be read is left out
@@ -83,17 +105,8 @@ def explain(
                 if len(reading.source.texts) >= MIN_WORDS and reading.target_ids:
                     words = (reading.source.of_subword, reading.target.of_subword)
                     pair = ForcedPair(reader.model, reading.source_ids, reading.target_ids, *words)
-                    rows.append(measure_faithfulness(pair, generator))
+                    yield measure_faithfulness(pair, generator)
             shown.advance()
-    if not rows:
-        raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
-    if len(rows) < len(sources):
-        warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
-    measured = {name: torch.stack([row[name] for row in rows]).cpu() for name in rows[0]}
-    record = _record(measured)
-    show(record, _table, as_json=as_json)
-    if output is not None:
-        _draw(record, measured["kendall"], output)
 
 
 @dataclass(frozen=True)
@@ -116,13 +129,9 @@ class ForcedPair:
     def log_probs(self, source: SourceIds) -> Float[Tensor, "R J"]:
         """Return log P of every target word, the sum over its subwords, for each source."""
         target = torch.tensor([self.target], device=source.device).expand(len(source), -1)
-        logits = self.model.project(
-            self.model(source, source != PAD, shift_right(target))
-        )  # (R, T, V)
-        of_subwords = -F.cross_entropy(logits.transpose(1, 2), target, reduction="none")  # (R, T)
-        words = torch.tensor(self.target_words, device=source.device)
-        by_word = of_subwords.new_zeros(len(source), max(self.target_words) + 1)
-        return by_word.index_add(1, words, of_subwords)
+        hidden = self.model(source, source != PAD, shift_right(target))
+        logits = self.model.project(hidden).transpose(1, 2)  # (R, V, T)
+        return -_sum_words(F.cross_entropy(logits, target, reduction="none"), self.target_words)
 
     @torch.no_grad()
     def log_probs_without(self, removed: Sequence[AbstractSet[int]]) -> Float[Tensor, "R J"]:
@@ -155,8 +164,13 @@ class ForcedPair:
             words = self.log_probs(self.sources([set()]))[0]  # (J,)
         slopes = [torch.autograd.grad(word, embedded, retain_graph=True)[0] for word in words]
         along = (torch.cat(slopes) * embedded[0].detach()).sum(dim=-1)[:, :-1]  # (J, S)
-        index = torch.tensor(self.source_words, device=along.device)
-        return along.new_zeros(len(words), max(self.source_words) + 1).index_add(1, index, along)
+        return _sum_words(along, self.source_words)
+
+
+def _sum_words(values: Float[Tensor, "R T"], words: Sequence[int]) -> Float[Tensor, "R J"]:
+    """Sum the values of the subwords of each word."""
+    sums = values.new_zeros(len(values), max(words) + 1)
+    return sums.index_add(1, torch.tensor(words, device=values.device), values)
 
 
 def measure_faithfulness(pair: ForcedPair, generator: torch.Generator) -> dict[str, Tensor]:
@@ -195,12 +209,10 @@ def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tenso
 
 def spearman(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
     """Return Spearman's ρ of each pair of rows, ties at their mean rank; NaN where all are tied."""
-    # How many are below minus how many are above is twice the rank, from the middle.
-    return _cosine(_order(a).sum(dim=-1), _order(b).sum(dim=-1))
+    return _cosine(_order(a).sum(dim=-1), _order(b).sum(dim=-1))  # twice the rank, centred
 
 
 def _order(x: Float[Tensor, "*of I"]) -> Float[Tensor, "*of I I"]:
-    """Return 1 where i is above j, -1 where it is below, 0 where they are tied."""
     return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign()
 
 
@@ -229,36 +241,13 @@ def _estimate(values: Tensor) -> Any:
 
 def _table(record: dict[str, Any]) -> Iterator[str]:
     yield f"{record['sentences']:,} sentences; ± is half a 95 % confidence interval"
-    for name, key in (("log P", "log_prob_falls"), ("P", "prob_falls")):
-        yield ""
-        yield f"how far {name} of an output word falls without source words"
-        rows = [[ranking, *map(_cell, falls)] for ranking, falls in record[key].items()]
-        yield from table([["chosen by", *(f"without {count}" for count in REMOVED)], *rows])
-    yield ""
-    yield "rank correlation of source words"
-    rho = record["spearman"]
-    rows = [[pair, _cell(tau), _cell(rho[pair])] for pair, tau in record["kendall"].items()]
-    yield from table([["between", "Kendall's τ", "Spearman's ρ"], *rows])
+    for name, title in TITLES.items():
+        cells = {row: of if isinstance(of, list) else [of] for row, of in record[name].items()}
+        yield from ("", title)
+        yield from table([row, *map(_cell, of)] for row, of in cells.items())
 
 
 def _cell(estimate: dict[str, float | None]) -> str:
     mean, half = estimate["mean"], estimate["plus_minus"]
     shown = "-" if mean is None else f"{mean:.3f}"
     return shown if half is None else f"{shown} ± {half:.3f}"
-
-
-def _draw(record: dict[str, Any], kendall: Tensor, path: Path) -> None:
-    drawn, (left, right) = make_figure(width=12, columns=2)
-    for ranking, falls in record["log_prob_falls"].items():
-        means = [estimate["mean"] for estimate in falls]
-        halves = [estimate["plus_minus"] or 0.0 for estimate in falls]
-        left.errorbar(REMOVED, means, halves, marker="o", capsize=3, label=ranking)
-    left.set(xlabel="source words removed", ylabel="fall of log P of an output word")
-    left.set(xticks=REMOVED, ylim=(0, None))
-    drawn.legend(title="chosen by", ncols=len(RANKINGS), loc="outside upper left", frameon=False)
-    taus = [of_pair[~of_pair.isnan()].tolist() for of_pair in kendall.T]
-    labels = ["\nand\n".join(pair) for pair in COMPARED]
-    right.boxplot(taus, tick_labels=labels, showfliers=False, medianprops={"color": "black"})
-    right.axhline(0, color="black", linewidth=0.8)
-    right.set(ylabel="Kendall's τ of source words, by sentence")
-    save_picture(drawn, path)

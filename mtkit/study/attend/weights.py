@@ -32,8 +32,7 @@ EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
     "decoder": ("target words", "earlier target words"),
 }
 """What the queries (rows) and the keys (columns) of a heat map are."""
-_UNREADABLE = re.compile(r"<unk>|<0x([0-9A-F]{2})>")
-"""A subword that is not text: the unknown symbol, or a byte."""
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,14 @@ def label_words(pieces: Sequence[str]) -> Labels:
     return Labels([printable(_spell(word)) for word in words], of_subword)
 
 
-def is_unknown(pieces: Sequence[str]) -> bool:
-    """Return whether everything but punctuation is an unknown symbol or spelt in bytes."""
-    known = [piece for piece in pieces if not _UNREADABLE.fullmatch(piece)]
-    return len(known) < len(pieces) and not any(map(str.isalnum, "".join(known)))
-
-
 def _ends_unspaced_word(word: Sequence[str], piece: str) -> bool:
     return word != [SPACE] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
 
 
 def _spell(pieces: Sequence[str]) -> str:
     """Return the text of subwords, bytes decoded; a single space is shown by its symbol."""
-    matches = ((piece, _UNREADABLE.fullmatch(piece)) for piece in pieces)
-    raw = (bytes.fromhex(byte[1]) if byte and byte[1] else text.encode() for text, byte in matches)
+    matches = ((piece, _BYTE.fullmatch(piece)) for piece in pieces)
+    raw = (bytes.fromhex(byte[1]) if byte else piece.encode() for piece, byte in matches)
     return b"".join(raw).decode(errors="replace").removeprefix(SPACE) or SPACE
 
 

@@ -24,28 +24,20 @@ Record = dict[str, Any]
 
 
 def describe_machine(device: torch.device) -> Record:
-    """Return what computes: processor, threads and versions."""
+    """Return processor, threads and versions."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows the family alone
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    elif cpuinfo.exists() and (found := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):
+        name = found[1]
+    versions = {"torch": torch.__version__, "mtkit": VERSION}
     return {
         "device": device.type,
-        "processor": processor_name(device),
+        "processor": name,
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "mtkit": VERSION,
+        **versions,
     }
-
-
-def machine_line(record: Record) -> str:
-    """Return the same for people."""
-    return "{processor}, {threads} threads, torch {torch}".format_map(record)
-
-
-def processor_name(device: torch.device) -> str:
-    """Return the name of the processor or GPU, as far as it is known."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows the family alone
-    named = cpuinfo.exists() and re.search(r"^model name\s*: (.*)", cpuinfo.read_text(), re.M)
-    return named[1] if named else platform.processor() or platform.machine()
 
 
 def record_table(records: Iterable[Record], columns: Mapping[str, str]) -> Iterator[str]:
@@ -63,29 +55,19 @@ def count_operations(compute: Callable[[], object]) -> int:
 
 @contextmanager
 def _plain_kernels() -> Iterator[None]:
-    """Disable kernels that hide matrix products.
-
-    These are the LSTMs of oneDNN and cuDNN, compiled modules, and fused attention (which computes
-    its scores twice to save memory).
-    """
+    """Disable fused kernels, compiled modules and LSTMs of oneDNN and cuDNN: they hide products."""
     onednn: Any = torch.backends.mkldnn  # whose `flags` would warn about GPUs
     before, onednn.enabled = onednn.enabled, False
     try:
-        with (
-            torch.compiler.set_stance("force_eager"),
-            torch.backends.cudnn.flags(enabled=False),
-            sdpa_kernel(SDPBackend.MATH),
-        ):
+        eager, cudnn = torch.compiler.set_stance("force_eager"), torch.backends.cudnn
+        with eager, cudnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
         onednn.enabled = before
 
 
 def count_peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
-    """Return the largest amount of memory that it allocates on the device at once.
-
-    Allocations are counted, not what the system gives for them: the result is reproducible.
-    """
+    """Return the largest amount of memory that it allocates on the device at once; reproducible."""
     # Without it torch writes to stderr of its own accord, in the first profile of a process.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device.type == "cuda")

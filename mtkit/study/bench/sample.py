@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
 from mtkit.tokenizer.train import train_model
 from mtkit.training.setup import card_of
 
-ModelSize = Literal["tiny", "base"]
 PAIRS, SENTENCES = 29_000, 1000
 """Number of sentence pairs to train on, and of sentences to translate."""
 # Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of
@@ -42,8 +40,8 @@ TRANSLATION_LENGTH = 25
 """Number of subwords of every translation, and at most of a sentence to translate."""
 
 
-def load_size(size: ModelSize, overrides: Sequence[str] = ()) -> Config:
-    """Return the config of a model size."""
+def size_config(size: str, overrides: Sequence[str] = ()) -> Config:
+    """Return the config of a model size: tiny or base."""
     return load_config(Path(__file__).with_name(f"{size}.yaml"), overrides)
 
 
@@ -85,9 +83,9 @@ def draw_tokenizer(vocab: int) -> Tokenizer:
     return Tokenizer({Path(JOINT_MODEL): model})
 
 
-def draw_sentences(size: ModelSize) -> list[str]:
+def draw_sentences(size: str) -> list[str]:
     """Return sentences as long as Multi30k's, in words that the model of `draw_model` knows."""
-    config = load_size(size)
+    config = size_config(size)
     random = np.random.Generator(np.random.PCG64(config.seed))
     lengths = draw_lengths(SENTENCES, random)[:, 0].clip(max=TRANSLATION_LENGTH)
     symbols = draw_tokens(int(lengths.sum()), config.tokenizer.vocab_size, random)
@@ -95,9 +93,9 @@ def draw_sentences(size: ModelSize) -> list[str]:
     return [" ".join(f"w{symbol}" for symbol in line) for line in lines]
 
 
-def draw_model(folder: Path, size: ModelSize) -> None:
+def draw_model(folder: Path, size: str) -> None:
     """Write a model folder with random weights, whose translations all have the same length."""
-    config = load_size(size, [f"decoding.max_length={TRANSLATION_LENGTH}"])
+    config = size_config(size, [f"decoding.max_length={TRANSLATION_LENGTH}"])
     vocab = config.tokenizer.vocab_size
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, vocab, vocab)

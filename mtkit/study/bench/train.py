@@ -14,15 +14,14 @@ from torch.utils.benchmark import Timer
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
 from mtkit.models.device import TORCH_DTYPES, pick_device
 from mtkit.progress import progress
 from mtkit.report import show
-from mtkit.study.bench.machine import Record, count_operations, describe_machine, machine_line
-from mtkit.study.bench.sample import ModelSize, draw_batches, draw_tokenizer, load_size
+from mtkit.study.bench.machine import Record, count_operations, describe_machine
+from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
 from mtkit.study.bench.speed import TrainingSample, timed_steps, window_rates
 from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
@@ -31,26 +30,38 @@ from mtkit.training.process_group import ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.state import TrainState
 
-MATRIX_WIDTH = {"cpu": 1024}
-"""Width of the square matrices that measure the arithmetic limit, by device; else 8,192."""
+MATRIX_WIDTH = {"cpu": 1024, "cuda": 8192}
+"""Width of the square matrices whose product measures the arithmetic limit, by device."""
+REPORT = """\
+{workload}: {model}, {parameters:,} parameters
+{precision}, {processes} x {processor}, {threads} threads, torch {torch}
+
+target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
+arithmetic        {gflop_per_second:,.0f} GFLOP/s, {share_of_limit:.1%} of the limit
+step              {step_ms:,.1f} ms  ({steps:,} steps, {tokens_per_step:,.0f} target tokens each)
+waiting for data  {waiting_for_data:.2%}
+padding           {padding:.2%}
+peak memory       {peak}"""
 
 
 @contextmanager
 def open_training_sample(
-    config_file: Path | None, size: ModelSize, overrides: Sequence[str]
+    config_file: Path | None, size: str, overrides: Sequence[str]
 ) -> Iterator[TrainingSample]:
     """Open a config and the batches of its run, or draw batches for a model size.
 
     Raises:
         UserError: the config or an override is faulty, or the run has no batches.
     """
+    # Which weights are trained does not change the speed.
+    settings = [*overrides, "training.init_from=null"]
     if config_file is not None:
-        config = _without_origin(load_config(config_file, overrides))
+        config = load_config(config_file, settings)
         run = Path(config.run)
         tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
         yield TrainingSample(config.run, config, open_batches(run / "batches"), tokenizer)
         return
-    config = _without_origin(load_size(size, overrides))
+    config = size_config(size, settings)
     if config.training.subword_sampling is not None:
         raise UserError("training.subword_sampling: needs text: name a run with -c")
     vocab = config.tokenizer.vocab_size
@@ -60,18 +71,8 @@ def open_training_sample(
         yield TrainingSample(name, config, data, draw_tokenizer(vocab))
 
 
-def _without_origin(config: Config) -> Config:
-    """Return the config with random initial weights: their values do not change the speed."""
-    training = config.training.model_copy(update={"init_from": None})
-    return config.model_copy(update={"training": training})
-
-
 def bench_train(
-    config_file: Path | None,
-    size: ModelSize,
-    overrides: Sequence[str],
-    seconds: float,
-    as_json: bool,
+    config_file: Path | None, size: str, overrides: Sequence[str], seconds: float, as_json: bool
 ) -> None:
     """Train for about `seconds` seconds and write a report; nothing is kept.
 
@@ -92,8 +93,7 @@ def bench_train(
 
 def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Record:
     state, config = sample.new_state(group), sample.config
-    device, lengths = state.model.device, sample.data.train.lengths
-    steps = []
+    device, lengths, steps = state.model.device, sample.data.train.lengths, []
     with progress("training", unit="steps") as shown:
         for step in timed_steps(sample, state, seconds, group):
             steps.append(step)
@@ -120,52 +120,31 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Rec
         "peak_mib": peak,
     }
     batch = load_batch(sample.data.train, plan[len(plan) // 2]).to(device)
-    return record | describe_machine(device) | _utilization(state, batch, median(rates), group)
+    speed = _operations_per_token(state, batch) * median(rates)
+    limit = sum(group.gather(_matrix_operations_per_second(state)))
+    record["gflop_per_second"] = round(speed / 1e9, 1)
+    # The model FLOPs utilization of Chowdhery et al. 2022 (PaLM), by a limit that is measured.
+    return record | {"share_of_limit": round(speed / limit, 4)} | describe_machine(device)
 
 
-def _utilization(
-    state: TrainState, batch: Batch, tokens_per_second: float, group: ProcessGroup
-) -> Record:
-    """Return the share of the arithmetic limit that training reaches, counted on one batch.
-
-    It is the model FLOPs utilization of Chowdhery et al. 2022 (PaLM), appendix B. The limit is
-    measured: the operations per second of a product of two large square matrices.
-    """
-    device = state.model.device
-
+def _operations_per_token(state: TrainState, batch: Batch) -> float:
     def differentiate() -> None:
         with state.autocast():
             loss = state.objective(batch.source, batch.target_input, batch.target_output)
         loss.smoothed.backward()
 
-    per_token = count_operations(differentiate) / batch.target_tokens
-    width, dtype = MATRIX_WIDTH.get(device.type, 8192), TORCH_DTYPES[state.precision]
+    return count_operations(differentiate) / batch.target_tokens
+
+
+def _matrix_operations_per_second(state: TrainState) -> float:
+    device = state.model.device
+    width, dtype = MATRIX_WIDTH.get(device.type, 4096), TORCH_DTYPES[state.precision]
     matrix = torch.randn(width, width, dtype=dtype, device=device)
-    scope = {"a": matrix, "out": matrix @ matrix}
-    threads = torch.get_num_threads()
+    scope, threads = {"a": matrix, "out": matrix @ matrix}, torch.get_num_threads()
     timer = Timer("torch.matmul(a, a, out=out)", globals=scope, num_threads=threads)
-    seconds = timer.blocked_autorange(min_run_time=0.2).median
-    limit = sum(group.gather(2 * width**3 / seconds))
-    return {
-        "gflop_per_second": round(per_token * tokens_per_second / 1e9, 1),
-        "limit_gflop_per_second": round(limit / 1e9, 1),
-        "share_of_limit": round(per_token * tokens_per_second / limit, 4),
-    }
-
-
-TEXT = """\
-{workload}: {model}, {parameters:,} parameters
-{precision}, {processes} x {machine}
-
-target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
-arithmetic        {gflop_per_second:,.0f} GFLOP/s, {share_of_limit:.1%} of the limit
-step              {step_ms:,.1f} ms  ({steps:,} steps, {tokens_per_step:,.0f} target tokens each)
-waiting for data  {waiting_for_data:.2%}
-padding           {padding:.2%}
-peak memory       {peak}"""
+    return 2 * width**3 / timer.blocked_autorange(min_run_time=0.2).median
 
 
 def _text(record: Record) -> Iterator[str]:
     peak = ", ".join(f"{mib:,} MiB {place}" for place, mib in record["peak_mib"].items())
-    rate, machine = record["tokens_per_second"], machine_line(record)
-    yield TEXT.format(**record, rate=rate, machine=machine, peak=peak)
+    yield REPORT.format(**record, rate=record["tokens_per_second"], peak=peak)

@@ -18,9 +18,9 @@ from itertools import repeat
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
+from unittest.mock import patch
 
-from mtkit.artifacts.manifest import VERSION
 from mtkit.artifacts.runs import find_model
 from mtkit.decoding.api import Translator
 from mtkit.decoding.api import load as load_translator
@@ -31,18 +31,13 @@ from mtkit.progress import progress
 from mtkit.report import say, show
 from mtkit.scoring.files import SOURCE
 
-ENGINES = (
-    ("torch", "float32"),
-    ("torch", "bfloat16"),
-    ("ctranslate2", "float32"),
-    ("ctranslate2", "int8"),
-)
-"""The engines and compute types that are measured."""
+ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
+"""The compute types that are measured, by engine."""
 WARM_UP_LINES = 64
 """Number of lines before anything counts: kernels are chosen, memory is allocated."""
 MIN_SINGLE_LINES = 20
-"""Least number of lines that are translated one at a time."""
-COLUMNS = {
+"""Smallest number of lines that are translated one at a time."""
+TRANSLATION_COLUMNS = {
     "": "{engine}",
     "beam": "{beam}",
     "sentences/s": "{sentences_per_second:,.1f}",
@@ -65,7 +60,7 @@ class TranslationTask:
 
 @contextmanager
 def open_translation_task(
-    models: Sequence[str], text: Path | None, size: Literal["tiny", "base"]
+    models: Sequence[str], text: Path | None, size: str
 ) -> Iterator[TranslationTask]:
     """Open models and a text, by default the test set of the first model's run.
 
@@ -83,23 +78,13 @@ def open_translation_task(
         return
     from mtkit.study.bench.sample import draw_model, draw_sentences
 
-    with TemporaryDirectory(prefix="mtkit-bench-") as folder, _cache_in(folder):
+    with (
+        TemporaryDirectory(prefix="mtkit-bench-") as folder,
+        patch.dict(os.environ, XDG_CACHE_HOME=folder),  # where converted models go
+    ):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
         yield TranslationTask(name, [folder], draw_sentences(size))
-
-
-@contextmanager
-def _cache_in(folder: str) -> Iterator[None]:
-    """Keep converted models in `folder` for a while."""
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = folder
-    try:
-        yield
-    finally:
-        os.environ.pop("XDG_CACHE_HOME")
-        if before is not None:
-            os.environ["XDG_CACHE_HOME"] = before
 
 
 def bench_translate(
@@ -113,55 +98,38 @@ def bench_translate(
         UserError: the engine is unavailable.
     """
     from mtkit.models.device import pick_device
-    from mtkit.study.bench.machine import processor_name, record_table
+    from mtkit.study.bench.machine import describe_machine, record_table
 
     rows = []
     with progress("measuring", unit="engines and beams") as shown:
-        for settings, load in _loaders(task.models, engine, beam, device):
-            rows.append(settings | measure_in_process(load, task.lines, seconds))
-            shown.advance()
-    record = {
-        "task": task.name,
-        "sentences": len(task.lines),
-        "processor": processor_name(pick_device(device)),
-        "cores": len(available_cpus()),
-        "mtkit": VERSION,
-        "engines": rows,
-    }
+        for library in ENGINES if engine == "auto" else [engine]:
+            for compute_type in ENGINES[library]:
+                load = partial(
+                    load_translator, task.models, device, engine=library, compute_type=compute_type
+                )
+                try:
+                    # Converted now, so that it is not measured.
+                    name = load(beam=beam).engine.name
+                except UserError as error:
+                    if engine != "auto" or library == "torch":
+                        raise
+                    say(f"left out: {error}")
+                    continue
+                for width in dict.fromkeys((beam, 1)):
+                    search = partial(load, beam=width, scores=False)  # as `mtkit translate`
+                    rate = measure_in_process(search, task.lines, seconds)
+                    rows.append({"engine": name, "beam": width} | rate)
+                    shown.advance()
 
     def text(record: dict[str, Any]) -> Iterator[str]:
         yield "{task}: {sentences:,} sentences".format_map(record)
         yield "{processor}, {cores} cores".format_map(record)
         yield ""
-        yield from record_table(record["engines"], COLUMNS)
+        yield from record_table(record["engines"], TRANSLATION_COLUMNS)
 
+    record = {"task": task.name, "sentences": len(task.lines), "cores": len(available_cpus())}
+    record |= describe_machine(pick_device(device)) | {"engines": rows}
     show(record, text, as_json=as_json)
-
-
-def _loaders(
-    models: Sequence[str], engine: str, beam: int, device: str
-) -> Iterator[tuple[dict[str, Any], Callable[[], Translator]]]:
-    """Yield what loads each translator; each is loaded once, so that no conversion is measured."""
-    for library, compute_type in ENGINES:
-        if engine not in ("auto", library):
-            continue
-        load = partial(
-            load_translator,
-            models,
-            device,
-            engine=library,
-            compute_type=compute_type,
-            scores=False,  # as `mtkit translate` without --jsonl or --n-best
-        )
-        try:
-            name = load(beam=beam).engine.name
-        except UserError as error:
-            if engine != "auto" or library == "torch":
-                raise
-            say(f"left out: {error}")
-            continue
-        for width in dict.fromkeys((beam, 1)):
-            yield {"engine": name, "beam": width}, partial(load, beam=width)
 
 
 def measure_in_process(
@@ -180,7 +148,7 @@ def measure_translation(
     There is at least one run. Rates are medians of the runs; tokens are target subwords.
     """
     translator = load()
-    _translate(translator, lines[:WARM_UP_LINES])
+    translator.translate(lines[:WARM_UP_LINES])
     runs = _timed(translator, repeat(lines), seconds)
     single = _timed(translator, ([line] for line in lines), seconds / 2, MIN_SINGLE_LINES)
     latencies = sorted(taken for _, taken in single)
@@ -202,12 +170,7 @@ def _timed(
         if seconds <= 0 and len(timed) >= at_least:
             break
         began = time.perf_counter()
-        tokens = _translate(translator, text)
+        tokens = sum(len(translation.tokens) for translation in translator.results(text))
         timed.append((tokens, time.perf_counter() - began))
         seconds -= timed[-1][1]
     return timed
-
-
-def _translate(translator: Translator, lines: Sequence[str]) -> int:
-    """Return the number of target tokens."""
-    return sum(len(translation.tokens) for translation in translator.results(lines))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,43 +82,26 @@ def schedule(run: Path, config: Config) -> list[tuple[int, float]]:
     ]
     total = training.steps
     if total is None:  # that of all epochs in one process
-        batches = len(corpus_lengths(run, config).plan)
+        batches = len(first_epoch(run, config)[1])
         total = (training.epochs or 0) * -(-batches // training.accumulate)
     steps = {*range(1, total, -(-total // MAX_POINTS)), min(training.warmup, total), total}
     inputs = ScheduleInputs(training.warmup, total, config.model.d_model, losses)
     return [(step, training.schedule.rate(step, inputs)) for step in sorted(steps)]
 
 
-@dataclass(frozen=True)
-class CorpusLengths:
-    """Lengths of the training data, and the batches of its first epoch."""
+def length_histogram(lengths: PairLengths) -> tuple[list[int], dict[str, list[int]]]:
+    """Return bounds of ranges of length, and the number of sentences in each range by side.
 
-    lengths: PairLengths
-    """Number of subwords of source and target of each sentence pair, (n, 2)."""
-    plan: list[Rows]
-    max_tokens: int
-
-    @cached_property
-    def edges(self) -> list[int]:
-        """Bounds of the ranges of length: from each one up to, but without, the next."""
-        usual = int(np.percentile(self.lengths, 100 - LONGEST_PERCENT)) + 1
-        return [*range(0, usual, -(-usual // MAX_RANGES)), int(self.lengths.max()) + 1]
-
-    def counts(self) -> dict[str, list[int]]:
-        """Return the number of sentences in each range, by side."""
-        sides = zip(("source", "target"), self.lengths.T, strict=True)
-        return {name: np.histogram(side, self.edges)[0].tolist() for name, side in sides}
-
-    def padding_percent(self) -> list[float]:
-        """Return the padding of the batches whose longest sentence lies in each range."""
-        batches: list[list[Rows]] = [[] for _ in self.edges[1:]]
-        for rows in self.plan:
-            batches[np.digitize(self.lengths[rows].max(), self.edges) - 1].append(rows)
-        return [100 * padding(self.lengths, plan) for plan in batches]
+    lengths: (n, 2). A range goes up to, but without, the next bound; the last one has the longest.
+    """
+    usual = int(np.percentile(lengths, 100 - LONGEST_PERCENT)) + 1
+    bounds = [*range(0, usual, -(-usual // MAX_RANGES)), int(lengths.max()) + 1]
+    sides = zip(("source", "target"), lengths.T, strict=True)
+    return bounds, {name: np.histogram(side, bounds)[0].tolist() for name, side in sides}
 
 
-def corpus_lengths(run: Path, config: Config) -> CorpusLengths:
-    """Return the lengths in RUN/batches, planned as the config says ("auto": the default budget).
+def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str]:
+    """Return the lengths in RUN/batches, the batches of the first epoch, and their padding.
 
     Raises:
         UserError: there are no batches, or a pair is over the budget.
@@ -130,32 +111,22 @@ def corpus_lengths(run: Path, config: Config) -> CorpusLengths:
         budget = BatchingSettings.model_fields["max_tokens"].default
     lengths, weights = batches.train.lengths, batches.weights
     plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=weights)
-    return CorpusLengths(lengths, plan, budget)
+    share = padding(lengths, plan)
+    return lengths, plan, f"{share:.1%} padding in {len(plan):,} batches of {budget:,} tokens"
 
 
 def plot_corpus_lengths(run: Path, config: Config, output: Path | None) -> None:
-    """Plot how many sentences are how long, and the padding of batches by their longest."""
-    data = corpus_lengths(run, config)
-    share = padding(data.lengths, data.plan)
-    title = f"padding: {share:.1%} of {len(data.plan):,} batches of {data.max_tokens:,} tokens"
-    if output is None:
-        ranges = [f"{low}-{after - 1}" for low, after in pairwise(data.edges)]
-        for name, counts in data.counts().items():
-            data_lines([f"sentences by subwords of the {name}", *draw_bars(ranges, counts), ""])
-        data_lines([f"{title}; % by length of the longest sentence of a batch, in subwords"])
-        data_lines(draw_bars(ranges, data.padding_percent()))
+    """Plot how many sentences are how long, in subwords."""
+    lengths, _, padded = first_epoch(run, config)
+    bounds, counts = length_histogram(lengths)
+    if output is not None:
+        curves = {side: list(zip(bounds, of, strict=False)) for side, of in counts.items()}
+        draw_curves([(f"sentences by length; {padded}", "subwords", curves)], output)
         return
-    drawn, (sentences, batches) = make_figure(height=6, rows=2)
-    for name, counts in data.counts().items():
-        sentences.stairs(counts, data.edges, label=name, linewidth=2)
-    sentences.set(xlabel="subwords", ylabel="sentences")
-    sentences.legend()
-    batches.stairs(data.padding_percent(), data.edges, fill=True)
-    batches.set(xlabel="subwords of the longest sentence of a batch", ylabel="% padding")
-    batches.set_title(title, fontsize="medium")
-    for panel in (sentences, batches):
-        panel.set_xlim(0, 2 * data.edges[-2] - data.edges[-3])  # the last range extends beyond
-    save_picture(drawn, output)
+    ranges = [f"{low}-{after - 1}" for low, after in pairwise(bounds)]
+    for side, of_side in counts.items():
+        data_lines([f"sentences by subwords of the {side}", *draw_bars(ranges, of_side), ""])
+    data_lines([padded])
 
 
 def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
