@@ -38,13 +38,11 @@ def explain(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 def _describe(name: str, before: Any, now: Any) -> str:
-    match before, now:
-        case {"lines": int(was)}, {"lines": int(is_now)} if was != is_now:
-            return f"{name} has {_more(is_now - was, 'line')}, {is_now:,} now"
-        case {"bytes": int(was)}, {"bytes": int(is_now)} if was != is_now:
-            return f"{name} has {_more(is_now - was, 'byte')}, {is_now:,} now"
-        case {"bytes": int()}, {"bytes": int()}:
-            return f"{name} has other text of the same length"
+    if isinstance(before, dict) and isinstance(now, dict):
+        for unit in ("lines", "bytes"):
+            if before.get(unit) != now.get(unit):
+                return f"{name}: {before.get(unit)} {unit}, now {now.get(unit)}"
+        return f"{name} has other text of the same length"
     return f"{name}: {before}, now {now}"
 
 
@@ -63,13 +61,8 @@ def changed_files(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
             case {"bytes": int(was), "sha256": str(digest)} if file.is_file():
                 now = file.stat()
                 if was != now.st_size:
-                    return f"{name} has {_more(now.st_size - was, 'byte')} since"
-                is_doubtful = now.st_size <= MAX_BYTES_TO_HASH or now.st_mtime > made
+                    return f"{name}: {was} bytes, now {now.st_size}"
+                is_doubtful = was <= MAX_BYTES_TO_HASH or now.st_mtime > made
                 if is_doubtful and hash_file(file) != digest:
                     return f"{name} has other text of the same length"
     return None
-
-
-def _more(difference: int, unit: str) -> str:
-    plural = "s" if abs(difference) > 1 else ""
-    return f"{abs(difference):,} {unit}{plural} {'more' if difference > 0 else 'fewer'}"

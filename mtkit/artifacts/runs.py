@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from stat import S_ISLNK
 from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
@@ -142,17 +141,13 @@ def link_latest(run: Path) -> None:
     """Make the run the one that `mtkit translate` uses by default in this directory."""
     try:
         LATEST.parent.mkdir(exist_ok=True)
-        while True:  # another run may set the link at the same time
-            with suppress(FileNotFoundError):
-                if LATEST.resolve() == run.resolve():
-                    return
-                if not S_ISLNK(LATEST.lstat().st_mode):
-                    warn(f"{LATEST} is not a symlink: left alone; name the model with -m")
-                    return
-                LATEST.unlink()
-            with suppress(FileExistsError):
-                LATEST.symlink_to(os.path.relpath(run, LATEST.parent))
-                return
+        if LATEST.exists() and not LATEST.is_symlink():
+            warn(f"{LATEST} is not a symlink: left alone; name the model with -m")
+        elif LATEST.resolve() != run.resolve():
+            link = LATEST.with_name(f".latest.{os.getpid()}")
+            link.unlink(missing_ok=True)
+            link.symlink_to(os.path.relpath(run, LATEST.parent))
+            link.replace(LATEST)
     except OSError as error:
         warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
 

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mtkit.artifacts.explain import FROM, explain, origin_of
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, create, open_artifact
 from mtkit.artifacts.recipe import Recipe
-from mtkit.artifacts.runs import (
-    CHECKPOINTS,
-    SETTINGS,
-    checkpoint_at,
-    checkpoint_steps,
-    locked,
-    save_config,
-)
-from mtkit.artifacts.storage import temporary_path
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
 from mtkit.config.base import flattened
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import UserError
 from mtkit.report import say
 
 if TYPE_CHECKING:  # translation reads no settings of training
@@ -75,7 +67,6 @@ class Stage:
     def ensure(self, config: Config, fill: Callable[[Draft], None]) -> Artifact:
         """Return the artifact, filled by `fill` unless it is up to date."""
         if artifact := self.current():
-            _restore_config(config)
             say(f"{self.kind}: up to date")
             return artifact
         with self.build(config) as draft:
@@ -88,12 +79,10 @@ class Stage:
 
         Raises:
             UserError: another process writes to this run, or checkpoints need the old artifact.
-            OSError: naming what could not be written.
         """
         self.explain_rebuild()
-        with locked(Path(config.run)):
-            with self.write() as draft:
-                yield draft
+        with locked(Path(config.run)), self.write() as draft:
+            yield draft
             save_config(config)
 
     @contextmanager
@@ -163,14 +152,3 @@ def _dependent_checkpoint(artifact: Artifact) -> Path | None:
             inputs = open_artifact(checkpoint, "checkpoint").manifest["inputs"]
             return checkpoint if step and artifact.identity in inputs.values() else None
     return None
-
-
-def _restore_config(config: Config) -> None:
-    """Save the settings of a run if a killed process left none, or a partial file.
-
-    A complete artifact stays usable if nothing can be written, or another process is writing.
-    """
-    settings = Path(config.run) / SETTINGS
-    if not settings.exists() or temporary_path(settings).exists():
-        with suppress(MtkitError), locked(Path(config.run)):
-            save_config(config)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of, open_artifact
-from mtkit.artifacts.storage import temporary_path
 from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.encode import OUTCOMES, length_outcomes
@@ -269,18 +268,6 @@ def test_a_missing_or_invalid_weight_is_an_error(weights: Any, tmp_path: Path) -
     (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
     with pytest.raises(UserError, match="no weight for each corpus"):
         open_batches(path)
-
-
-def test_a_half_written_config_is_replaced(tmp_path: Path) -> None:
-    made = config(tmp_path, corpus(tmp_path, "train", MANY))
-    train_tokenizer(made)
-    build_batches(made)
-    settings = tmp_path / "run" / "config.yaml"
-    whole, half = settings.read_bytes(), temporary_path(settings)
-    half.write_bytes(whole[:10])
-    build_batches(made)
-    assert settings.read_bytes() == whole
-    assert not half.exists()
 
 
 def test_the_model_reads_the_tag_and_rules_do_not(tmp_path: Path) -> None:
