@@ -14,16 +14,6 @@ Precision = Literal["float32", "bfloat16", "float16"]
 TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """The torch type of each precision."""
 
-_ONEDNN_CACHE_KERNELS = "64"
-# oneDNN caches a kernel per matrix shape, 1024 by default, but few batches share a shape. On
-# Multi30k 64 kernels cost 3 % of the time and save a third of the memory.
-
-_MALLOC_OPTIONS = {
-    -3: 1 << 25,  # M_MMAP_THRESHOLD in bytes, its maximum
-    -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD in bytes, its maximum
-}
-# Numbers from glibc's malloc.h.
-
 
 def pick_device(name: str) -> torch.device:
     """Return the device of that name; "auto" is the first GPU if there is one, else the CPU.
@@ -36,8 +26,9 @@ def pick_device(name: str) -> torch.device:
         name = next(device for device in has if has[device])
     if not has.get(name):
         raise UserError(f"device: no {name} on this machine: use auto or cpu")
-    # oneDNN reads this at its first use.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_CACHE_KERNELS)
+    # oneDNN would cache 1,024 kernels, one per matrix shape; few batches share a shape. On Multi30k
+    # 64 of them cost 3 % of the time and save a third of the memory.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     return torch.device(name)
 
 
@@ -68,5 +59,5 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        for option, value in _MALLOC_OPTIONS.items():
-            mallopt(option, value)
+        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD in bytes, its maximum
+        mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD in bytes, its maximum

@@ -38,7 +38,7 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
     """Models side by side: the hidden state is theirs, joined along D."""
 
     def __init__(self, members: Sequence[EncoderDecoder]) -> None:
-        """Join models of one tokenizer, on one device, in one precision."""
+        """Join models with equal tokenizers, on one device, in one precision."""
         super().__init__()
         self.members = cast(Sequence[EncoderDecoder], nn.ModuleList(members))
 

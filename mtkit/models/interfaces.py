@@ -76,11 +76,7 @@ OwnState = TypeVar("OwnState", bound=State)
 
 
 def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
-    """Return the rows `index` of every tensor in a Memory or State: the only way to reorder them.
-
-    Raises:
-        TypeError: the tree holds anything but tensors, tuples and dataclasses.
-    """
+    """Return rows `index` of every tensor in a Memory or State: the only way to reorder them."""
     if isinstance(tree, Tensor):
         return cast(Tree, tree.index_select(0, index))
     if isinstance(tree, tuple):
@@ -91,10 +87,12 @@ def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
 
 
 class Encoder(nn.Module, ABC):
-    """An encoder: embedded source words to one state per word."""
+    """An encoder: embedded source words to one state per word.
+
+    `needs_norm`: its output is a residual sum that nothing has normalised yet, as with pre-norm.
+    """
 
     needs_norm = False
-    """Whether the states are sums that nothing has normalised yet, as in a pre-norm Transformer."""
 
     @abstractmethod
     def forward(
@@ -107,7 +105,6 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     """A decoder: embedded target words to hidden states that predict the next words."""
 
     needs_norm = False
-    """As for an encoder."""
 
     @abstractmethod
     def prepare_memory(self, encoded: EncoderOutput) -> OwnMemory:
@@ -150,10 +147,7 @@ class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     def decode(
         self, memory: OwnMemory, state: OwnState, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
-        """Read the next T ≥ 1 target symbols (the very first is BOS).
-
-        `attention` adds the attention weights.
-        """
+        """Read the next T ≥ 1 target symbols, of which the very first is BOS."""
 
     @abstractmethod
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:

@@ -126,11 +126,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table, std=d_model**-0.5)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """Return the vectors of the positions start … start + length - 1.
-
-        Raises:
-            ValueError: there are not so many positions.
-        """
+        """Return the vectors of the positions start … start + length - 1."""
         if start + length > self.table.shape[0]:
             raise ValueError(
                 f"a sequence of {start + length} symbols, but positions are learned for "
@@ -140,10 +136,7 @@ class LearnedPositions(nn.Module):
 
 
 def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
-    """Compute the table of Vaswani et al. 2017, section 3.5.
-
-    The computation is in float64, so that late positions are exact.
-    """
+    """Compute the table of Vaswani et al. 2017, section 3.5, exact for late positions too."""
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = position * torch.exp(dimension * (-math.log(10000.0) / d_model))

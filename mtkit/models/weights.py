@@ -19,14 +19,13 @@ from mtkit.config.model import ModelSettings
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 
-FLOATS = ("BF16", "F16", "F32", "F64")
-"""Accepted number types, by their safetensors names."""
+_FLOATS = ("BF16", "F16", "F32", "F64")
 
-_OLDER_NAMES = (
-    (re.compile(r"^(encoder|decoder)\.(\d)"), r"\1.layers.\2"),
-    (re.compile(r"^(bridge|attention)\."), r"decoder.\1."),
-)
-# Patterns of parameter names in older model folders, and their present form.
+
+def _present_name(name: str) -> str:
+    """Return the present form of a parameter name, which older model folders spell differently."""
+    name = re.sub(r"^(encoder|decoder)\.(\d)", r"\1.layers.\2", name)
+    return re.sub(r"^(bridge|attention)\.", r"decoder.\1.", name)
 
 
 def get_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -42,11 +41,7 @@ def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write weights to a file.
-
-    Raises:
-        MtkitError: the file cannot be written.
-    """
+    """Write weights to a file; raise an MtkitError if that fails."""
     try:
         safetensors.torch.save_file(weights, path)
     except SafetensorError as error:
@@ -54,11 +49,7 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Fill `model` with the weights of a file.
-
-    Raises:
-        UserError: as for `read_weights`.
-    """
+    """Fill `model` with the weights of a file; raise a UserError as `read_weights` does."""
     assign_weights(model, read_weights(path, dict(model.named_parameters())))
 
 
@@ -85,8 +76,8 @@ def read_weights(
                 shape, dtype = weight.get_shape(), weight.get_dtype()
                 if shape != list(parameter.shape):
                     raise UserError(f"{path}: {name} has shape {shape}, not {[*parameter.shape]}")
-                if dtype not in FLOATS:
-                    types = ", ".join(FLOATS)
+                if dtype not in _FLOATS:
+                    types = ", ".join(_FLOATS)
                     raise UserError(f"{path}: {name} has values of type {dtype}, not {types}")
             weights = {name: file.get_tensor(names[name]).to(it.dtype) for name, it in like.items()}
     except FileNotFoundError:
@@ -99,19 +90,11 @@ def read_weights(
     return weights
 
 
-def _present_name(name: str) -> str:
-    for older, present in _OLDER_NAMES:
-        name = older.sub(present, name)
-    return name
-
-
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     """Load the model of `config` with the weights of a file, on the CPU.
 
     The file is checked before memory is allocated, so a config alone cannot claim a huge model.
-
-    Raises:
-        UserError: as for `read_weights`.
+    Raises a UserError as `read_weights` does.
     """
     model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
     weights = read_weights(path, dict(model.named_parameters()))
