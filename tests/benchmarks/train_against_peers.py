@@ -213,78 +213,55 @@ def _write_pieces(task: Task) -> None:
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 
+EOLE = """
+overwrite: true
+seed: 1
+vocab_size_multiple: 1
+share_vocab: true
+n_sample: 0
+training: {world_size: 1, gpu_ranks: [], batch_type: tokens, batch_size_multiple: 1,
+  bucket_size: 30000, prefetch_factor: 100, accum_count: [1], accum_steps: [0], dropout_steps: [0],
+  attention_dropout: [0.0], optim: adam, adam_beta2: 0.98, learning_rate: 1, warmup_steps: 4000,
+  decay_method: noam, max_grad_norm: 1, label_smoothing: 0.1, param_init_method: xavier_uniform,
+  normalization: tokens}
+model: {architecture: transformer, share_embeddings: true, share_decoder_embeddings: true,
+  add_qkvbias: true, add_final_linear_bias: true, add_ffnbias: true}
+"""
+"""The same model, batches and optimizer in the words of eole, as far as they are constant."""
+
+
 def _eole_config(task: Task) -> dict[str, Any]:
-    """The same model, batches and optimizer in eole's words; sentences are in subwords already."""
-    model = task.config.model.model_dump()
-    forever = 1_000_000
-    work, precision = task.work, BEST_PRECISION[task.options.size]
-    corpora = {"train": "train", "valid": "val"}
-    return {
-        "save_data": str(work / "eole-data"),
-        "overwrite": True,
-        "seed": 1,
-        "report_every": 10 if task.options.size == "tiny" else 3,
-        "src_vocab": str(work / "vocabulary"),
-        "tgt_vocab": str(work / "vocabulary"),
-        "src_vocab_size": task.config.tokenizer.vocab_size,
-        "tgt_vocab_size": task.config.tokenizer.vocab_size,
-        "vocab_size_multiple": 1,
-        "share_vocab": True,
-        "n_sample": 0,
-        "data": {
-            part: {
-                "path_src": str(work / f"{name}.source"),
-                "path_tgt": str(work / f"{name}.target"),
-                "transforms": [],
-            }
-            for part, name in corpora.items()
-        },
-        "training": {
-            "model_path": str(work / "eole-model"),
-            "compute_dtype": {"float32": "fp32", "bfloat16": "bf16"}[precision],
-            "use_amp": precision != "float32",
-            "world_size": 1,
-            "gpu_ranks": [],
-            "train_steps": forever,
-            "valid_steps": forever,
-            "save_checkpoint_steps": forever,
-            "batch_type": "tokens",
-            "batch_size": task.config.batching.max_tokens,
-            "batch_size_multiple": 1,
-            "bucket_size": 30_000,
-            "prefetch_factor": 100,
-            "accum_count": [1],
-            "accum_steps": [0],
-            "dropout": [model["dropout"]],
-            "dropout_steps": [0],
-            "attention_dropout": [0.0],
-            "optim": "adam",
-            "adam_beta2": 0.98,
-            "learning_rate": 1,
-            "warmup_steps": 4000,
-            "decay_method": "noam",
-            "max_grad_norm": 1,
-            "label_smoothing": 0.1,
-            "param_init_method": "xavier_uniform",
-            "normalization": "tokens",
-        },
-        "model": {
-            "architecture": "transformer",
-            "hidden_size": model["d_model"],
-            "layers": model["layers"],
-            "heads": model["heads"],
-            "transformer_ff": model["ffn"],
-            "share_embeddings": True,
-            "share_decoder_embeddings": True,
-            "add_qkvbias": True,
-            "add_final_linear_bias": True,
-            "add_ffnbias": True,
-            "embeddings": {
-                "word_vec_size": model["d_model"],
-                "position_encoding_type": "SinusoidalInterleaved",
-            },
-        },
+    model, work = task.config.model.model_dump(), task.work
+    config: dict[str, Any] = yaml.safe_load(EOLE)
+    precision, vocab = BEST_PRECISION[task.options.size], task.config.tokenizer.vocab_size
+    config |= {name: str(work / "vocabulary") for name in ("src_vocab", "tgt_vocab")}
+    config |= dict.fromkeys(("src_vocab_size", "tgt_vocab_size"), vocab)
+    config["save_data"] = str(work / "eole-data")
+    config["report_every"] = 10 if task.options.size == "tiny" else 3
+    config["data"] = {
+        part: {
+            "path_src": str(work / f"{name}.source"),
+            "path_tgt": str(work / f"{name}.target"),
+            "transforms": [],
+        }
+        for part, name in (("train", "train"), ("valid", "val"))
     }
+    steps = dict.fromkeys(("train_steps", "valid_steps", "save_checkpoint_steps"), 1_000_000)
+    config["training"] |= steps | {
+        "model_path": str(work / "eole-model"),
+        "compute_dtype": {"float32": "fp32", "bfloat16": "bf16"}[precision],
+        "use_amp": precision != "float32",
+        "batch_size": task.config.batching.max_tokens,
+        "dropout": [model["dropout"]],
+    }
+    names = {"layers": "layers", "heads": "heads", "d_model": "hidden_size"}
+    config["model"] |= {theirs: model[ours] for ours, theirs in names.items()}
+    config["model"]["transformer_ff"] = model["ffn"]
+    config["model"]["embeddings"] = {
+        "word_vec_size": model["d_model"],
+        "position_encoding_type": "SinusoidalInterleaved",
+    }
+    return config
 
 
 def _middle(results: list[Result]) -> Result:
