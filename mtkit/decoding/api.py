@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal, TypeVar, overload
 from weakref import ref
 
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from mtkit.config.base import Settings, first_error
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.auto import load_engine
-from mtkit.decoding.engine import Engine, EngineOptions, Request, Sentence
+from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
 from mtkit.decoding.segment import Line, Translation, join, segment
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, open_models
@@ -37,8 +37,6 @@ PATIENCE_SECONDS = 0.1
 READY_SECONDS = 0.02
 """Time in which lines that can be read at once arrive."""
 
-Input = TypeVar("Input")
-Output = TypeVar("Output")
 _AnySettings = TypeVar("_AnySettings", bound=Settings)
 
 
@@ -73,10 +71,6 @@ class Translator:
         """Return the translation of each line, or with `n_best` its best translations.
 
         `settings` are those of `make_request`, for this call.
-
-        Raises:
-            TypeError: `lines` is a single string.
-            UserError: a setting is invalid, or the engine does not support it.
         """
         request = self.make_request(n_best=n_best, scores=False, **settings)
         translations = self.submit(list(_as_lines(lines)), request).result()
@@ -90,9 +84,6 @@ class Translator:
         """Yield the translation of each line, in order, while `lines` still arrive.
 
         Memory does not grow with the number of lines. Another thread iterates over `lines`.
-
-        Raises:
-            UserError: the engine does not support the request.
         """
         return chain.from_iterable(self.stream(lines, request))
 
@@ -101,7 +92,7 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """Yield the translations as `results` does, in lists as they are done."""
         window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
-        arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, _size_of)
+        arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, lambda line: 1 + len(line.text) // 1024)
         try:
             with closing(arriving):
                 while taken := arriving.take(window, PATIENCE_SECONDS):
@@ -125,10 +116,7 @@ class Translator:
         """Start to translate, and return the future of the translations of these lines.
 
         Calls of several threads with equal requests share batches. Cancelling the future stops the
-        search.
-
-        Raises:
-            UserError: the engine does not support the request.
+        search. Raises UserError if the engine does not support the request.
         """
         return self._start(list(_as_lines(lines)), request or self.request, alone=False)
 
@@ -154,16 +142,10 @@ class Translator:
         segmented = [segment(line, self.tokenizer, request) for line in lines]
         sentences = [one for of_line in segmented for one in of_line if isinstance(one, Sentence)]
 
-        def join_all(n_best_lists: Sequence[Any]) -> list[Translation]:
+        def join_all(n_best_lists: NBestLists) -> list[Translation]:
             answers = iter(n_best_lists)
             return [
-                join(
-                    line,
-                    segments,
-                    list(islice(answers, sum(isinstance(one, Sentence) for one in segments))),
-                    self.tokenizer,
-                    request,
-                )
+                join(line, segments, answers, self.tokenizer, request)
                 for line, segments in zip(lines, segmented, strict=True)
             ]
 
@@ -271,28 +253,24 @@ def _utf8(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _size_of(line: Line) -> int:
-    """Count a very long line as several."""
-    return 1 + len(line.text) // 1024
+def _then(
+    search: Future[NBestLists], join_all: Callable[[NBestLists], list[Translation]]
+) -> Future[list[Translation]]:
+    """Return the future of the joined lists; cancelling it cancels the search."""
+    joined: Future[list[Translation]] = Future()
+    searching = ref(search)  # a cycle of references would hold the results until it is collected
 
+    def finish(search: Future[NBestLists]) -> None:
+        if joined.set_running_or_notify_cancel():
+            try:
+                joined.set_result(join_all(search.result()))
+            except BaseException as error:
+                joined.set_exception(error)
 
-def _then(future: Future[Input], function: Callable[[Input], Output]) -> Future[Output]:
-    """Return the future of a function of the result; cancelling it cancels `future` as well."""
-    derived: Future[Output] = Future()
-    source = ref(future)  # a cycle of references would hold the results until they are collected
+    def cancel(joined: Future[list[Translation]]) -> None:
+        if joined.cancelled() and (search := searching()) is not None:
+            search.cancel()
 
-    def finish(done: Future[Input]) -> None:
-        if not derived.set_running_or_notify_cancel():
-            return
-        try:
-            derived.set_result(function(done.result()))
-        except BaseException as error:
-            derived.set_exception(error)
-
-    def cancel(done: Future[Output]) -> None:
-        if done.cancelled() and (running := source()) is not None:
-            running.cancel()
-
-    derived.add_done_callback(cancel)
-    future.add_done_callback(finish)
-    return derived
+    joined.add_done_callback(cancel)
+    search.add_done_callback(finish)
+    return joined

@@ -45,7 +45,8 @@ class AutoEngine(Engine):
     ) -> None:
         self._models, self._options = models, options
         self._lock = Lock()
-        self._opened: dict[str, Engine] = {}
+        self._fast: Engine | None = None
+        self._torch: Engine | None = None
         self._is_fast_broken = False
         self.name = self.engine_for(request).name
 
@@ -55,27 +56,23 @@ class AutoEngine(Engine):
         return self.engine_for(request).search(sentences, request, alone=alone)
 
     def close(self) -> None:
-        for engine in self._opened.values():
+        for engine in filter(None, (self._fast, self._torch)):
             engine.close()
 
     def engine_for(self, request: Request) -> Engine:
         """Return the engine that serves the request; it is opened when it is first needed."""
         with self._lock:
             reason = None
-            try:
-                if not self._is_fast_broken:
-                    reason = _obstacle(self._models, self._options, request)
-                    if reason is None and "ctranslate2" not in self._opened:
-                        engine = _open_ctranslate2(self._models[0], self._options)
-                        self._opened["ctranslate2"] = engine
-                    if reason is None:
-                        return self._opened["ctranslate2"]
-            except UnavailableError as error:
-                self._is_fast_broken = True
-                warn(f"{error}: using the slower engine torch")
-            if "torch" not in self._opened:
-                self._opened["torch"] = _open_torch(self._models, self._options, reason)
-            return self._opened["torch"]
+            if not self._is_fast_broken:
+                try:
+                    if not (reason := _obstacle(self._models, self._options, request)):
+                        self._fast = self._fast or _open_ctranslate2(self._models[0], self._options)
+                        return self._fast
+                except UnavailableError as error:
+                    self._is_fast_broken = True
+                    warn(f"{error}: using the slower engine torch")
+            self._torch = self._torch or _open_torch(self._models, self._options, reason)
+            return self._torch
 
 
 @contextmanager

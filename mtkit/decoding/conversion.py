@@ -1,11 +1,7 @@
 """Transformers in CTranslate2's format, converted once and kept in the user's cache directory.
 
-A folder there belongs to one model, by its identity, and to one compute type. It is an artifact
-like those of a run: complete or absent. It is hashed again before the library reads it, which is
-written in C++ and trusts its files.
-
-Both sides store a linear layer as (outputs, inputs) and normalise with an epsilon of 1e-5. In
-CTranslate2 the projections that read the same input are one matrix, and positions are a table.
+The library trusts its files: so they are an artifact, whose hashes are compared before it is used.
+In CTranslate2 projections that read the same input are one matrix, and positions are a table.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import ctranslate2
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, outdated, pick_device, positions
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, pick_device, positions
 from mtkit.decoding.engine import EngineOptions, Request, Sentence
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
@@ -55,15 +51,12 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
     """Open the converted model, and try it: a library may fail only when it is first used.
 
     Raises:
-        RuntimeError: the library is too old, or fails.
+        RuntimeError: the library fails.
         OSError: the cache cannot be written.
     """
-    if reason := outdated():
-        raise RuntimeError(reason)
     options = replace(options, device=pick_device(options.device))
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
-    model = cached(opened, compute_type)
-    engine = CTranslate2Engine(model.path, opened.tokenizer, type_of(model), options)
+    engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
     shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})
     engine.search([Sentence([UNK, EOS])], Request(shortest)).result()
     return engine
@@ -95,11 +88,6 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         return convert_to(path, opened, compute_type)
 
 
-def type_of(converted: Artifact) -> str:
-    """Return the compute type of a converted model."""
-    return str(converted.manifest["settings"]["compute_type"])
-
-
 def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
     """Convert the model into `path`."""
     stage = _stage(opened, compute_type, path)
@@ -127,12 +115,8 @@ def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
 def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str) -> None:
     """Write the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
 
-    The vocabularies are SentencePiece's, whose models come with it; the library adds EOS to
-    sources.
-
     Raises:
         ValueError: it is no Transformer whose encoder and decoder are alike.
-        UserError: the weights are not this model's.
     """
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation

@@ -15,13 +15,12 @@ are applied in the same order. Three differences remain, measured with 4.8.5:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path
 
 import ctranslate2
 
+from mtkit.artifacts.manifest import Artifact
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
@@ -36,8 +35,6 @@ INT8_BATCH_TOKENS = 800
 MIN_PENALTY = 1e-6
 """Stands for a length penalty of 0."""
 ON_CPU = EngineOptions(device="cpu")
-MIN_VERSION = (4, 8, 5)
-"""The version whose search was compared with ours."""
 PLACEHOLDER_SCORE = -1e6
 """Lower scores belong to what fills a beam where a prefix leaves it one hypothesis."""
 POSITIONS = (1024, 8192)
@@ -47,21 +44,19 @@ POSITIONS = (1024, 8192)
 class CTranslate2Engine(Engine):
     """Searches several batches at the same time, in threads of its own.
 
-    A batch that the library has taken cannot be stopped. It takes no more than those that are
-    searched and the next ones.
+    A batch that the library has taken cannot be stopped.
     """
 
     def __init__(
-        self, folder: Path, tokenizer: Tokenizer, compute_type: str, options: EngineOptions = ON_CPU
+        self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions = ON_CPU
     ) -> None:
-        """Open a model that `conversion` wrote, and trust its files.
-
-        `options` gives device, workers and threads.
+        """Open a model that `conversion` wrote; `options` gives device, workers and threads.
 
         Raises:
             UserError: the device does not support the compute type.
         """
         device = options.device
+        compute_type = str(converted.manifest["settings"]["compute_type"])
         # By default one thread a core: several workers of one thread are faster than the reverse,
         # as most products are too small to be divided. A GPU needs one of each.
         cores = len(available_cpus()) if device == "cpu" else 1
@@ -73,7 +68,7 @@ class CTranslate2Engine(Engine):
         is_int8_on_cpu = device == "cpu" and compute_type.startswith("int8")
         self._max_tokens = INT8_BATCH_TOKENS if is_int8_on_cpu else math.inf
         self._translator = ctranslate2.Translator(
-            str(folder),
+            str(converted.path),
             device,
             compute_type=compute_type,
             inter_threads=workers,
@@ -197,15 +192,6 @@ def obstacle_on(device: str, compute_type: str) -> str | None:
         return None
     names = ", ".join(supported)
     return f"compute type: {compute_type}: CTranslate2 supports {names} on this {device}"
-
-
-def outdated() -> str | None:
-    """Return a message if the installed library is older than our models need."""
-    installed = ctranslate2.__version__
-    if tuple(int(number) for number in re.findall(r"\d+", installed)[:3]) >= MIN_VERSION:
-        return None
-    required = ".".join(map(str, MIN_VERSION))
-    return f"CTranslate2 {installed} is installed, and the model needs {required} or newer"
 
 
 def positions(config: ModelConfig) -> int:

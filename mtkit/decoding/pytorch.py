@@ -35,10 +35,9 @@ class PyTorchEngine(Engine):
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Take a model in evaluation mode, and how many batches are searched at the same time.
+        """Take a model in evaluation mode, and the number of batches at the same time.
 
-        The default of `workers` is torch's number of threads on a CPU, else 1. They share the
-        threads that torch would use for one operator; outside them torch keeps its own.
+        By default it is torch's number of threads on a CPU, else 1. Workers share these threads.
         """
         self.model = model
         threads = torch.get_num_threads()
@@ -53,9 +52,8 @@ class PyTorchEngine(Engine):
     ) -> PyTorchEngine:
         """Load a model, or several as an ensemble; `reason` is why no other engine serves.
 
-        `options.threads` sets torch's threads for the whole process. Compute types other than
-        float32 are faster on some processors but round more: there, the other sentences of a batch
-        can decide between hypotheses of almost the same score.
+        `options.threads` sets torch's threads for the whole process. With compute types other than
+        float32, rounding can let the other sentences of a batch decide between near ties.
 
         Raises:
             UserError: the compute type is not supported, or the weights are not the model's.

@@ -125,24 +125,24 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
 def join(
     line: Line,
     segments: Sequence[Segment],
-    n_best_lists: Sequence[Sequence[Hypothesis]],
+    answers: Iterator[Sequence[Hypothesis]],
     tokenizer: Tokenizer,
     request: Request,
 ) -> Translation:
-    """Return the translation of a line, given the hypotheses of each of its sentences, in order.
+    """Return the translation of a line; `answers` yields the hypotheses of each of its sentences.
 
     It joins the best of each segment; its first alternative joins the second best, and so on. A
     segment that has no more stays with its last one.
     """
-    texts = iter(tokenizer.decode([one.tokens for ranked in n_best_lists for one in ranked]))
-    of_sentence = iter(n_best_lists)
-    choices = [
-        [Translation(one.text)]
-        if isinstance(one, Verbatim)
-        else [_translation(it, next(texts), one, tokenizer) for it in next(of_sentence)]
-        or [Translation("", None, truncated=True)]  # the model gives nothing any probability
-        for one in segments
-    ]
+    choices: list[list[Translation]] = []
+    for part in segments:
+        if isinstance(part, Verbatim):
+            choices.append([Translation(part.text)])
+            continue
+        ranked = next(answers) or [Hypothesis([], None, False)]  # if nothing has a probability
+        texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
+        pairs = zip(ranked, texts, strict=True)
+        choices.append([_translation(*pair, part, tokenizer) for pair in pairs])
     settings = request.settings
     joined = [
         _join_segments([ranked[min(rank, len(ranked) - 1)] for ranked in choices], settings)
@@ -179,7 +179,7 @@ def _runs(text: str, language: str | None, speller: Tokenizer | None) -> Iterato
 def split_at_emoji(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
     """Return the runs of a text, and whether each is to be translated.
 
-    Emoji that the tokenizer would spell in bytes are not, with punctuation alone beside them.
+    Not translated are emoji that the tokenizer spells in bytes, and punctuation alone beside them.
     """
     emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
     if not emoji:

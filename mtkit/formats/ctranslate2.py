@@ -11,8 +11,8 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import open_batches
 from mtkit.decoding.api import Translator
-from mtkit.decoding.conversion import cached, convert_to, type_of
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, outdated
+from mtkit.decoding.conversion import cached, convert_to
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.translate import translate_with_progress
@@ -81,7 +81,7 @@ def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str |
     Raises:
         UserError: CTranslate2 cannot run the model.
     """
-    if reason := outdated() or obstacle_in_model(opened.config.model):
+    if reason := obstacle_in_model(opened.config.model):
         raise UserError(reason)
     if quantization in (None, "auto"):
         quantization = _choose_compute_type(opened)
@@ -108,7 +108,7 @@ def _choose_compute_type(opened: OpenedModel) -> str:
 
 
 def _translator(opened: OpenedModel, converted: Artifact) -> Translator:
-    engine = CTranslate2Engine(converted.path, opened.tokenizer, type_of(converted))
+    engine = CTranslate2Engine(converted, opened.tokenizer)
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import subprocess
 import sys
 from concurrent.futures import CancelledError
@@ -28,7 +27,6 @@ from mtkit.decoding.conversion import cached
 from mtkit.decoding.engine import EngineOptions, Hypothesis, Request, Sentence
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
-from mtkit.formats.export import export_model
 from mtkit.models.folder import open_model
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
@@ -223,21 +221,6 @@ def test_an_engine_that_is_asked_for_by_name_names_what_it_cannot_do(
     model = write_model(tmp_path / "model", tokenizer, kind)
     with pytest.raises(UserError, match=complaint):
         load(model, "cpu", engine="ctranslate2", **options)
-
-
-def test_a_model_that_needs_a_newer_library_says_which(
-    plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(ctranslate2, "__version__", "4.5.0.dev1")
-    reason = r"CTranslate2 4\.5\.0\.dev1 is installed, and the model needs 4\.8\.5 or newer"
-    with pytest.raises(UserError, match=reason):
-        load(plain, "cpu", engine="ctranslate2")
-    with pytest.raises(UserError, match=reason):
-        export_model(str(plain), to="ctranslate2")
-    assert engine_of(plain) == "torch float32"
-    assert re.search(reason, capsys.readouterr().err)
-    monkeypatch.setattr(ctranslate2, "__version__", "4.10.0")
-    assert engine_of(plain) == "ctranslate2 float32"
 
 
 def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
