@@ -19,7 +19,7 @@ from mtkit.decoding.api import load
 from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import UserError
 from mtkit.report import data_lines, say, table
-from mtkit.scoring.files import HYPOTHESES, REFERENCE, SOURCE, lines_of
+from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import Score, score
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.setup import check_origin
@@ -103,7 +103,11 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
     translator = load(model.path, config.training.device)
     translations = translate_with_progress(translator, sources, "translating the test set")
     hypotheses = [translation.text for translation in translations]
-    for name, lines in (SOURCE, sources), (REFERENCE, references), (HYPOTHESES, hypotheses):
+    for name, lines in (
+        (SOURCE_FILE, sources),
+        (REFERENCE_FILE, references),
+        (HYPOTHESES_FILE, hypotheses),
+    ):
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")
     for key, it in score(hypotheses, references, language=config.data.target_language).items():
@@ -112,7 +116,7 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
 
 
 def _show_samples(folder: Path) -> None:
-    texts = [lines_of(folder / name) for name in (SOURCE, REFERENCE, HYPOTHESES)]
+    texts = [load_lines(folder / name) for name in (SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE)]
     step = max(1, len(texts[0]) // SAMPLES)
     for source, reference, hypothesis in list(zip(*texts, strict=True))[::step][:SAMPLES]:
         say(f"\n  source       {source}\n  reference    {reference}\n  translation  {hypothesis}")

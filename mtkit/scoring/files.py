@@ -13,7 +13,7 @@ from mtkit.report import warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
 
 STDIN = "stdin"
-SOURCE, REFERENCE, HYPOTHESES = "source.txt", "reference.txt", "hypotheses.txt"
+SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE = "source.txt", "reference.txt", "hypotheses.txt"
 """The files of RUN/test."""
 
 
@@ -25,13 +25,13 @@ def read_texts(
     Raises:
         UserError: a file is missing, empty, not UTF-8, named twice or of another length.
     """
-    right = {str(path): lines_of(path) for path in references}
+    right = {str(path): load_lines(path) for path in references}
     files: Sequence[Path | None] = hypotheses or [None]
-    systems = {str(path or STDIN): lines_of(path) for path in files}
+    systems = {str(path or STDIN): load_lines(path) for path in files}
     for role, paths, texts in (("references", references, right), ("hypotheses", files, systems)):
         if len(texts) < len(paths):
             raise UserError(f"a file of {role} is named twice: name each once")
-    sources = {} if source is None else {str(source): lines_of(source)}
+    sources = {} if source is None else {str(source): load_lines(source)}
     first, expected = next((name, len(lines)) for name, lines in right.items())
     for name, lines in (right | systems | sources).items():
         if len(lines) != expected:
@@ -49,7 +49,7 @@ def read_texts(
     return list(right.values()), systems, next(iter(sources.values()), [])
 
 
-def lines_of(path: Path | None) -> list[str]:
+def load_lines(path: Path | None) -> list[str]:
     """Read lines, plain or gzip, from a file or stdin; only line feeds end them.
 
     A carriage return before a line feed is dropped.

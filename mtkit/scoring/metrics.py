@@ -260,7 +260,7 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(METRICS["chrf"].build(None).corpus_score(hypotheses, [references]).score)
 
 
-def signatures(language: str | None) -> dict[str, str]:
+def get_signatures(language: str | None) -> dict[str, str]:
     """Return the signatures of `corpus_bleu` and `corpus_chrf`."""
     keys = ("bleu", "chrf")
     return {k: METRICS[k].compute({"": [""]}, [[""]], language)[""].signature for k in keys}

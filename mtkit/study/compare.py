@@ -14,7 +14,7 @@ from mtkit.config.base import flattened
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, table, warn
-from mtkit.scoring.files import HYPOTHESES, REFERENCE, lines_of
+from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, draw_curves
@@ -72,7 +72,7 @@ def _open(path: Path) -> ComparedRun:
     if identity not in (None, test.manifest["inputs"].get("model")):
         warn(f"{path}: an earlier model translated its test set: run `mtkit run`")
         return run
-    texts = (lines_of(test.path / name) for name in (REFERENCE, HYPOTHESES))
+    texts = (load_lines(test.path / name) for name in (REFERENCE_FILE, HYPOTHESES_FILE))
     return ComparedRun(run.name, run.config, run.records, *texts)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import UserError
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import signatures
+from mtkit.scoring.metrics import get_signatures
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.setup import Job
 from mtkit.training.state import StepReport, TrainState, Window, rank
@@ -83,7 +83,7 @@ class Journal:
         """Writes the scores of the last one and says them, with a star for a new best."""
         validation = self.state.validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
-        of_scores = signatures(self.job.config.data.target_language)
+        of_scores = get_signatures(self.job.config.data.target_language)
         self._write("valid", scores, {k: v for k, v in of_scores.items() if k in scores})
         best = rank(self.state.validations, self.job.config.training.best_by)[0] is validation
         text = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())

@@ -35,7 +35,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import signatures
+from mtkit.scoring.metrics import get_signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Segmentation, Stream
@@ -129,7 +129,7 @@ def _check_comparable(config: Config) -> None:
     for record in MetricsLog(Path(config.run)).read():
         match record:
             case {"signatures": {"bleu": str(before)}}:
-                was, now = map(_counting, (before, signatures(language)["bleu"]))
+                was, now = map(_counting, (before, get_signatures(language)["bleu"]))
                 if was != now:
                     raise UserError(
                         f"data.target_language: {language}: BLEU of this run's validations was "

@@ -21,7 +21,7 @@ from mtkit.errors import MtkitError
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import assign_weights, get_weights, save_weights
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, signatures
+from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, get_signatures
 from mtkit.training.checkpoints import DamagedCheckpoint
 from mtkit.training.data import load_batch
 from mtkit.training.loss import Objective
@@ -97,7 +97,7 @@ def write_model(job: Job, state: TrainState, stage: Stage) -> None:
     report = {
         "weights": kept.name,
         "validation": asdict(kept.validation),
-        "signatures": signatures(job.config.data.target_language),
+        "signatures": get_signatures(job.config.data.target_language),
         "averaged_steps": kept.steps,
         "steps": state.step,
         "epochs": state.position.epoch,

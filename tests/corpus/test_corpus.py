@@ -24,7 +24,7 @@ from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, read_lines
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.lines import open_input
 from mtkit.errors import UserError
-from mtkit.scoring.files import lines_of
+from mtkit.scoring.files import load_lines
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
 no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
@@ -90,7 +90,7 @@ def test_what_is_compressed_otherwise_is_not_taken_for_text(
     with pytest.raises(UserError, match=said):
         list(read_lines("a.en"))
     with pytest.raises(UserError, match=said):
-        lines_of(Path("a.en"))
+        load_lines(Path("a.en"))
     with pytest.raises(UserError, match=said), open_input(Path("a.en")):
         pass
 

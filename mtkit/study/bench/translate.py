@@ -29,7 +29,7 @@ from mtkit.errors import UserError
 from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
 from mtkit.report import say, show
-from mtkit.scoring.files import SOURCE
+from mtkit.scoring.files import SOURCE_FILE
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
 """The compute types that are measured, by engine."""
@@ -70,7 +70,7 @@ def open_translation_task(
         UserError: there is no such model, or no text to translate.
     """
     if models:
-        path = text or find_model(models[0]).path.parent / "test" / SOURCE
+        path = text or find_model(models[0]).path.parent / "test" / SOURCE_FILE
         lines = list(input_lines(path)) if text or path.exists() else []
         if not any(map(str.strip, lines)):
             raise UserError(f"{path}: no text to translate: name a file with --input")
