@@ -1,20 +1,17 @@
 """Token stores: ids of sentence pairs on disk, memory-mapped, with random access to any row.
 
-`NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS;
-`NAME.lengths.npy` holds the (n, 2) lengths, whose running sum says where a pair starts;
-`NAME.corpus.npy` holds the place of each pair's corpus, if there are several.
+`NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS.
+`NAME.lengths` holds the (n, 2) lengths as uint16; their running sum says where a pair starts.
+`NAME.corpora` holds the place of each pair's corpus as uint16, if there are several.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
-from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,35 +22,12 @@ Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
 STRIDE = 64
 """Only the place of every row of this many is kept in memory."""
-DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
+TOKEN_DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
 def token_dtype(vocab: int) -> np.dtype[Any]:
     """Return the smallest type that holds all ids of a vocabulary."""
-    return DTYPES[0] if vocab <= 1 << 16 else DTYPES[1]
-
-
-def _open_column(path: Path, width: tuple[int, ...]) -> NDArray[np.uint16]:
-    """Map a file that `_column` wrote; UserError for any other.
-
-    The header is compared with the expected one, as NumPy's reader would evaluate it.
-    """
-    start = len(_header((0, *width)))
-    is_sound = False
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        rows = (os.fstat(file.fileno()).st_size - start) // (2 * prod(width))
-        is_sound = rows > 0 and file.read(start) == _header((rows, *width))
-    if not is_sound:
-        raise UserError(f"{path}: not a column of a token store: rebuild it with `mtkit batch`")
-    return np.asarray(np.memmap(path, np.uint16, "r", start, (rows, *width)))
-
-
-def _header(shape: tuple[int, ...]) -> bytes:
-    """Return NumPy's header of a 16-bit array, whose size does not depend on the number of rows."""
-    header = BytesIO()
-    facts = {"descr": np.dtype(np.uint16).str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(header, facts)
-    return header.getvalue()
+    return TOKEN_DTYPES[0] if vocab <= 1 << 16 else TOKEN_DTYPES[1]
 
 
 @contextmanager
@@ -67,35 +41,24 @@ def store_writer(
     Raises:
         TypeError: ids have a type that holds larger vocabularies.
     """
-    dtype, several = token_dtype(vocab), False
-    corpus = folder / f"{name}.corpus.npy"
+    dtype, has_several = token_dtype(vocab), False
+    corpora_path = folder / f"{name}.corpora"
     with (
-        (folder / f"{name}.{dtype.name}").open("wb") as ids,
-        _column(folder / f"{name}.lengths.npy", width=(2,)) as all_lengths,
-        _column(corpus, width=()) as all_corpora,
+        (folder / f"{name}.{dtype.name}").open("wb") as all_tokens,
+        (folder / f"{name}.lengths").open("wb") as all_lengths,
+        corpora_path.open("wb") as all_corpora,
     ):
 
         def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
-            nonlocal several
-            ids.write(tokens.astype(dtype, casting="safe", copy=False).data)
+            nonlocal has_several
+            all_tokens.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
             all_corpora.write(corpora.tobytes())
-            several |= bool(corpora.any())
+            has_several |= bool(corpora.any())
 
         yield append
-    if not several:
-        corpus.unlink()
-
-
-@contextmanager
-def _column(path: Path, width: tuple[int, ...]) -> Iterator[BinaryIO]:
-    """Open a .npy file of 16-bit numbers for appending rows."""
-    with path.open("wb") as file:
-        start = file.write(_header((0, *width)))
-        yield file
-        rows = (file.tell() - start) // (2 * prod(width))
-        file.seek(0)
-        file.write(_header((rows, *width)))
+    if not has_several:
+        corpora_path.unlink()
 
 
 @dataclass(frozen=True)
@@ -117,23 +80,23 @@ class Store:
         Raises:
             UserError: there is none, or its files do not fit together.
         """
-        path = next((p for d in DTYPES if (p := folder / f"{name}.{d.name}").is_file()), None)
-        if path is None:
-            raise UserError(f"{folder}: no token store {name!r}: rebuild it with `mtkit batch`")
-        lengths = _open_column(folder / f"{name}.lengths.npy", width=(2,))
+        dtypes = [it for it in TOKEN_DTYPES if (folder / f"{name}.{it.name}").is_file()]
+        corpora_path, corpora = folder / f"{name}.corpora", None
+        try:
+            tokens = np.memmap(folder / f"{name}.{dtypes[0].name}", dtypes[0], "r")
+            lengths = np.memmap(folder / f"{name}.lengths", np.uint16, "r").reshape(-1, 2)
+            if corpora_path.is_file():
+                corpora = np.memmap(corpora_path, np.uint16, "r")
+        except (OSError, ValueError, IndexError):  # missing, or of an impossible size
+            message = f"{folder}: no token store {name!r}: rebuild it with `mtkit batch`"
+            raise UserError(message) from None
         strides = len(lengths) // STRIDE
         sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
         starts = np.append(0, sums.cumsum())
         end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
-        dtype = np.dtype(path.suffix.removeprefix("."))
-        if not 0 < path.stat().st_size == end * dtype.itemsize:
-            raise UserError(f"{path}: does not fit its lengths: rebuild it with `mtkit batch`")
-        corpus_path, corpora = folder / f"{name}.corpus.npy", None
-        if corpus_path.is_file():
-            corpora = _open_column(corpus_path, width=())
-            if len(corpora) != len(lengths):
-                raise UserError(f"{corpus_path}: does not fit: rebuild it with `mtkit batch`")
-        return cls(np.memmap(path, dtype, mode="r"), lengths, starts, corpora)
+        if len(tokens) != end or (corpora is not None and len(corpora) != len(lengths)):
+            raise UserError(f"{folder}: {name} does not fit: rebuild it with `mtkit batch`")
+        return cls(tokens, np.asarray(lengths), starts, corpora)
 
     def __len__(self) -> int:
         return len(self.lengths)

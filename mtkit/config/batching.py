@@ -12,6 +12,7 @@ DropRule = Literal[
     "uneven",
     "glued",
     "numbers",
+    "letters",
     "markup",
     "mojibake",
     "script",

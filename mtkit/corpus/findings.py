@@ -17,10 +17,6 @@ MAX_MISALIGNED = 0.05
 """Share of misaligned lines above which a corpus fails."""
 MIN_UNRELATED_LINES, MIN_TELLING_LENGTH = 5_000, 20
 """Lines, and median characters, from which unrelated files fail: a dictionary has too little."""
-MIN_VOTES_SHARE = 0.25
-"""Share of the votes that a declared language needs: relatives take the rest."""
-SERBO_CROATIAN = frozenset(["bs", "hr", "sr"])
-"""Standards of one language, which language identification confuses."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +127,5 @@ def _declared(name: str, side: SideStatistics, code: str) -> tuple[bool, str]:
         return False, f"{name}: {code} cannot be identified"
     if side.likely_language is None:
         return False, f"{name}: not checked, too few long lines"
-    language = langid_code(code)
-    accepted = SERBO_CROATIAN if language in SERBO_CROATIAN else {language}
-    votes = sum(side.votes[code] for code in accepted)
-    if side.likely_language in accepted or votes >= MIN_VOTES_SHARE * side.votes.total():
-        return False, ""
-    return True, f"{name} is {side.likely_language}, not {code}"
+    is_wrong = side.language not in (None, langid_code(code))
+    return is_wrong, f"{name} is {side.language}, not {code}" if is_wrong else ""

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 MIN_LETTERS = 24
 """Letters that a line needs for its language to be identified; an Asian letter counts as three."""
-_SCRIPTS = (
-    "ARABIC ARMENIAN BENGALI CYRILLIC DEVANAGARI ETHIOPIC GEORGIAN GREEK GUJARATI GURMUKHI HAN "
-    "HANGUL HEBREW KANA KANNADA KHMER LAO LATIN MALAYALAM MYANMAR ORIYA SINHALA TAMIL TELUGU "
-    "THAI TIBETAN"
-)
-IDENTIFIED_SCRIPTS = frozenset(_SCRIPTS.split())
-"""Scripts of the languages that py3langid supports."""
 NO_LANGUAGE = "zxx"
 """Label of py3langid for text without linguistic content."""
 MAX_VOTES = 1_000

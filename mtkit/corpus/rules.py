@@ -21,6 +21,8 @@ from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may be from the usual one."""
+MIN_CHARACTERS, MIN_LETTERS_SHARE = 5, 0.3
+"""A side of this many visible characters must have this share of letters."""
 MIN_SCRIPT_LETTERS, MIN_USUAL_SHARE = 5, 0.1
 """A side of this many letters must have this share of them in the scripts of its side."""
 MIN_COPIED_LETTERS = 10
@@ -100,6 +102,15 @@ def _has_other_number(numbers: list[str], others: list[str]) -> bool:
         and core not in digits
         for number in numbers
     )
+
+
+def _has_few_letters(pair: Pair, _: CorpusStatistics) -> bool:
+    """Return whether a side of five characters or more consists mostly of symbols and digits."""
+    for text in (pair.source, pair.target):
+        visible = len("".join(text.split()))
+        if visible >= MIN_CHARACTERS and sum(map(str.isalpha, text)) < MIN_LETTERS_SHARE * visible:
+            return True
+    return False
 
 
 def _has_markup(pair: Pair, _: CorpusStatistics) -> bool:
@@ -237,7 +248,14 @@ RULES = (
         "uneven", "one side is too long", "a part is missing, or it is another sentence", _is_uneven
     ),
     Rule("glued", "a word of over 50 letters", "restore the spaces", _has_glued_words),
-    Rule("numbers", "different numbers", "correct the translation", _have_other_numbers),
+    Rule(
+        "numbers",
+        "different numbers",
+        "correct the translation",
+        _have_other_numbers,
+        recommended_share=0.0,
+    ),
+    Rule("letters", "few letters", "a list of numbers or symbols", _has_few_letters),
     Rule("markup", "tags, entities or placeholders", "strip them", _has_markup, max_share=1.0),
     Rule("mojibake", "wrong encoding", "convert the original file again", _is_misencoded),
     Rule("script", "unexpected alphabet", "is it the right file?", _is_in_other_script),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from zlib import crc32
 
-from mtkit.corpus.languages import IDENTIFIED_SCRIPTS, count_languages, is_supported
+from mtkit.corpus.languages import count_languages, is_supported
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.scripts import UNSPACED_SCRIPTS, count_scripts
 from mtkit.progress import progress
@@ -132,7 +132,7 @@ def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:
     counts = count_scripts("".join(lines))
     least = MIN_SCRIPT_SHARE * counts.total()
     scripts = frozenset(script for script, count in counts.items() if count >= least)
-    can_vote = scripts & IDENTIFIED_SCRIPTS and (declared is None or is_supported(declared))
+    can_vote = declared is None or is_supported(declared)
     return SideStatistics(scripts, count_languages(lines) if can_vote else Counter())
 
 
