@@ -43,15 +43,11 @@ from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
 
 NEEDED_PAIRS = {"pairs": 50, "valid": 5, "test": 5}
-EXPECTATIONS = (
-    (
-        10_000,
-        "expect the gist of short sentences like these, and failure on the rest; add more pairs "
-        "(opus.nlpl.eu has some for many languages), similar text helps most",
-    ),
-    (300_000, "enough for one kind of text; other text will be translated badly"),
-    (1 << 62, "enough for a usable translator, given hours on many cores or a GPU"),
-)
+EXPECTATIONS = {
+    10_000: "expect the gist of short sentences like these; more pairs would help most",
+    300_000: "enough for one kind of text; other text will be translated badly",
+    1 << 62: "enough for a usable translator, given hours on many cores or a GPU",
+}
 """What to say of a corpus with fewer pairs than this."""
 
 
@@ -82,7 +78,10 @@ def init(options: InitOptions) -> None:
     _check_paths(options, folder)
     report = check_corpus(options.corpus, options.languages)
     _check_report(report, options.corpus)
-    languages = _languages(options, report)
+    recognised = report.statistics.source.language, report.statistics.target.language
+    languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
+    if languages[1] is None:
+        warn("the target language is unknown: name both languages, such as --languages en ko")
     counts: Counter[str] = Counter()
     excluded: set[bytes] = set()
     for part, corpus in options.existing.items():
@@ -164,17 +163,6 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
             warn(f"{_name(corpus)}: {it.name}: {text} (`mtkit check` shows some)")
 
 
-def _languages(options: InitOptions, report: CorpusReport) -> Languages:
-    """Return the declared languages, or else those that were recognised with certainty."""
-    source, target = (
-        declared or (side.language if side.is_certain else None)
-        for declared, side in zip(options.languages, (report.source, report.target), strict=True)
-    )
-    if target is None:
-        warn("the target language is unknown: name both languages, such as --languages en ko")
-    return source, target
-
-
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
     for part, needed in NEEDED_PAIRS.items():
         if (pairs := getattr(facts, part)) < needed:
@@ -231,15 +219,15 @@ def _summary(
     """Say what was written, how long a run takes, and what to expect of it."""
     total, minutes = sum(plan.seconds.values()) / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
-    written = [f"{counts[part]:,} for {part}" for part in counts if part not in options.existing]
-    yield f"wrote {folder}: pairs {', '.join(written)}; no source or target is in two of them"
+    for part, pairs in counts.items():
+        yield f"{part}: {pairs:,} pairs{'' if part in options.existing else f' in {folder}'}"
     yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
     yield ""
     labels = {"training": f"training, {plan.epochs_text} epochs in {plan.steps:,} steps"}
     rows = [[labels.get(part, part), f"{it / 60:.1f}"] for part, it in plan.seconds.items()]
     yield from table([["forecast", "minutes"], *rows, ["total", f"{total:.1f}"]])
     yield ""
-    expectation = next(text for fewer, text in EXPECTATIONS if facts.pairs < fewer)
+    expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)
     yield f"{facts.pairs:,} pairs: {expectation}"
     if total > 1.15 * minutes:
         yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"

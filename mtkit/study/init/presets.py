@@ -46,28 +46,18 @@ PRESETS = (
     Preset(4_000_000, 1e9, 6, 1024, 4096, 16, 0.3),  # big
 )
 NOMINAL_VOCABULARY = 8_000
-VOCABULARY_BY_PAIRS = (
-    (2_000_000, 32_000),
-    (500_000, 16_000),
-    (15_000, 8_000),
-    (5_000, 4_000),
-    (0, 2_000),
-)
+VOCABULARY_BY_PAIRS = {2_000_000: 32_000, 500_000: 16_000, 15_000: 8_000, 5_000: 4_000, 0: 2_000}
 """From so many pairs on: the subwords of a vocabulary that both sides share."""
-DROPOUT_BY_EPOCHS = (
-    (60, (0.2, 0.1, 0.1)),
-    (24, (0.2, 0.0, 0.0)),
-    (5, (0.1, 0.0, 0.0)),
-    (0, (0.0, 0.0, 0.0)),
-)
+DROPOUT_BY_EPOCHS = {
+    60: (0.2, 0.1, 0.1),
+    24: (0.2, 0.0, 0.0),
+    5: (0.1, 0.0, 0.0),
+    0: (0.0, 0.0, 0.0),
+}
 """From so many epochs on: dropout, attention dropout and activation dropout."""
 VALIDATIONS = 10
 MAX_SUBWORDS = 1024
 """Longest side of a pair in subwords: longer ones would take too much memory."""
-MAX_TOKENS = 4096
-"""Padded tokens of a batch that a CPU trains on."""
-PUBLISHED_TOKENS = 25_000
-"""Tokens of a step in Vaswani et al. 2017."""
 OTHER_SECONDS = 12.0
 """Time of a run that does not depend on the corpus, such as loading libraries."""
 LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 1.2, 2.0
@@ -120,15 +110,10 @@ class Trial:
         """Time to train on a pair."""
         return self.target_tokens / self.tokens_per_second
 
-    @property
-    def sentence_seconds(self) -> float:
-        """Unit of GREEDY_COST and BEAM_COST: on a GPU, small models are no faster."""
-        return max(self.training_seconds, 2e-3 if self.is_gpu else 0.0)
-
     def scaled_to(self, preset: Preset, vocabulary: int) -> Trial:
         """Return the same with the speed of another model, by its cost."""
-        ratio = preset.cost(vocabulary) / self.preset.cost(self.vocabulary)
-        speed = self.tokens_per_second / ratio
+        cost = self.preset.cost(self.vocabulary) / preset.cost(vocabulary)
+        speed = self.tokens_per_second * cost
         return replace(self, preset=preset, vocabulary=vocabulary, tokens_per_second=speed)
 
 
@@ -208,13 +193,13 @@ def _plan_other_parts(
     So many pairs are used as training can see once. Validations translate as many sentences as take
     4 % of the time.
     """
-    test = facts.test * BEAM_COST * trial.sentence_seconds
+    test = facts.test * BEAM_COST * trial.training_seconds
     left = max(0.0, budget - OTHER_SECONDS - test)
     seen_once = int(left / (trial.pair_seconds + trial.training_seconds))
     pairs = min(facts.pairs, max(20_000, seen_once))
     preparing = pairs * trial.pair_seconds
     losses = VALIDATIONS * LOSS_COST * facts.valid * trial.training_seconds
-    translation = VALIDATIONS * GREEDY_COST * trial.sentence_seconds
+    translation = VALIDATIONS * GREEDY_COST * trial.training_seconds
     affordable = int((0.04 * max(0.0, left - preparing) - losses) / translation)
     sentences = min(facts.valid, 1000, max(50, affordable))
     seconds = {
@@ -229,18 +214,16 @@ def _plan_other_parts(
 
 def choose_preset(pairs: int, trial: Trial, seconds: float) -> Preset:
     """Return the largest model that has enough pairs, and time for enough tokens."""
-    return [
-        preset
-        for preset in PRESETS
-        if pairs >= preset.min_pairs
-        and seconds * trial.scaled_to(preset, NOMINAL_VOCABULARY).tokens_per_second
-        >= preset.min_tokens
-    ][-1]
+    speeds = {it: trial.scaled_to(it, NOMINAL_VOCABULARY).tokens_per_second for it in PRESETS}
+    useful = [
+        it for it in PRESETS if pairs >= it.min_pairs and seconds * speeds[it] >= it.min_tokens
+    ]
+    return useful[-1]
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
     """Return the subwords of each vocabulary, for so many pairs that training sees."""
-    size = next(subwords for least, subwords in VOCABULARY_BY_PAIRS if pairs >= least)
+    size = next(subwords for least, subwords in VOCABULARY_BY_PAIRS.items() if pairs >= least)
     if not facts.is_joint:
         size = size * 5 // 8
     for_characters = 260 + facts.characters + facts.characters // 2  # 256 bytes, 4 special symbols
@@ -251,9 +234,10 @@ def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
 def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int, int]:
     """Return the tokens of a batch and the batches of a step; arguments are padded tokens.
 
-    A small model gets batches so small that training has 1,000 steps, and an epoch 40.
+    A small model gets batches so small that training has 1,000 steps, and an epoch 40. A published
+    one has 25,000 tokens per step, in batches that fit in memory.
     """
     if trial.preset.published_dropout is not None:
-        return (PUBLISHED_TOKENS, 1) if trial.is_gpu else (MAX_TOKENS, 6)
-    most = min(MAX_TOKENS, tokens / 1000, epoch_tokens / 40)
-    return (1 << max(10, int(math.log2(max(1.0, most)))), 1)
+        return (25_000, 1) if trial.is_gpu else (4096, 6)
+    most = min(4096, max(1024, min(tokens / 1000, epoch_tokens / 40)))
+    return 1 << int(math.log2(most)), 1

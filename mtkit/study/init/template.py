@@ -33,7 +33,7 @@ def render_config(facts: CorpusFacts, plan: Plan, **others: Any) -> str:
 
 def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
     preset, training_seconds = plan.preset, plan.seconds["training"]
-    dropouts = next(values for epochs, values in DROPOUT_BY_EPOCHS if plan.epochs >= epochs)
+    dropouts = next(values for epochs, values in DROPOUT_BY_EPOCHS.items() if plan.epochs >= epochs)
     warmup, optimizer = 300, {"kind": "muon", "weight_decay": 0.1}
     peak = (6e-3 if plan.epochs >= 24 else 8e-3) * (128 / preset.d_model) ** 0.5
     if preset.published_dropout is not None:
