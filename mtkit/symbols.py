@@ -1,4 +1,4 @@
-"""The special symbols: fixed in every tokenizer, hence in every model."""
+"""The special symbols, with the same ids in every tokenizer and model."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The glossary: the letters of every shape, the aliases that signatures are written in, `Batch`.
+"""The letters of every shape, type aliases for signatures, and `Batch`.
 
     B sentences · K beam · N = B·K hypotheses · S source length · T target length
     D model size · H heads · V vocabulary · L layers
 
 Masks are True for real tokens. `logits` come before softmax, `log_probs` after it, and `scores`
-are sums of log_probs. A sequence on the source side ends in EOS; on the target side the model
-reads BOS y1 … yn and is asked for y1 … yn EOS.
+are sums of log_probs. A source sequence ends in EOS. For a target sequence the model reads
+BOS y1 … yn and predicts y1 … yn EOS.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Batch:
     """Real tokens of `target_output`, EOS included."""
 
     def pinned(self) -> Batch:
-        """The same batch where a GPU can fetch it by itself, if there is one."""
+        """Return the batch in pinned memory, from which a GPU copies by itself, if there is one."""
         return self._moved(Tensor.pin_memory) if torch.cuda.is_available() else self
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on `device`; asynchronous where the memory is pinned."""
+        """Return the batch on `device`; from pinned memory the copy is asynchronous."""
         return self._moved(lambda ids: ids.to(device, non_blocking=True))
 
     def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:

@@ -1,4 +1,4 @@
-"""Model folders: found, verified, and opened with their own tokenizer."""
+"""Model folders: find, verify and open them, each with its own tokenizer."""
 
 from __future__ import annotations
 

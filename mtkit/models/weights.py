@@ -100,7 +100,7 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     weights = read_weights(path, dict(model.named_parameters()))
     # Copied to aligned memory: a product may round differently at another address.
     weights = {name: weight.clone() for name, weight in weights.items()}
-    model.load_state_dict(weights, strict=False, assign=True)  # a tied one has two names there
+    model.load_state_dict(weights, strict=False, assign=True)  # a tied weight has two names
     return model
 
 

@@ -59,7 +59,7 @@ class Score:
     interval: tuple[float, float] | None = None
     """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004)."""
     p_value: float | None = None
-    """Of the difference from the first system, if there was a `test`."""
+    """Of the difference from the first system, if tested."""
     test: SignificanceTest | None = None
     decimals: int = 2
 

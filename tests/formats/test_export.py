@@ -79,11 +79,11 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
     translator = ctranslate2.Translator(str(tmp_path / "out"))
     processor = SentencePieceProcessor(model_file=str(tmp_path / "out" / "spm.model"))
     pieces = processor.encode(SENTENCES, out_type=str)
-    found = translator.translate_batch(
+    actual = translator.translate_batch(
         pieces, beam_size=1, min_decoding_length=0, max_decoding_length=40
     )
-    wanted = load(alone, "cpu", engine="torch", beam=1).results(SENTENCES)
-    assert [result.hypotheses[0] for result in found] == [line.tokens for line in wanted]
+    expected = load(alone, "cpu", engine="torch", beam=1).results(SENTENCES)
+    assert [result.hypotheses[0] for result in actual] == [line.tokens for line in expected]
     manifest = open_artifact(tmp_path / "out", "export", verify=True).manifest
     assert manifest["inputs"] == {"model": open_model(alone).artifact.identity}
 

@@ -122,10 +122,10 @@ class Theirs:
     @torch.inference_mode()
     def logits(self, source: Tensor, target: Tensor) -> Tensor:
         pad = self.model.config.pad_token_id
-        found: Tensor = self.model(
+        actual: Tensor = self.model(
             input_ids=source, attention_mask=source != pad, decoder_input_ids=target
         ).logits
-        return found
+        return actual
 
     def translate(self, lines: list[str], **search: Any) -> Results:
         """Return texts, and log P / |y|^alpha of a beam search."""
@@ -136,7 +136,7 @@ class Theirs:
     def search(self, lines: list[str], **search: Any) -> tuple[list[list[int]], list[float]]:
         """Return ids without the special ones, and scores."""
         batch = self.tokenizer(lines, return_tensors="pt", padding=True)
-        found = self.model.generate(
+        actual = self.model.generate(
             **batch,
             **search,
             renormalize_logits=True,  # as our exports say; models from elsewhere need not
@@ -144,22 +144,22 @@ class Theirs:
             output_scores=True,
         )
         special = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
-        rows = found.sequences[:, 1:].tolist()
+        rows = actual.sequences[:, 1:].tolist()
         sequences = [[i for i in row if i not in special] for row in rows]
-        return sequences, getattr(found, "sequences_scores", torch.zeros(0)).tolist()
+        return sequences, getattr(actual, "sequences_scores", torch.zeros(0)).tolist()
 
 
 def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) -> Results:
     translator = load(
         model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
     )
-    found = list(translator.results(lines))
-    return [line.text for line in found], [line.score or 0.0 for line in found]
+    actual = list(translator.results(lines))
+    return [line.text for line in actual], [line.score or 0.0 for line in actual]
 
 
-def assert_same(found: Results, expected: Results) -> None:
-    assert found[0] == expected[0]
-    assert found[1] == pytest.approx(expected[1], abs=1e-4)
+def assert_same(actual: Results, expected: Results) -> None:
+    assert actual[0] == expected[0]
+    assert actual[1] == pytest.approx(expected[1], abs=1e-4)
 
 
 # Ours to theirs
@@ -208,8 +208,8 @@ def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], lis
     translator = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
     segments = (segment(Line(line), translator.tokenizer, translator.request) for line in LINES)
     sentences = [one for of_line in segments for one in of_line if isinstance(one, Sentence)]
-    found = translator.engine.search(sentences, translator.request).result()
-    return [best.tokens for best, *_ in found], [best.score or 0.0 for best, *_ in found]
+    actual = translator.engine.search(sentences, translator.request).result()
+    return [best.tokens for best, *_ in actual], [best.score or 0.0 for best, *_ in actual]
 
 
 def test_an_exported_model_gives_equal_translations(exported: tuple[Path, Theirs]) -> None:
@@ -366,22 +366,22 @@ def their_ids(model: Path, theirs: Theirs) -> list[int]:
 def test_an_imported_tokenizer_gives_equal_pieces(imported: Path, original: Theirs) -> None:
     their_id, tokenizer = their_ids(imported, original), Tokenizer.load(imported)
     lines = [*LINES, *WORDS, "aeae", "  ant   BEE "]
-    found = [[their_id[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
-    assert found == original.ids(lines)
-    assert any(1 in ids[1:] for ids in found)
+    actual = [[their_id[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
+    assert actual == original.ids(lines)
+    assert any(1 in ids[1:] for ids in actual)
 
 
 def test_an_imported_model_gives_equal_probabilities(imported: Path, original: Theirs) -> None:
     their_id = torch.tensor(their_ids(imported, original))
     source = torch.tensor([[5, 6, 7, 3], [9, 3, PAD, PAD]])
     target = torch.tensor([[BOS, 4, 5], [BOS, 20, 11]])
-    found = logits_of(model_at(imported), source, target).log_softmax(dim=-1)
+    actual = logits_of(model_at(imported), source, target).log_softmax(dim=-1)
     expected = original.logits(their_id[source], their_id[target]).log_softmax(dim=-1)[
         ..., their_id
     ]
-    silent = found.exp().amax(dim=(0, 1)) == 0
+    silent = actual.exp().amax(dim=(0, 1)) == 0
     assert silent.sum() == 4  # <pad>, and three pieces that vocab.json does not know
-    torch.testing.assert_close(found[..., ~silent], expected[..., ~silent], atol=1e-4, rtol=0)
+    torch.testing.assert_close(actual[..., ~silent], expected[..., ~silent], atol=1e-4, rtol=0)
 
 
 def test_an_imported_model_gives_equal_translations(imported: Path, original: Theirs) -> None:

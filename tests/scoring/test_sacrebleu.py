@@ -148,11 +148,11 @@ def test_unequal_numbers_of_lines_are_refused(hypotheses: list[str], references:
 def test_an_interval_stays_on_the_scale_of_its_metric(
     hypotheses: list[str], key: str, maximum: int
 ) -> None:
-    found = compute(key, hypotheses, [[*REFERENCES * 4, REFERENCES[0]]])
-    assert found.interval is not None
-    low, high = found.interval
+    actual = compute(key, hypotheses, [[*REFERENCES * 4, REFERENCES[0]]])
+    assert actual.interval is not None
+    low, high = actual.interval
     assert 0 <= low <= high <= maximum
-    assert low <= found.value + 1e-9 and found.value - 1e-9 <= high
+    assert low <= actual.value + 1e-9 and actual.value - 1e-9 <= high
     assert key != "ter" or high > 100 or not hypotheses[0].startswith("x")
 
 
