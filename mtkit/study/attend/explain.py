@@ -41,15 +41,6 @@ REMOVED = (1, 2, 3)
 """Numbers of words that are removed."""
 MIN_WORDS = max(REMOVED) + 1
 """Smallest number of words of a source sentence, so that one is left."""
-BATCH_TOKENS = 2048
-"""Padded tokens, of the longer side, that go through the model together."""
-TITLES = {
-    "log_prob_falls": "fall of log P of an output word without 1, 2 and 3 source words, chosen by",
-    "prob_falls": "fall of P of an output word without 1, 2 and 3 source words, chosen by",
-    "kendall": "rank correlation of source words, Kendall's τ, between",
-    "spearman": "rank correlation of source words, Spearman's ρ, between",
-}
-"""What is measured, by its key in a record."""
 SKIPPED = f"under {MIN_WORDS} words, too long, or several sentences"
 """Which lines are left out."""
 
@@ -84,7 +75,7 @@ def explain(
         raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
     if len(rows) < len(sources):
         warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
-    record = _record({name: torch.stack([row[name] for row in rows]) for name in rows[0]})
+    record = _record(rows)
     show(record, _table, as_json=as_json)
     if output is not None:
         curves = {
@@ -96,7 +87,7 @@ def explain(
 
 def _measure(
     reader: Reader, sources: Sequence[str], targets: Sequence[str | None]
-) -> Iterator[dict[str, Tensor]]:
+) -> Iterator[tuple[Tensor, Tensor]]:
     generator = torch.Generator().manual_seed(1)
     with progress("explain", len(sources), "sentences") as shown:
         for source, target in zip(sources, targets, strict=True):
@@ -136,8 +127,7 @@ class ForcedPair:
     @torch.no_grad()
     def log_probs_without(self, removed: Sequence[AbstractSet[int]]) -> Float[Tensor, "R J"]:
         """Return log P of every target word without the source words of each set."""
-        size = max(1, BATCH_TOKENS // (1 + max(len(self.source), len(self.target))))
-        groups = (removed[start : start + size] for start in range(0, len(removed), size))
+        groups = (removed[start : start + 64] for start in range(0, len(removed), 64))
         return torch.cat([self.log_probs(self.sources(group)) for group in groups])
 
     def attention(self) -> Float[Tensor, "J I"]:
@@ -173,67 +163,52 @@ def _sum_words(values: Float[Tensor, "R T"], words: Sequence[int]) -> Float[Tens
     return sums.index_add(1, torch.tensor(words, device=values.device), values)
 
 
-def measure_faithfulness(pair: ForcedPair, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return what removing words costs, and how rankings correlate; means over the output words.
+def measure_faithfulness(
+    pair: ForcedPair, generator: torch.Generator
+) -> tuple[Float[Tensor, "M K"], Float[Tensor, " C"]]:
+    """Return means over the output words.
 
-    - log_prob_falls, prob_falls (rankings, removed): how far log P in nats, and P, fall.
-    - kendall, spearman (compared): correlations over the source words; NaN where all are tied.
+    - How far log P falls, in nats, for M rankings and K numbers of removed words.
+    - Kendall's τ over the source words of the C compared rankings; NaN where all are tied.
     """
     single = [{word} for word in range(max(pair.source_words) + 1)]
     whole, *without = pair.log_probs_without([set(), *single])
     left_out = (whole - torch.stack(without)).T  # (J, I)
     random = torch.rand(left_out.shape, generator=generator).to(left_out)
     scores = (left_out, pair.gradient_times_input(), pair.attention().to(left_out), random)
-    best = torch.stack(scores).argsort(dim=-1, descending=True)  # (rankings, J, I)
+    best = torch.stack(scores).argsort(dim=-1, descending=True)  # (M, J, I)
     removed = [frozenset(of[:n]) for of in best.flatten(0, 1).tolist() for n in REMOVED]
     unique = list(dict.fromkeys(removed))
     log_probs = dict(zip(unique, pair.log_probs_without(unique), strict=True))
     rows = torch.stack([log_probs[words] for words in removed])
-    own = rows.view(*best.shape[:2], len(REMOVED), len(whole)).diagonal(dim1=1, dim2=3).mT
+    own = rows.view(*best.shape[:2], len(REMOVED), len(whole)).diagonal(dim1=1, dim2=3)  # (M, K, J)
     left, right = (
         torch.stack([scores[RANKINGS.index(name)] for name in side])
         for side in zip(*COMPARED, strict=True)
     )
-    return {
-        "log_prob_falls": (whole[:, None] - own).mean(dim=1),
-        "prob_falls": (whole[:, None].exp() - own.exp()).mean(dim=1),
-        "kendall": kendall(left, right).nanmean(dim=1),
-        "spearman": spearman(left, right).nanmean(dim=1),
-    }
+    return (whole - own).mean(dim=-1), kendall(left, right).nanmean(dim=-1)
 
 
 def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
     """Return Kendall's τ-b of each pair of rows; NaN where all of a row are tied."""
-    return _cosine(_order(a).flatten(-2), _order(b).flatten(-2))
+    x, y = ((rows.unsqueeze(-1) - rows.unsqueeze(-2)).sign().flatten(-2) for rows in (a, b))
+    return (x * y).sum(dim=-1) / (x.square().sum(dim=-1) * y.square().sum(dim=-1)).sqrt()
 
 
-def spearman(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
-    """Return Spearman's ρ of each pair of rows, ties at their mean rank; NaN where all are tied."""
-    return _cosine(_order(a).sum(dim=-1), _order(b).sum(dim=-1))  # twice the rank, centred
+def _record(rows: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    falls, taus = (torch.stack(column) for column in zip(*rows, strict=True))  # (N, M, K), (N, C)
+    by_ranking = zip(RANKINGS, falls.unbind(dim=1), strict=True)
+    by_pair = zip(COMPARED, taus.unbind(dim=1), strict=True)
+    return {
+        "sentences": len(rows),
+        "words_removed": REMOVED,
+        "log_prob_falls": {name: list(map(_estimate, of.unbind(dim=1))) for name, of in by_ranking},
+        "kendall": {" and ".join(pair): _estimate(of) for pair, of in by_pair},
+    }
 
 
-def _order(x: Float[Tensor, "*of I"]) -> Float[Tensor, "*of I I"]:
-    return (x.unsqueeze(-1) - x.unsqueeze(-2)).sign()
-
-
-def _cosine(a: Float[Tensor, "*of X"], b: Float[Tensor, "*of X"]) -> Float[Tensor, "*of"]:
-    return (a * b).sum(dim=-1) / (a.square().sum(dim=-1) * b.square().sum(dim=-1)).sqrt()
-
-
-def _record(measured: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the means over sentences, as they are written to JSON."""
-    record: dict[str, Any] = {"sentences": len(measured["kendall"]), "words_removed": REMOVED}
-    pairs = [" and ".join(pair) for pair in COMPARED]
-    for name, values in measured.items():
-        rows = RANKINGS if values.ndim == 3 else pairs
-        record[name] = dict(zip(rows, map(_estimate, values.unbind(dim=1)), strict=True))
-    return record
-
-
-def _estimate(values: Tensor) -> Any:
+def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
     """Return mean and half the 95 % confidence interval of what is not NaN; None if unknown."""
-    if values.ndim > 1:
-        return list(map(_estimate, values.unbind(dim=1)))
     counted = values[~values.isnan()].double()
     half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
     return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}
@@ -241,10 +216,13 @@ def _estimate(values: Tensor) -> Any:
 
 def _table(record: dict[str, Any]) -> Iterator[str]:
     yield f"{record['sentences']:,} sentences; ± is half a 95 % confidence interval"
-    for name, title in TITLES.items():
-        cells = {row: of if isinstance(of, list) else [of] for row, of in record[name].items()}
-        yield from ("", title)
-        yield from table([row, *map(_cell, of)] for row, of in cells.items())
+    yield ""
+    yield "how far log P of an output word falls without source words"
+    falls = [[name, *map(_cell, of)] for name, of in record["log_prob_falls"].items()]
+    yield from table([["chosen by", *(f"without {count}" for count in REMOVED)], *falls])
+    yield ""
+    rows = [[pair, _cell(tau)] for pair, tau in record["kendall"].items()]
+    yield from table([["rank correlation of source words", "Kendall's τ"], *rows])
 
 
 def _cell(estimate: dict[str, float | None]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,18 +93,12 @@ def save_picture(figure: Figure, path: Path) -> None:
 
 def find_fonts(text: str) -> list[str]:
     """Return font families that show `text` together; warn if no installed font does."""
-    from matplotlib.font_manager import findSystemFonts, fontManager
+    from matplotlib.font_manager import fontManager
 
-    families = [DEFAULT_FONT]
-    missing = set(filter(str.isprintable, text))
+    families, missing = [DEFAULT_FONT], set(filter(str.isprintable, text))
     missing -= _covered(missing, fontManager.findfont(DEFAULT_FONT))
-    if missing:
-        # matplotlib's list of fonts may be older than some of them.
-        for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
-            with suppress(OSError, RuntimeError):  # an unreadable font
-                fontManager.addfont(path)
+    fonts = [font for font in fontManager.ttflist if not font.name.startswith(LAST_RESORT)]
     while missing:
-        fonts = [font for font in fontManager.ttflist if not font.name.startswith(LAST_RESORT)]
         covered = {font.name: _covered(missing, font.fname, font.index) for font in fonts}
         best = max(covered, key=lambda name: (len(covered[name]), "Sans" in name, -len(name)))
         if not covered[best]:
