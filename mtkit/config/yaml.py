@@ -24,6 +24,9 @@ from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")
 """Config that is read by default."""
+MAX_SETTINGS = 10_000
+"""Most settings in a file: aliases of aliases could make any number of a few lines."""
+
 Override = tuple[list[str], Any, str]
 """Parts of the key, value, and the option as it was written."""
 
@@ -114,7 +117,11 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         if not isinstance(node, yaml.MappingNode):
             kind = "a list" if isinstance(node, yaml.SequenceNode) else "text"
             raise UserError(f"{name}:1: expected settings (key: value), found {kind}")
-        lines = dict(_lines(name, node, ()))
+        lines: dict[Key, int] = {}
+        for key, line in _lines(name, node, ()):
+            lines[key] = line
+            if len(lines) > MAX_SETTINGS:
+                raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
         data: dict[str, Any] = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
