@@ -6,7 +6,6 @@ of that process, for those who are refused; without the lock the record means no
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
-from mtkit.artifacts.storage import read_json, write_json, write_text
+from mtkit.artifacts.storage import read_json, write_text
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.report import say, warn
 
@@ -26,13 +25,13 @@ if TYPE_CHECKING:  # translation reads no settings of training
 
 SETTINGS = "config.yaml"
 """File of the resolved settings in a run."""
-LOCK, OWNER = ".lock", ".owner.json"
+LOCK, OWNER = ".lock", ".owner"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 WEIGHTS = "model.safetensors"
 """File of the weights in a model or checkpoint."""
 INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
-"""Environment variable: the process that started this one as a part of itself, as JSON."""
+"""Environment variable of a worker: the process that started it."""
 LATEST = Path("runs/latest")
 """A link to the run of this directory that trained last."""
 
@@ -162,8 +161,11 @@ def locked(run: Path) -> Iterator[None]:
         run.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
+        owner = "another process"
+        with suppress(OSError):
+            owner = (run / OWNER).read_text("utf-8", "replace") or owner
         raise UserError(
-            f"{run}: {_owner(run)} is writing there: wait for it, stop it, or choose another run "
+            f"{run}: {owner} is writing there: wait for it, stop it, or choose another run "
             "directory"
         ) from None
     except OSError as error:
@@ -172,8 +174,7 @@ def locked(run: Path) -> Iterator[None]:
             f"{run}: cannot be written ({error.strerror}): choose another run directory"
         ) from None
     try:
-        owner = json.loads(os.environ.get(STARTED_BY, "null")) or this_process()
-        write_json(run / OWNER, owner)
+        write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
         yield
     finally:
         with suppress(OSError):  # without the lock it means nothing
@@ -181,19 +182,8 @@ def locked(run: Path) -> Iterator[None]:
         lock.release()
 
 
-def this_process() -> dict[str, str | int]:
+def this_process() -> str:
     """Return what a user needs to recognise this process and to stop it."""
-    return {
-        "pid": os.getpid(),
-        "host": platform.node(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "since": datetime.now().isoformat(" ", "seconds"),
-    }
-
-
-def _owner(run: Path) -> str:
-    try:
-        owner = read_json(run / OWNER)
-        return "process {pid} on {host} (`{command}`, since {since})".format(**owner)
-    except (OSError, UserError, KeyError, TypeError, ValueError):  # perhaps not yet written
-        return "another process"
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    since = datetime.now().isoformat(" ", "seconds")
+    return f"process {os.getpid()} on {platform.node()} (`{command}`, since {since})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import os
@@ -216,7 +215,7 @@ def _variables(rank: int, count: int, port: int) -> dict[str, str]:
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store exists already
         "TORCHELASTIC_RESTART_COUNT": "0",
-        STARTED_BY: json.dumps(this_process()),
+        STARTED_BY: this_process(),
     }
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
     if loopback is not None:  # the name of a machine often has no address

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -62,15 +61,14 @@ def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
     with holder(tmp_path) as first:
         first.send_signal(signal.SIGKILL)
         first.wait()
-    assert json.loads((tmp_path / OWNER).read_text())["pid"] == first.pid
+    assert f"process {first.pid} " in (tmp_path / OWNER).read_text()
     with locked(tmp_path):
-        assert json.loads((tmp_path / OWNER).read_text())["pid"] == os.getpid()
+        assert f"process {os.getpid()} " in (tmp_path / OWNER).read_text()
 
 
-@pytest.mark.parametrize("record", ["", "[]", '{"pid": 1}', "\x00"])
-def test_a_damaged_owner_record_does_not_open_the_lock(tmp_path: Path, record: str) -> None:
+def test_the_lock_holds_without_a_record_of_its_owner(tmp_path: Path) -> None:
     with locked(tmp_path):
-        (tmp_path / OWNER).write_text(record)
+        (tmp_path / OWNER).unlink()
         with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass
 
