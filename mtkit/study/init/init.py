@@ -219,8 +219,8 @@ def _summary(
     """Say what was written, how long a run takes, and what to expect of it."""
     total, minutes = sum(plan.seconds.values()) / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
-    for part, pairs in counts.items():
-        yield f"{part}: {pairs:,} pairs{'' if part in options.existing else f' in {folder}'}"
+    written = (f"{counts[part]:,} for {part}" for part in counts if part not in options.existing)
+    yield f"wrote {folder}: {', '.join(written)} (pairs, split by a hash of the source)"
     yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
     yield ""
     labels = {"training": f"training, {plan.epochs_text} epochs in {plan.steps:,} steps"}
