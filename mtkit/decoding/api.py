@@ -200,10 +200,10 @@ def _change_request(
             similar = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
             raise UserError(f"{name}: unknown setting; {hint}")
-    given = {name: value for name, value in settings.items() if value is not None}
-    own |= {name: given[name] for name in own if name in given}
+    changes = {name: value for name, value in settings.items() if value is not None}
+    own |= {name: changes[name] for name in own if name in changes}
     decoding, sampling = (
-        {name: given[name] for name in fields if name in given} for fields in sections.values()
+        {name: changes[name] for name in fields if name in changes} for fields in sections.values()
     )
     if sampling and not own["sample"]:
         raise UserError(f"{next(iter(sampling))}: only with sample=True")

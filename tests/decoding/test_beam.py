@@ -34,21 +34,21 @@ both = pytest.mark.parametrize("name", ["transformer-neighbourhood", "seq2seq-ge
 
 
 @every_model
-def test_a_beam_as_wide_as_the_search_space_finds_all_of_it_in_order(name: str) -> None:
+def test_an_exhaustive_beam_finds_everything_in_order(name: str) -> None:
     model = random_model(name)
     log_probs = [teacher_forcing(model, source) for source in SOURCE]
     for alpha in (0.0, 0.7, 1.0):
         settings = DecodingSettings(beam=200, length_penalty=alpha, max_length=3)
-        found = beam_search(model, SOURCE, settings)
+        actual = beam_search(model, SOURCE, settings)
         for sentence in range(len(SOURCE)):
-            wanted = everything(log_probs[sentence], 3, alpha)
-            assert_same(hypotheses_of(found, sentence), wanted)
+            expected = everything(log_probs[sentence], 3, alpha)
+            assert_same(hypotheses_of(actual, sentence), expected)
 
 
 @every_model
 def test_beam_1_is_greedy(name: str) -> None:
     model = random_model(name)
-    found = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=8))
+    actual = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=8))
     for sentence, source in enumerate(SOURCE):
         log_probs = teacher_forcing(model, source)
         tokens: tuple[int, ...] = ()
@@ -57,22 +57,20 @@ def test_beam_1_is_greedy(name: str) -> None:
             if best == EOS:
                 break
             tokens = (*tokens, best)
-        assert hypotheses_of(found, sentence)[0][0] == tokens
-        assert found.finished[sentence, 0].item() == (len(tokens) < 8)
+        assert hypotheses_of(actual, sentence)[0][0] == tokens
+        assert actual.finished[sentence, 0].item() == (len(tokens) < 8)
 
 
 @both
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("beam", [2, 3, 4])
-def test_it_is_the_search_that_lists_of_hypotheses_would_make(
-    name: str, beam: int, seed: int
-) -> None:
+def test_the_search_equals_a_reference_implementation(name: str, beam: int, seed: int) -> None:
     model = random_model(name, seed)
     settings = DecodingSettings(beam=beam, max_length=6, min_length=seed % 3)
-    found = beam_search(model, SOURCE, settings)
+    actual = beam_search(model, SOURCE, settings)
     for sentence, source in enumerate(SOURCE):
-        wanted = one_by_one(teacher_forcing(model, source, settings), settings)
-        assert_same(hypotheses_of(found, sentence), wanted)
+        expected = one_by_one(teacher_forcing(model, source, settings), settings)
+        assert_same(hypotheses_of(actual, sentence), expected)
 
 
 @pytest.mark.parametrize("vocabulary", [1, 7, FOLD, 2 * FOLD - 1, 100, 513])
@@ -84,9 +82,9 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
     log_probs[:, :, ::5] = NEG_INF
     sums = (log_probs + totals.unsqueeze(2)).flatten(1)
     best, places = best_sums(totals, log_probs, count)
-    wanted = sums.sort(dim=1, descending=True).values[:, :count]
-    assert torch.equal(best, wanted)
-    assert torch.equal(sums.gather(1, places), wanted)
+    expected = sums.sort(dim=1, descending=True).values[:, :count]
+    assert torch.equal(best, expected)
+    assert torch.equal(sums.gather(1, places), expected)
     assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
@@ -94,19 +92,19 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
 def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -> None:
     model = random_model(name)
     settings = DecodingSettings(beam=6, max_length=7, length_penalty=0.8)
-    found = beam_search(model, SOURCE, settings)
+    actual = beam_search(model, SOURCE, settings)
     for sentence, source in enumerate(SOURCE):
         log_probs = teacher_forcing(model, source)
-        ranked = hypotheses_of(found, sentence)
+        ranked = hypotheses_of(actual, sentence)
         assert len({tokens for tokens, _ in ranked}) == len(ranked) == 6
         assert ranked == sorted(ranked, key=lambda scored: -scored[1])
-        for (tokens, value), ends in zip(ranked, found.finished[sentence].tolist(), strict=True):
+        for (tokens, value), ends in zip(ranked, actual.finished[sentence].tolist(), strict=True):
             assert value == pytest.approx(score(log_probs, tokens, 0.8, ends), abs=1e-4)
             assert ends == (len(tokens) < 7)
 
 
 @every_model
-def test_neither_batch_mates_nor_padding_nor_their_leaving_change_a_sentence(name: str) -> None:
+def test_a_translation_does_not_depend_on_its_batch(name: str) -> None:
     model = random_model(name, seed=1).float()
     settings = DecodingSettings(beam=3, max_length=12)
     together = beam_search(model, SOURCE, settings)
@@ -126,8 +124,8 @@ def test_finished_sentences_leave_the_batch(name: str, monkeypatch: pytest.Monke
         return decode(memory, state, target)
 
     monkeypatch.setattr(model, "decode", counting)
-    found = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=30))
-    steps = found.lengths + found.finished.long()
+    actual = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=30))
+    steps = actual.lengths + actual.finished.long()
     assert sizes == [int((steps > step).sum()) for step in range(len(sizes))]
     assert len(set(sizes)) > 1
 
@@ -138,28 +136,28 @@ def test_lengths_are_between_the_minimum_and_the_maximum(
     name: str, shortest: int, longest: int
 ) -> None:
     settings = DecodingSettings(beam=4, min_length=shortest, max_length=longest)
-    found = beam_search(random_model(name), SOURCE, settings)
-    there = found.scores > -math.inf
+    actual = beam_search(random_model(name), SOURCE, settings)
+    there = actual.scores > -math.inf
     assert there[:, 0].all()
-    assert (found.lengths[there] >= shortest).all()
-    assert (found.lengths[there] <= longest).all()
+    assert (actual.lengths[there] >= shortest).all()
+    assert (actual.lengths[there] <= longest).all()
 
 
 @both
-def test_padding_and_bos_and_eos_are_never_among_the_tokens(name: str) -> None:
+def test_tokens_never_contain_special_symbols(name: str) -> None:
     model = random_model(name)
     assert isinstance(model, EncoderDecoder)
     with torch.no_grad():
         model.output_weight[[PAD, BOS]] *= 50
-    found = beam_search(model, SOURCE, DecodingSettings(beam=4, max_length=6))
-    inside = torch.arange(found.tokens.shape[2]) < found.lengths.unsqueeze(2)
-    assert torch.isin(found.tokens[inside], torch.tensor(SYMBOLS)).all()
-    assert (found.tokens[~inside] == PAD).all()
+    actual = beam_search(model, SOURCE, DecodingSettings(beam=4, max_length=6))
+    inside = torch.arange(actual.tokens.shape[2]) < actual.lengths.unsqueeze(2)
+    assert torch.isin(actual.tokens[inside], torch.tensor(SYMBOLS)).all()
+    assert (actual.tokens[~inside] == PAD).all()
 
 
 @both
-def test_scores_are_float32_whatever_the_model_computes_in(name: str) -> None:
+def test_scores_are_float32_for_every_compute_type(name: str) -> None:
     for dtype in (torch.bfloat16, torch.float64):
         model = random_model(name).to(dtype)
-        found = beam_search(model, SOURCE, DecodingSettings(beam=2, max_length=4))
-        assert found.scores.dtype == torch.float32
+        actual = beam_search(model, SOURCE, DecodingSettings(beam=2, max_length=4))
+        assert actual.scores.dtype == torch.float32

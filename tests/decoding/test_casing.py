@@ -36,17 +36,17 @@ TITLE = "Two Men, One Boat. Why? A Dog Runs In Spain."
 
 
 @pytest.mark.parametrize("line", [LINE, LINE.upper(), LINE.lower(), TITLE])
-def test_a_line_is_read_as_the_tokenizer_knows_its_words(line: str, tokenizer: Tokenizer) -> None:
+def test_truecasing_restores_the_case_of_the_training_text(line: str, tokenizer: Tokenizer) -> None:
     assert truecase(f"  {line}\t", tokenizer) == f"  {LINE}\t"
 
 
-def test_dotless_letters_are_found_by_a_tokenizer_that_knows_them() -> None:
+def test_truecasing_restores_dotless_letters_of_turkish() -> None:
     turkish = train(["Kızım dışarı çıktı.", "Işık yandı, iki kız baktı."], vocab_size=340)
     assert truecase("KIZIM DIŞARI ÇIKTI.", turkish) == "Kızım dışarı çıktı."
     assert truecase("IŞIK YANDI.", turkish) == "Işık yandı."
 
 
-def test_capitals_that_are_known_stay(tokenizer: Tokenizer) -> None:
+def test_capitals_of_the_training_text_stay(tokenizer: Tokenizer) -> None:
     loud = train([line.upper() for line in SENTENCES], vocab_size=350)
     assert truecase(LINE.upper(), loud) == LINE.upper()
     mixed = train([*SENTENCES, "Two men of NATO.", "NATO runs."], vocab_size=350)
@@ -60,7 +60,7 @@ def test_capitals_that_are_known_stay(tokenizer: Tokenizer) -> None:
         *("Hey, Anna is in Spain.", "我买了一张CD。", "ラジオはfm", "3:0", ""),
     ],
 )
-def test_names_make_no_title_and_letters_of_other_scripts_no_case(line: str) -> None:
+def test_ordinary_lines_have_case(line: str) -> None:
     assert not has_no_case(line)
 
 
@@ -68,17 +68,15 @@ def test_names_make_no_title_and_letters_of_other_scripts_no_case(line: str) -> 
 @example("ǅ ẞ ŉ İSTANBUL ΣΊΣΥΦΟΣ")
 @example("TWO MEN\u2028RUN\x85IN")
 @example("Two\u2028Mend Runs\x85In")
-def test_only_lines_without_case_change_and_to_fewer_subwords(
-    tokenizer: Tokenizer, line: str
-) -> None:
-    found = truecase(line, tokenizer)
-    now, before = tokenizer.encode_source([found, line])
-    assert found == line or (has_no_case(line) and len(now) < len(before))
-    assert re.findall(r"\s+", found) == re.findall(r"\s+", line)
+def test_truecasing_only_ever_saves_subwords(tokenizer: Tokenizer, line: str) -> None:
+    actual = truecase(line, tokenizer)
+    now, before = tokenizer.encode_source([actual, line])
+    assert actual == line or (has_no_case(line) and len(now) < len(before))
+    assert re.findall(r"\s+", actual) == re.findall(r"\s+", line)
 
 
 @pytest.mark.parametrize("settings", [{}, {"sentences": "en"}, {"max_length": 3}])
-def test_a_line_without_case_is_translated_as_that_with_it_and_capitals_are_written(
+def test_a_truecased_line_is_translated_like_the_ordinary_one(
     translator: Translator, settings: dict[str, Any]
 ) -> None:
     truecased = with_settings(translator, **settings, truecase=True)
@@ -88,7 +86,7 @@ def test_a_line_without_case_is_translated_as_that_with_it_and_capitals_are_writ
     assert with_settings(translator, **settings).translate([LINE.upper()]) != others[-1:]
 
 
-def test_no_two_of_the_n_best_of_a_loud_line_are_alike(translator: Translator) -> None:
+def test_the_n_best_list_of_a_line_in_capitals_has_no_text_twice(translator: Translator) -> None:
     quiet, loud = translator.translate([LINE, LINE.upper()], n_best=5, truecase=True)
     assert loud[:4] == list(dict.fromkeys(text.upper() for text in quiet))[:4]
     assert len(set(loud)) == len(loud)
@@ -97,13 +95,11 @@ def test_no_two_of_the_n_best_of_a_loud_line_are_alike(translator: Translator) -
 @pytest.mark.parametrize(
     "emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪", *"⏰⌛⏩", "▶️", "↗️", "1️⃣", "©️", "‼️", "㊗️"]
 )
-def test_emoji_that_the_model_cannot_read_stay_where_they_are(
-    translator: Translator, emoji: str
-) -> None:
+def test_unknown_emoji_are_copied_in_place(translator: Translator, emoji: str) -> None:
     before, after = "Two men, one boat.", "A dog runs."
     lines = [before, after, f"{before} {emoji}", f"{emoji}{after}", emoji]
-    first, second, *found = translator.translate([*lines, f"{before}{emoji} {after} {emoji}"])
-    assert found == [
+    first, second, *actual = translator.translate([*lines, f"{before}{emoji} {after} {emoji}"])
+    assert actual == [
         f"{first} {emoji}",
         f"{emoji} {second}",
         emoji,
@@ -111,11 +107,11 @@ def test_emoji_that_the_model_cannot_read_stay_where_they_are(
     ]
 
 
-def test_punctuation_alone_beside_emoji_stays_as_it_is(translator: Translator) -> None:
+def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
     lines = ["A dog runs", "Two men."]
     lines += ["A dog runs 😀.", "“😀” A dog runs", "A dog runs 😀 !\u2028😀\t… Two men."]
-    first, second, *found = translator.translate([*lines, "😀?!", "1️⃣.", "A dog runs 😀Two men."])
-    assert found == [
+    first, second, *actual = translator.translate([*lines, "😀?!", "1️⃣.", "A dog runs 😀Two men."])
+    assert actual == [
         f"{first} 😀.",
         f"“😀 {translator.translate(['” A dog runs'])[0]}",
         f"{first} 😀 ! 😀 {translator.translate(['… Two men.'])[0]}",
@@ -126,26 +122,26 @@ def test_punctuation_alone_beside_emoji_stays_as_it_is(translator: Translator) -
     assert split_at_emoji(" ?! ", translator.tokenizer) == [(" ?! ", True)]
 
 
-def test_emoji_that_the_tokenizer_knows_are_translated() -> None:
+def test_known_emoji_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
     assert split_at_emoji("I see you. 😀", knowing) == [("I see you. 😀", True)]
     assert split_at_emoji("I see you. 🙃", knowing) == [("I see you.", True), ("🙃", False)]
 
 
-def test_a_prefix_begins_the_translation_of_whatever_line(translator: Translator) -> None:
+def test_a_prefix_disables_truecasing_and_emoji(translator: Translator) -> None:
     lines = [Line(text, prefix="Why? It") for text in (LINE.upper(), f"😀 {LINE}")]
-    found = translator.translate(lines, truecase=True)
-    assert all(text.startswith("Why? It") for text in found)
+    actual = translator.translate(lines, truecase=True)
+    assert all(text.startswith("Why? It") for text in actual)
 
 
-def test_words_are_counted_as_they_stand_in_the_line(translator: Translator) -> None:
+def test_alignments_count_the_words_of_the_original_line(translator: Translator) -> None:
     line = f"  😀 {LINE.upper()} {FAMILY} WHY? "
     request = translator.make_request(sentences="en", truecase=True, alignments=True)
-    (found,) = translator.results([line], request)
-    words, written = line.split(), found.text.split()
+    (actual,) = translator.results([line], request)
+    words, written = line.split(), actual.text.split()
     emoji = {i for i, word in enumerate(words) if word in ("😀", FAMILY)}
-    linked = {i for i, _ in found.alignment}
+    linked = {i for i, _ in actual.alignment}
     assert linked.isdisjoint(emoji)
     assert linked <= set(range(len(words)))
-    assert {written[j] for _, j in found.alignment}.isdisjoint(("😀", FAMILY))
+    assert {written[j] for _, j in actual.alignment}.isdisjoint(("😀", FAMILY))
     assert written.count("😀") == written.count(FAMILY) == 1

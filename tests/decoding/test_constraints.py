@@ -31,7 +31,7 @@ from searches import (
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
 both = pytest.mark.parametrize("name", ["transformer-neighbourhood", "seq2seq-general-feeding"])
 
-ASKED = st.builds(
+DECODING = st.builds(
     DecodingSettings,
     beam=st.sampled_from([1, 2, 4]),
     max_length=st.just(6),
@@ -50,32 +50,34 @@ def live_of(written: list[list[int]]) -> Live:
 
 
 @settings(max_examples=25)
-@given(asked=ASKED, prefixes=PREFIXES, seed=st.integers(0, 3))
+@given(decoding=DECODING, prefixes=PREFIXES, seed=st.integers(0, 3))
 @both
-def test_it_is_the_search_that_lists_of_hypotheses_would_make(
-    name: str, asked: DecodingSettings, prefixes: list[list[int]], seed: int
+def test_the_search_equals_a_reference_implementation(
+    name: str, decoding: DecodingSettings, prefixes: list[list[int]], seed: int
 ) -> None:
     model = random_model(name, seed)
-    found = beam_search(model, SOURCE, asked, prefixes)
+    actual = beam_search(model, SOURCE, decoding, prefixes)
     for sentence, (source, prefix) in enumerate(zip(SOURCE, prefixes, strict=True)):
-        wanted = one_by_one(teacher_forcing(model, source, asked, prefix), asked)
-        assert_same(hypotheses_of(found, sentence), wanted)
+        expected = one_by_one(teacher_forcing(model, source, decoding, prefix), decoding)
+        assert_same(hypotheses_of(actual, sentence), expected)
 
 
 @both
-def test_a_beam_as_wide_as_the_search_space_finds_all_of_it_that_is_allowed(name: str) -> None:
+def test_an_exhaustive_beam_finds_everything_allowed(name: str) -> None:
     model = random_model(name)
-    asked = DecodingSettings(beam=200, max_length=3, no_repeat_ngram=1, repetition_penalty=1.5)
+    decoding = DecodingSettings(beam=200, max_length=3, no_repeat_ngram=1, repetition_penalty=1.5)
     prefixes = [[4], [], [5, 6]]
-    found = beam_search(model, SOURCE, asked, prefixes)
+    actual = beam_search(model, SOURCE, decoding, prefixes)
     for sentence, (source, prefix) in enumerate(zip(SOURCE, prefixes, strict=True)):
-        log_probs = teacher_forcing(model, source, asked, prefix)
+        log_probs = teacher_forcing(model, source, decoding, prefix)
         allowed = [one for one in everything(log_probs, 3, 1.0) if one[1] > -math.inf]
-        assert_same(hypotheses_of(found, sentence), allowed)
+        assert_same(hypotheses_of(actual, sentence), allowed)
 
 
-def ngrams_are_distinct(found: Hypotheses, size: int) -> bool:
-    for of_sentence, lengths, scores in zip(found.tokens, found.lengths, found.scores, strict=True):
+def ngrams_are_distinct(actual: Hypotheses, size: int) -> bool:
+    for of_sentence, lengths, scores in zip(
+        actual.tokens, actual.lengths, actual.scores, strict=True
+    ):
         for tokens, length, score in zip(of_sentence, lengths, scores, strict=True):
             ngrams = ngrams_of(tokens[:length].tolist(), size)
             if score > NEG_INF and len(set(ngrams)) < len(ngrams):
@@ -85,35 +87,35 @@ def ngrams_are_distinct(found: Hypotheses, size: int) -> bool:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 @both
-def test_neither_the_best_nor_samples_repeat_an_ngram(name: str, size: int) -> None:
+def test_no_ngram_is_repeated(name: str, size: int) -> None:
     model, source = make(name), sources([6, 3, 4])
-    asked = DecodingSettings(beam=4, max_length=20, min_length=20, no_repeat_ngram=size)
-    free = asked.model_copy(update={"no_repeat_ngram": 0})
+    decoding = DecodingSettings(beam=4, max_length=20, min_length=20, no_repeat_ngram=size)
+    free = decoding.model_copy(update={"no_repeat_ngram": 0})
     noise = uniform_noise([(0,), (1,), (2,)], 2, 20, seed=1)
     sampler = Sampler(SamplingSettings(temperature=0.5), noise, 1.0)
-    assert ngrams_are_distinct(beam_search(model, source, asked), size)
-    assert ngrams_are_distinct(sample(model, source, asked, sampler), size)
+    assert ngrams_are_distinct(beam_search(model, source, decoding), size)
+    assert ngrams_are_distinct(sample(model, source, decoding, sampler), size)
     assert not ngrams_are_distinct(beam_search(model, source, free), size)
 
 
-def test_a_hypothesis_that_has_used_up_every_symbol_ends() -> None:
-    asked = DecodingSettings(beam=2, max_length=VOCAB + 5, min_length=VOCAB, no_repeat_ngram=1)
-    found = beam_search(make("transformer"), sources([4]), asked)
-    assert ngrams_are_distinct(found, 1)
-    assert (found.lengths == VOCAB - 3).all() and found.finished.all()
-    assert found.scores.isfinite().all()
+def test_a_hypothesis_without_symbols_left_ends() -> None:
+    decoding = DecodingSettings(beam=2, max_length=VOCAB + 5, min_length=VOCAB, no_repeat_ngram=1)
+    actual = beam_search(make("transformer"), sources([4]), decoding)
+    assert ngrams_are_distinct(actual, 1)
+    assert (actual.lengths == VOCAB - 3).all() and actual.finished.all()
+    assert actual.scores.isfinite().all()
 
 
 @given(
     rows=st.lists(st.lists(st.sampled_from(SYMBOLS), min_size=5, max_size=5), min_size=1),
     penalty=st.floats(0.2, 5.0),
 )
-def test_a_penalty_counts_once_and_lowers_what_is_there_alone(
+def test_the_repetition_penalty_applies_once_to_repeated_symbols(
     rows: list[list[int]], penalty: float
 ) -> None:
     logits = torch.randn(len(rows), 7, generator=torch.Generator().manual_seed(1))
-    found = penalise_repetition(logits.clone(), live_of(rows), penalty=penalty)
-    for before, after, written in zip(logits.tolist(), found.tolist(), rows, strict=True):
+    actual = penalise_repetition(logits.clone(), live_of(rows), penalty=penalty)
+    for before, after, written in zip(logits.tolist(), actual.tolist(), rows, strict=True):
         for symbol, (old, new) in enumerate(zip(before, after, strict=True)):
             factor = (penalty if old < 0 else 1 / penalty) if symbol in written else 1.0
             assert new == pytest.approx(old * factor, rel=1e-5)
@@ -125,36 +127,39 @@ def test_a_penalty_counts_once_and_lowers_what_is_there_alone(
 def test_only_symbols_that_would_repeat_an_ngram_are_forbidden(
     rows: list[list[int]], size: int
 ) -> None:
-    found = forbid_repeated_ngrams(torch.zeros(len(rows), 30), live_of(rows), size=size)
-    for logits, written in zip(found.tolist(), rows, strict=True):
+    actual = forbid_repeated_ngrams(torch.zeros(len(rows), 30), live_of(rows), size=size)
+    for logits, written in zip(actual.tolist(), rows, strict=True):
         for symbol in range(EOS + 1, 30):
             ngrams = ngrams_of([*written, symbol], size)
             is_repeated = bool(ngrams) and ngrams[-1] in ngrams[:-1]
             assert (logits[symbol] == NEG_INF) == is_repeated
 
 
-def test_a_given_symbol_is_certain_even_where_all_else_forbids_it() -> None:
+def test_a_prefix_overrides_other_constraints() -> None:
     logits = torch.full((2, 7), NEG_INF)
-    found = begin_with(logits, live_of([[4], [5]]), prefixes=torch.tensor([[4, 4], [6, PAD]]))
-    assert found.log_softmax(-1)[0].tolist() == [NEG_INF] * 4 + [0.0] + [NEG_INF] * 2
-    assert (found[1] == NEG_INF).all()  # is left as it was
+    actual = begin_with(logits, live_of([[4], [5]]), prefixes=torch.tensor([[4, 4], [6, PAD]]))
+    assert actual.log_softmax(-1)[0].tolist() == [NEG_INF] * 4 + [0.0] + [NEG_INF] * 2
+    assert (actual[1] == NEG_INF).all()  # is left as it was
 
 
 @given(prefixes=PREFIXES, seed=st.integers(0, 5))
 @both
-def test_samples_go_on_from_their_prefix(name: str, prefixes: list[list[int]], seed: int) -> None:
+def test_samples_begin_with_their_prefix(name: str, prefixes: list[list[int]], seed: int) -> None:
     model = random_model(name)
-    asked = DecodingSettings(max_length=5)
+    decoding = DecodingSettings(max_length=5)
     noise = uniform_noise([(0,), (1,), (2,)], 3, 5, seed)
-    found = sample(model, SOURCE, asked, Sampler(SamplingSettings(), noise, 1.0), prefixes)
-    for of_sentence, prefix in zip(found.tokens.tolist(), prefixes, strict=True):
+    actual = sample(model, SOURCE, decoding, Sampler(SamplingSettings(), noise, 1.0), prefixes)
+    for of_sentence, prefix in zip(actual.tokens.tolist(), prefixes, strict=True):
         assert all(tokens[: len(prefix)] == prefix for tokens in of_sentence)
 
 
 @both
-def test_prefixes_of_nothing_change_no_bit(name: str) -> None:
-    model, asked = random_model(name), DecodingSettings(beam=3, max_length=6)
-    free, empty = beam_search(model, SOURCE, asked), beam_search(model, SOURCE, asked, [[], [], []])
+def test_empty_prefixes_change_no_bit(name: str) -> None:
+    model, decoding = random_model(name), DecodingSettings(beam=3, max_length=6)
+    free, empty = (
+        beam_search(model, SOURCE, decoding),
+        beam_search(model, SOURCE, decoding, [[], [], []]),
+    )
     assert torch.equal(free.tokens, empty.tokens) and torch.equal(free.scores, empty.scores)
-    beside = beam_search(model, SOURCE, asked, [[], [4], []])
+    beside = beam_search(model, SOURCE, decoding, [[], [4], []])
     assert torch.equal(free.scores[::2], beside.scores[::2])

@@ -122,7 +122,7 @@ def test_both_engines_find_the_same_with_the_same_score(
 @pytest.mark.parametrize(
     "settings", [{"beam": 1}, {"beam": 4, "min_length": 8, "repetition_penalty": 1.2}], ids=str
 )
-def test_both_engines_go_on_alike_from_a_prefix(folder: Path, settings: dict[str, Any]) -> None:
+def test_both_engines_continue_a_prefix_alike(folder: Path, settings: dict[str, Any]) -> None:
     request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
     draw = random.Random(2)
     given = [
@@ -140,7 +140,7 @@ def test_both_engines_go_on_alike_from_a_prefix(folder: Path, settings: dict[str
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("beam", [1, 3])
-def test_where_nobody_reads_scores_the_same_is_found(folder: Path, engine: str, beam: int) -> None:
+def test_translations_without_scores_are_the_same(folder: Path, engine: str, beam: int) -> None:
     request = Request(DecodingSettings(beam=beam, max_length=12))
     with_scores, without = (
         found_by(folder, engine, replace(request, scores=scores), sources(40))
@@ -161,7 +161,7 @@ def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
     assert (tmp_path / "torch").read_bytes().count(b"\n") == content.count(b"\n") + 1
 
 
-def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path) -> None:
+def test_both_engines_read_very_long_sentences_alike(plain: Path) -> None:
     ids = random.Random(1).choices(range(4, 300), k=1500)
     request = Request(DecodingSettings(beam=2, max_length=20))
     ours, theirs = (
@@ -173,20 +173,20 @@ def test_sentences_longer_than_any_table_of_training_are_read_alike(plain: Path)
     assert theirs[0][0].tokens == ours[0][0].tokens
 
 
-def test_neither_batch_mates_nor_workers_change_a_line_or_its_place(plain: Path) -> None:
+def test_batches_and_workers_change_no_line_and_no_order(plain: Path) -> None:
     texts = [" ".join(["dog", "men"][n % 2 : 1 + n % 7]) + f" {n}" for n in range(120)]
     alone = load(plain, "cpu", engine="ctranslate2", threads=1, batch_tokens=1)
     several = load(plain, "cpu", engine="ctranslate2", workers=3, threads=1)
-    wanted = list(alone.results(texts))
-    found = list(several.results(texts))
-    assert [translation.text for translation in found] == [it.text for it in wanted]
-    assert [it.score for it in found] == pytest.approx([it.score for it in wanted], abs=1e-4)
+    expected = list(alone.results(texts))
+    actual = list(several.results(texts))
+    assert [translation.text for translation in actual] == [it.text for it in expected]
+    assert [it.score for it in actual] == pytest.approx([it.score for it in expected], abs=1e-4)
 
 
 # Which engine
 
 
-def test_auto_takes_the_fast_engine_wherever_it_can_do_what_is_asked(
+def test_auto_uses_ctranslate2_if_it_supports_the_request(
     plain: Path, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     assert engine_of(plain) == "ctranslate2 float32"
@@ -211,7 +211,7 @@ def test_auto_takes_the_fast_engine_wherever_it_can_do_what_is_asked(
     ],
     ids=str,
 )
-def test_an_engine_that_is_asked_for_by_name_names_what_it_cannot_do(
+def test_a_named_engine_says_what_it_does_not_support(
     kind: ModelSettings,
     options: dict[str, Any],
     complaint: str,
@@ -223,19 +223,19 @@ def test_an_engine_that_is_asked_for_by_name_names_what_it_cannot_do(
         load(model, "cpu", engine="ctranslate2", **options)
 
 
-def test_what_is_cancelled_is_not_searched(plain: Path) -> None:
+def test_cancelled_batches_are_not_searched(plain: Path) -> None:
     options = EngineOptions("ctranslate2", device="cpu", workers=1)
     request = Request(DecodingSettings(beam=5, max_length=50, batch_tokens=1))
     engine = load_engine([open_model(plain)], options, request)
     futures = [engine.search(sources(300), request) for _ in range(2)]
     assert all(future.cancel() for future in futures)
-    wanted = engine.search(sources(3), request).result()
-    assert [len(ranked) for ranked in wanted] == [1, 1, 1]
+    expected = engine.search(sources(3), request).result()
+    assert [len(ranked) for ranked in expected] == [1, 1, 1]
     with pytest.raises(CancelledError):
         futures[1].result()
 
 
-def test_what_no_engine_can_do_is_named(plain: Path) -> None:
+def test_unsupported_options_are_named(plain: Path) -> None:
     with pytest.raises(UserError, match="int8: the engine torch supports float32"):
         load(plain, "cpu", engine="torch", compute_type="int8")
     with pytest.raises(UserError, match=r"int8: .*torch supports .*\(max_length"):
@@ -246,7 +246,7 @@ def test_what_no_engine_can_do_is_named(plain: Path) -> None:
         load(plain, "cpu", engine="fast")
 
 
-def test_samples_come_from_the_engine_that_draws_them_alike_in_any_company(plain: Path) -> None:
+def test_auto_picks_an_engine_for_each_request(plain: Path) -> None:
     auto, torch = (load(plain, engine=engine, sample=True) for engine in ("auto", "torch"))
     assert auto.engine.name == torch.engine.name == "torch float32"
     assert auto.translate(["A dog runs.", "Why?"]) == torch.translate(["A dog runs.", "Why?"])
@@ -281,22 +281,22 @@ def test_a_model_is_converted_once(
 
 
 @pytest.mark.parametrize("damage", ["model.bin", "shared_vocabulary.json", "manifest.json"])
-def test_a_damaged_conversion_is_made_anew_with_a_notice(
+def test_a_damaged_conversion_is_converted_again(
     damage: str, plain: Path, empty_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = load(plain, "cpu").translate(SENTENCES)
+    expected = load(plain, "cpu").translate(SENTENCES)
     (file,) = empty_cache.rglob(damage)
     whole = hash_file(file)
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     capsys.readouterr()
-    assert load(plain, "cpu").translate(SENTENCES) == wanted
+    assert load(plain, "cpu").translate(SENTENCES) == expected
     assert capsys.readouterr().err.count("converting it again") == 1
     assert hash_file(file) == whole
 
 
-def test_another_version_of_the_library_has_a_conversion_of_its_own(
+def test_each_library_version_has_its_own_conversion(
     plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = open_model(plain)
@@ -305,7 +305,7 @@ def test_another_version_of_the_library_has_a_conversion_of_its_own(
     assert cached(opened, "float32").manifest["request"] != before.manifest["request"]
 
 
-def test_without_a_cache_the_other_engine_does_it(
+def test_without_a_writable_cache_torch_translates(
     plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -316,7 +316,7 @@ def test_without_a_cache_the_other_engine_does_it(
         engine_of(plain, engine="ctranslate2")
 
 
-def test_without_a_home_the_other_engine_does_it(
+def test_without_a_home_directory_torch_translates(
     plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def homeless() -> Path:
@@ -335,32 +335,30 @@ def test_less_than_one_worker_or_thread_is_refused(plain: Path, engine: str, opt
         engine_of(plain, engine=engine, **{option: 0})
 
 
-def test_what_lies_in_the_cache_does_not_choose_how_a_command_translates(
-    plain: Path, empty_cache: Path
-) -> None:
-    wanted = load(plain, "cpu").translate(SENTENCES)
+def test_a_cached_int8_model_does_not_change_the_default(plain: Path, empty_cache: Path) -> None:
+    expected = load(plain, "cpu").translate(SENTENCES)
     cached(open_model(plain), "int8")
     assert engine_of(plain) == "ctranslate2 float32"
-    assert load(plain, "cpu").translate(SENTENCES) == wanted
+    assert load(plain, "cpu").translate(SENTENCES) == expected
     assert engine_of(plain, compute_type="int8") == "ctranslate2 int8"
 
 
-def test_engine_and_numbers_are_said_once_and_not_among_the_lines(
+def test_stderr_names_the_engine_once(
     plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in").write_text("A dog runs.\n" * 3)
     for options, name in (("", "ctranslate2 float32"), ("--engine torch", "torch float32")):
-        asked = ["translate", str(tmp_path / "in"), "-m", str(plain), *options.split()]
-        assert call(*asked) == 0
+        command = ["translate", str(tmp_path / "in"), "-m", str(plain), *options.split()]
+        assert call(*command) == 0
         captured = capsys.readouterr()
         assert captured.err.count(name) == 1 and "translating with" in captured.err
         assert captured.out.count("\n") == 3 and name not in captured.out
-        assert call(*asked, "--quiet") == 0
+        assert call(*command, "--quiet") == 0
         quiet = capsys.readouterr()
         assert name not in quiet.err and quiet.out == captured.out
 
 
-def test_a_translation_does_not_wait_for_libraries_that_it_has_no_use_for(plain: Path) -> None:
+def test_translating_imports_no_heavy_library(plain: Path) -> None:
     load(plain, "cpu")
     code = (
         "import sys; from mtkit.cli.main import main\n"
@@ -395,21 +393,21 @@ class Broken:
 
 
 @pytest.mark.parametrize("moment", ["opened", "used"])
-def test_where_the_library_fails_torch_translates_with_one_warning(
+def test_if_ctranslate2_fails_torch_translates_with_one_warning(
     moment: str, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = load(plain, "cpu", engine="torch").translate(SENTENCES)
+    expected = load(plain, "cpu", engine="torch").translate(SENTENCES)
     monkeypatch.setattr(Broken, "fails_when", moment)
     monkeypatch.setattr(ctranslate2, "Translator", Broken)
     translator = load(plain, "cpu")
-    assert [translator.translate(SENTENCES) for _ in range(2)] == [wanted, wanted]
+    assert [translator.translate(SENTENCES) for _ in range(2)] == [expected, expected]
     assert translator.engine.name == "torch float32"
     assert capsys.readouterr().err.count("libcublas.so.12") == 1
     assert call("translate", "-m", str(plain), "--engine", "ctranslate2") == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_library_that_cannot_be_imported_is_no_obstacle_to_torch(
+def test_if_ctranslate2_cannot_be_imported_torch_translates(
     plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "mtkit.decoding.ctranslate2", raising=False)

@@ -55,34 +55,34 @@ def probabilities(model: TranslationModel[Any, Any], source: Tensor, target: Ten
 
 
 @every_ensemble
-def test_what_follows_has_the_mean_of_the_members_probabilities(name: str) -> None:
+def test_probabilities_are_the_mean_of_the_members(name: str) -> None:
     model, source, target = assemble(name), sources([6, 3]), targets(2, 4)
     each = [probabilities(it, source, target) for it in members_of(model)]
     assert not torch.allclose(each[0], each[1])
-    found = probabilities(model, source, target)
-    torch.testing.assert_close(found.log(), torch.stack(each).mean(0).log(), atol=1e-5, rtol=0)
+    actual = probabilities(model, source, target)
+    torch.testing.assert_close(actual.log(), torch.stack(each).mean(0).log(), atol=1e-5, rtol=0)
 
 
-def test_what_next_to_no_member_expects_keeps_its_probability() -> None:
+def test_tiny_probabilities_do_not_vanish() -> None:
     model = Ensemble([make("transformer", seed=seed, vocab=VOCABULARY) for seed in (1, 2)])
     with torch.no_grad():
         for member in model.members:
             member.output_weight.mul_(300.0)
     with torch.inference_mode():
-        found = model.project(model(SOURCE, SOURCE != PAD, targets(3, 2, vocab=VOCABULARY)))
-    assert found.log_softmax(-1).min() < -150
-    assert found.isfinite().all()
+        actual = model.project(model(SOURCE, SOURCE != PAD, targets(3, 2, vocab=VOCABULARY)))
+    assert actual.log_softmax(-1).min() < -150
+    assert actual.isfinite().all()
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("name", ["transformer", "seq2seq-general-feeding"])
-def test_a_model_with_itself_is_that_model(name: str, settings: dict[str, Any]) -> None:
+def test_an_ensemble_of_one_model_equals_the_model(name: str, settings: dict[str, Any]) -> None:
     model = random_model(name)
     assert isinstance(model, EncoderDecoder)
-    asked = DecodingSettings.model_validate({"beam": 4, "max_length": 7} | settings)
+    decoding = DecodingSettings.model_validate({"beam": 4, "max_length": 7} | settings)
     prefixes = [[4, 6], [], [5]]
-    alone = beam_search(model, SOURCE, asked, prefixes)
-    together = beam_search(Ensemble([model, model, model]), SOURCE, asked, prefixes)
+    alone = beam_search(model, SOURCE, decoding, prefixes)
+    together = beam_search(Ensemble([model, model, model]), SOURCE, decoding, prefixes)
     for sentence in range(len(SOURCE)):
         assert_same(hypotheses_of(together, sentence), hypotheses_of(alone, sentence))
 
@@ -91,22 +91,22 @@ def test_a_model_with_itself_is_that_model(name: str, settings: dict[str, Any]) 
 def test_the_order_of_the_models_does_not_matter(name: str) -> None:
     model = random_model(name)
     settings = DecodingSettings(beam=4, max_length=7, repetition_penalty=1.3)
-    found = beam_search(model, SOURCE, settings)
+    actual = beam_search(model, SOURCE, settings)
     backwards = beam_search(Ensemble(members_of(model)[::-1]), SOURCE, settings)
     for sentence in range(len(SOURCE)):
-        assert_same(hypotheses_of(backwards, sentence), hypotheses_of(found, sentence))
+        assert_same(hypotheses_of(backwards, sentence), hypotheses_of(actual, sentence))
 
 
 @every_ensemble
-def test_it_attends_as_its_members_do_on_average(name: str) -> None:
+def test_attention_is_the_mean_of_the_members(name: str) -> None:
     model, source, target = assemble(name), sources([6, 3]), targets(4, 5)
     each = [attention_to_source(it, source, target) for it in members_of(model)]
     assert not torch.allclose(each[0], each[1])
-    found = attention_to_source(model, source, target)
-    torch.testing.assert_close(found, torch.stack(each).mean(0))
+    actual = attention_to_source(model, source, target)
+    torch.testing.assert_close(actual, torch.stack(each).mean(0))
 
 
-def test_with_a_member_that_has_no_attention_there_is_nothing_to_align_by() -> None:
+def test_a_member_without_attention_allows_no_alignments() -> None:
     model = assemble("transformer + seq2seq-none")
     with pytest.raises(UserError, match="no attention"):
         attention_to_source(model, sources([4]), targets(1, 3))
@@ -170,7 +170,7 @@ def test_the_command_and_python_write_the_same(
         "--compute-type bfloat16 --workers 2 --threads 1",
     ],
 )
-def test_it_does_all_that_one_model_does(
+def test_an_ensemble_supports_every_option_of_translate(
     options: str, models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "in.txt"
@@ -181,17 +181,17 @@ def test_it_does_all_that_one_model_does(
     assert capsys.readouterr().out.count("\n") == 5 * count
 
 
-def test_neither_other_lines_nor_parts_change_a_translation(models: list[Path]) -> None:
+def test_a_line_does_not_depend_on_other_lines(models: list[Path]) -> None:
     translator = mtkit.load(models[:2], "cpu", alignments=True)
     lines = [*SENTENCES, LONG]
-    for line, found in zip(lines, translator.results(lines), strict=True):
+    for line, actual in zip(lines, translator.results(lines), strict=True):
         (alone,) = translator.results([line])
-        assert alone.text == found.text
-        assert alone.score == pytest.approx(found.score, abs=1e-4)
-        assert alone.alignment == found.alignment
+        assert alone.text == actual.text
+        assert alone.score == pytest.approx(actual.score, abs=1e-4)
+        assert alone.alignment == actual.alignment
 
 
-def test_it_decodes_by_the_settings_of_the_first_unless_told(
+def test_an_ensemble_decodes_by_the_settings_of_the_first(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     models = [
@@ -203,7 +203,7 @@ def test_it_decodes_by_the_settings_of_the_first_unless_told(
     assert mtkit.load(models, "cpu", beam=4).request.settings.beam == 4
 
 
-def test_a_model_that_is_named_twice_has_two_voices(models: list[Path]) -> None:
+def test_a_model_named_twice_counts_twice(models: list[Path]) -> None:
     twice, once = (
         mtkit.load([models[0]] * 2, "cpu", engine="torch"),
         mtkit.load(models[:1], "cpu", engine="torch"),
@@ -213,7 +213,7 @@ def test_a_model_that_is_named_twice_has_two_voices(models: list[Path]) -> None:
     assert twice.translate(SENTENCES) == once.translate(SENTENCES)
 
 
-def test_what_other_models_began_is_not_gone_on_with(
+def test_output_of_other_models_is_not_resumed(
     models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in").write_text("Why?\n" * 40)
@@ -246,7 +246,7 @@ def test_models_with_different_tokenizers_are_refused(models: list[Path], tmp_pa
             mtkit.load([models[0], path], "cpu")
 
 
-def test_models_of_other_lengths_take_what_each_of_them_takes(
+def test_max_length_is_the_smallest_of_the_models(
     models: list[Path], tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     longer = write_model(tmp_path / "longer", tokenizer, transformer(), max_length=30)
@@ -269,7 +269,7 @@ def test_models_of_other_lengths_take_what_each_of_them_takes(
         ("export {} --to ctranslate2", "mtkit export: Option '--model' was given twice."),
     ],
 )
-def test_what_an_ensemble_cannot_do_is_one_line_and_exit_code_2(
+def test_what_an_ensemble_does_not_support_is_one_line_and_exit_code_2(
     arguments: str, line: str, models: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = f"-m {models[0]} -m {models[1]}"
@@ -280,6 +280,6 @@ def test_what_an_ensemble_cannot_do_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
-def test_no_model_is_no_ensemble() -> None:
+def test_an_empty_ensemble_is_refused() -> None:
     with pytest.raises(UserError, match="no model is named"):
         mtkit.load([])

@@ -7,7 +7,6 @@ import io
 import os
 import re
 import threading
-import tracemalloc
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -18,7 +17,7 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.files import READ_BYTES, count_lines
+from mtkit.corpus.files import count_lines
 from mtkit.decoding import sentences
 from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines, split_lines
 from mtkit.decoding.output import open_output
@@ -52,15 +51,13 @@ def lines_of(content: bytes) -> list[bytes]:
     st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xff", b" ", "\u2028".encode()])).map(b"".join),
     st.lists(st.integers(1, 5), min_size=1),
 )
-def test_every_line_feed_ends_a_line_and_nothing_else_does(
-    content: bytes, sizes: list[int]
-) -> None:
+def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
     assert list(split_lines(Chunks(content, cycle(sizes)))) == [
         line.removesuffix(b"\n") for line in lines_of(content)
     ]
 
 
-def test_a_line_is_yielded_while_the_next_one_is_incomplete() -> None:
+def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
         lines = split_lines(stream)
@@ -78,7 +75,7 @@ def test_no_more_is_read_than_the_next_line_needs() -> None:
     assert stream.tell() == 10
 
 
-def test_text_loses_carriage_returns_at_the_end_and_a_byte_order_mark() -> None:
+def test_carriage_returns_and_a_byte_order_mark_are_removed() -> None:
     lines = [b"\xef\xbb\xbfa\rb\r", b"\r", b"\xef\xbb\xbfc"]
     assert list(decode_lines(lines)) == ["a\rb", "", "\ufeffc"]
 
@@ -103,16 +100,6 @@ def test_lines_are_counted_as_they_are_read(content: bytes, opener: Any, tmp_pat
     assert count_lines(str(tmp_path / "in")) == len(lines_of(content))
 
 
-def test_lines_that_are_counted_are_not_made(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"line\n" * READ_BYTES)
-    tracemalloc.start()
-    try:
-        assert count_lines(str(tmp_path / "in")) == READ_BYTES
-        assert tracemalloc.get_traced_memory()[1] < 4 * READ_BYTES
-    finally:
-        tracemalloc.stop()
-
-
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_bytes(b"old")
@@ -126,9 +113,9 @@ def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out.txt", b"new")]
 
 
-def test_lines_of_another_command_are_never_gone_on_with(tmp_path: Path) -> None:
-    path, asked = tmp_path / "out", {"the input": "a file"}
-    with pytest.raises(KeyboardInterrupt), open_output(path, asked) as (file, _):
+def test_output_of_another_command_is_never_resumed(tmp_path: Path) -> None:
+    path, dependencies = tmp_path / "out", {"the input": "a file"}
+    with pytest.raises(KeyboardInterrupt), open_output(path, dependencies) as (file, _):
         file.write(b"of the file\n")
         raise KeyboardInterrupt
     if not (child := os.fork()):  # killed, so that it removes nothing
@@ -140,31 +127,31 @@ def test_lines_of_another_command_are_never_gone_on_with(tmp_path: Path) -> None
         finally:  # whatever happens, there are not two processes that test
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    with open_output(path, asked, resume=True) as (file, done):
+    with open_output(path, dependencies, resume=True) as (file, done):
         file.write(b"of the file\n")
     assert (done, path.read_bytes()) == (0, b"of the file\n")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_two_commands_never_write_one_file(tmp_path: Path) -> None:
-    path, asked = tmp_path / "out", {"the input": "a file"}
-    with open_output(path, asked) as (file, _):
+    path, dependencies = tmp_path / "out", {"the input": "a file"}
+    with open_output(path, dependencies) as (file, _):
         file.write(b"first\n")
         file.flush()
         for resume in (False, True):
             with (
                 pytest.raises(UserError, match="another command is writing it"),
-                open_output(path, asked, resume=resume),
+                open_output(path, dependencies, resume=resume),
             ):
                 pass
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out", b"first\n")]
 
 
-def test_an_error_stays_what_it_is_where_the_partial_file_is_gone(
+def test_a_missing_partial_file_hides_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, asked = tmp_path / "out", {"the input": "a file"}
-    with pytest.raises(ValueError, match="mine"), open_output(path, asked):
+    path, dependencies = tmp_path / "out", {"the input": "a file"}
+    with pytest.raises(ValueError, match="mine"), open_output(path, dependencies):
         (tmp_path / ".out.partial").unlink()
         raise ValueError("mine")
     assert list(tmp_path.iterdir()) == []
@@ -176,7 +163,7 @@ def test_an_error_stays_what_it_is_where_the_partial_file_is_gone(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt), open_output(path, asked) as (file, _):
+    with pytest.raises(KeyboardInterrupt), open_output(path, dependencies) as (file, _):
         file.write(b"all")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out", b"all")]
 
@@ -184,13 +171,13 @@ def test_an_error_stays_what_it_is_where_the_partial_file_is_gone(
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
+    actual: list[bytes] = []
+    reader = threading.Thread(target=lambda: actual.append(path.read_bytes()))
     reader.start()
     with open_output(path) as (file, _):
         file.write(b"through")
     reader.join()
-    assert found == [b"through"]
+    assert actual == [b"through"]
     assert path.is_fifo()
 
 
@@ -203,13 +190,13 @@ def test_a_pipe_that_is_open_already_is_written_to_by_its_name() -> None:
         assert pipe.read() == b"through"
 
 
-def test_an_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"), open_output(tmp_path / "no" / "out"):
         pass
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "雨", "😀"])
-def test_no_more_is_kept_of_a_line_than_is_translated(letter: str) -> None:
+def test_only_the_beginning_of_a_very_long_line_is_kept(letter: str) -> None:
     fits, over, far_over = (
         letter * length
         for length in (MAX_TEXT_CHARACTERS, MAX_TEXT_CHARACTERS + 1, 2 * MAX_TEXT_CHARACTERS)
@@ -230,7 +217,7 @@ LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
 
 
 @given(LETTERS, st.integers(1, 12))
-def test_parts_fit_and_hold_all_of_the_line_in_order(line: str, limit: int) -> None:
+def test_parts_fit_and_lose_no_text(line: str, limit: int) -> None:
     parts = parts_of(line, limit)
     assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", line)
     assert all(len(part) <= limit for part in parts)
@@ -253,7 +240,7 @@ def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
     assert parts_of("abcdefghijklmnop", 12) == ["abcdefgh", "ijklmnop"]
 
 
-def test_what_cannot_be_split_stays() -> None:
+def test_single_characters_are_not_split() -> None:
     assert list(split_to_fit("ab", lambda text: [1, 2], 1)) == [("a", [1, 2]), ("b", [1, 2])]
 
 
@@ -275,17 +262,15 @@ def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
     assert len(list(find_parts(line, parts))) == len(parts)
 
 
-def test_the_sentences_of_a_long_line_are_looked_for_piece_by_piece(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[str] = []
+def test_a_long_line_is_segmented_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmented: list[str] = []
 
     def segment(language: str, text: str) -> list[str]:
-        asked.append(text)
+        segmented.append(text)
         return list(sentencex.segment(language, text))
 
     monkeypatch.setattr(sentences, "segment", segment)
     monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 60)
     spoken = [*["He came and left.", "Why?"] * 20, "“" * 100 + ".", *["He did."] * 20]
     assert split_sentences(" ".join(spoken), "en") == spoken
-    assert len(asked) > 10 and max(map(len, asked)) <= 60
+    assert len(segmented) > 10 and max(map(len, segmented)) <= 60

@@ -31,7 +31,7 @@ KINDS: dict[str, ModelSettings] = {
 CASES = [("transformer", "torch"), ("transformer", "ctranslate2"), ("seq2seq", "torch")]
 
 
-def test_a_byte_has_the_id_that_these_tests_think() -> None:
+def test_bytes_have_the_ids_assumed_here() -> None:
     pieces = TOKENIZER.target_pieces([BYTE[0x64], BYTE[0xE2], LETTER])
     assert pieces == ["<0x64>", "<0xE2>", "d"]
 
@@ -60,9 +60,9 @@ def texts_of(rows: str) -> list[list[str]]:
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_an_n_best_list_is_sorted_and_has_no_text_twice(count: int, translator: Translator) -> None:
     lines = [*SENTENCES, "", "Why? " * 9]
-    found = list(translator.results(lines, translator.make_request(n_best=count)))
-    assert len(found) == len(lines)
-    for number, best in enumerate(found):
+    actual = list(translator.results(lines, translator.make_request(n_best=count)))
+    assert len(actual) == len(lines)
+    for number, best in enumerate(actual):
         ranked = [best, *best.alternatives]
         texts = [" ".join(one.text.split()) for one in ranked]
         assert len(set(texts)) == len(texts) <= count
@@ -72,17 +72,15 @@ def test_an_n_best_list_is_sorted_and_has_no_text_twice(count: int, translator: 
             assert scores == sorted(scores, reverse=True)
 
 
-def test_the_search_itself_repeats_texts_or_the_law_above_would_say_nothing(
-    translator: Translator,
-) -> None:
+def test_a_wide_beam_does_repeat_texts(translator: Translator) -> None:
     request = Request(translator.request.settings.model_copy(update={"beam": 48}), 48)
     sentence = Sentence([*TOKENIZER.encode_source(["Why?"])[0], EOS])
-    (found,) = translator.engine.search([sentence], request).result()
-    texts = TOKENIZER.decode([hypothesis.tokens for hypothesis in found])
+    (actual,) = translator.engine.search([sentence], request).result()
+    texts = TOKENIZER.decode([hypothesis.tokens for hypothesis in actual])
     assert len(set(texts)) < len(texts)
 
 
-def test_missing_hypotheses_are_rows_without_text_and_no_json_objects(
+def test_short_lists_are_padded_with_empty_rows_but_not_in_json(
     translator: Translator, tmp_path: Path
 ) -> None:
     (tmp_path / "in").write_text("Why?\n\n")
@@ -100,7 +98,7 @@ def test_missing_hypotheses_are_rows_without_text_and_no_json_objects(
     assert [it["text"] for it in blank["n_best"]] == [""]
 
 
-def test_samples_are_different_texts_and_a_longer_list_begins_alike(translator: Translator) -> None:
+def test_samples_differ_and_do_not_depend_on_their_number(translator: Translator) -> None:
     if not translator.engine.name.startswith("torch"):
         translator = load(translator.models[0].artifact.path, "cpu", engine="torch", max_length=30)
     few, many = (
@@ -111,24 +109,24 @@ def test_samples_are_different_texts_and_a_longer_list_begins_alike(translator: 
         assert long[: len(short)] == short
 
 
-def test_a_plain_call_asks_for_one_hypothesis_and_a_list_for_twice_the_beam(
+def test_only_n_best_lists_pay_for_a_wider_beam(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
     search = translator.engine.search
 
     def recorded(sentences: Any, request: Request, **named: Any) -> Any:
-        asked.append(request)
+        requests.append(request)
         return search(sentences, request, **named)
 
     monkeypatch.setattr(translator.engine, "search", recorded)
     translator.translate(SENTENCES)
     translator.translate(SENTENCES, n_best=2)
     translator.translate(SENTENCES, beam=3, n_best=3)
-    assert [(it.n_best, it.settings.beam) for it in asked] == [(1, 6), (12, 12), (6, 6)]
+    assert [(it.n_best, it.settings.beam) for it in requests] == [(1, 6), (12, 12), (6, 6)]
 
 
-def test_a_model_that_gives_nothing_a_probability_translates_to_nothing(tmp_path: Path) -> None:
+def test_overflowing_weights_still_give_a_line(tmp_path: Path) -> None:
     def overflowing(model: EncoderDecoder) -> None:
         assert model.output_bias is not None
         with torch.no_grad():
@@ -145,5 +143,5 @@ def test_a_model_that_gives_nothing_a_probability_translates_to_nothing(tmp_path
 
 
 @given(st.lists(st.integers(4, 299), max_size=12))
-def test_every_subword_of_a_hypothesis_has_a_place_in_its_text(ids: list[int]) -> None:
+def test_every_subword_has_an_offset_in_the_text(ids: list[int]) -> None:
     assert len(TOKENIZER.target_offsets(ids)) == len(ids)

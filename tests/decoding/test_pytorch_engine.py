@@ -34,11 +34,11 @@ def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
 
 def in_windows(engine: PyTorchEngine, size: int, request: Request) -> list[list[Hypothesis]]:
     windows = [SENTENCES[first : first + size] for first in range(0, len(SENTENCES), size)]
-    return [found for window in windows for found in engine.search(window, request).result()]
+    return [actual for window in windows for actual in engine.search(window, request).result()]
 
 
-def assert_same(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -> None:
-    for of_found, of_wanted in zip(found, wanted, strict=True):
+def assert_same(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for of_found, of_wanted in zip(actual, expected, strict=True):
         assert [one.tokens for one in of_found] == [one.tokens for one in of_wanted]
         assert [one.score for one in of_found] == pytest.approx(
             [one.score for one in of_wanted], abs=1e-4
@@ -46,22 +46,22 @@ def assert_same(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -
 
 
 @every_model
-def test_neither_windows_nor_batches_nor_workers_change_a_translation(name: str) -> None:
-    wanted = in_windows(engine_of(name, 1), 1, Request(SETTINGS, 3))
+def test_a_translation_does_not_depend_on_batches_or_workers(name: str) -> None:
+    expected = in_windows(engine_of(name, 1), 1, Request(SETTINGS, 3))
     for window, batch_tokens, workers in ((10, 1024, 1), (10, 25, 3), (4, 1024, 2)):
         settings = SETTINGS.model_copy(update={"batch_tokens": batch_tokens})
-        assert_same(in_windows(engine_of(name, workers), window, Request(settings, 3)), wanted)
+        assert_same(in_windows(engine_of(name, workers), window, Request(settings, 3)), expected)
 
 
-def test_neither_windows_nor_batches_nor_workers_change_a_sample() -> None:
+def test_a_sample_does_not_depend_on_batches_or_workers() -> None:
     sampling = SamplingSettings(seed=5)
-    wanted = in_windows(engine_of("transformer", 1), 1, Request(SETTINGS, 2, sampling))
+    expected = in_windows(engine_of("transformer", 1), 1, Request(SETTINGS, 2, sampling))
     settings = SETTINGS.model_copy(update={"batch_tokens": 25})
     request = Request(settings, 2, sampling)
-    assert_same(in_windows(engine_of("transformer", 3), 10, request), wanted)
+    assert_same(in_windows(engine_of("transformer", 3), 10, request), expected)
 
 
-def test_torch_has_as_many_threads_after_a_search_as_before() -> None:
+def test_a_search_does_not_change_torch_threads() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
@@ -71,9 +71,7 @@ def test_torch_has_as_many_threads_after_a_search_as_before() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_search_starts_at_once_and_never_once_it_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cancelled_search_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, begun, gate = engine_of("transformer", 1), Event(), Event()
     batches: list[int] = []
     encode = engine.model.encode
@@ -96,8 +94,8 @@ def test_a_search_starts_at_once_and_never_once_it_is_cancelled(
     assert batches == [1, 1]
 
 
-def test_calls_share_the_batches_that_have_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS, 3))
+def test_calls_of_several_threads_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = in_windows(engine_of("transformer"), 10, Request(SETTINGS, 3))
     engine, gate = engine_of("transformer", 1), Event()
     sizes: list[int] = []
     encode = engine.model.encode
@@ -113,14 +111,12 @@ def test_calls_share_the_batches_that_have_not_started(monkeypatch: pytest.Monke
         futures = list(pool.map(lambda s, r: engine.search([s], r), SENTENCES, requests))
     futures[1].cancel()
     gate.set()
-    found = [future.result()[0] for future in (futures[0], *futures[2:])]
-    assert_same(found, [wanted[0], *wanted[2:9], wanted[9][:2]])
+    actual = [future.result()[0] for future in (futures[0], *futures[2:])]
+    assert_same(actual, [expected[0], *expected[2:9], expected[9][:2]])
     assert sum(sizes) == len(SENTENCES) and len(sizes) <= 3  # the other request is by itself
 
 
-def test_a_search_that_is_cancelled_ends_with_the_step_that_it_is_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cancelled_search_ends_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, gate = engine_of("transformer", 1), Event()
     begun, steps = Event(), 0
     decode = engine.model.decode
@@ -142,14 +138,14 @@ def test_a_search_that_is_cancelled_ends_with_the_step_that_it_is_in(
     assert steps == 1
 
 
-def test_a_model_with_its_dropout_on_does_not_translate() -> None:
+def test_a_model_in_training_mode_is_refused() -> None:
     engine = engine_of("transformer")
     engine.model.train()
     with pytest.raises(ValueError, match="in training mode"):
         in_windows(engine, 10, Request(SETTINGS))
 
 
-def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
+def test_an_error_in_a_worker_ends_the_search() -> None:
     engine = engine_of("transformer", 2)
     engine.model.project = None  # type: ignore[method-assign, assignment]
     with pytest.raises(TypeError, match="not callable"):
@@ -157,9 +153,9 @@ def test_an_error_in_one_of_the_workers_ends_the_search() -> None:
 
 
 @pytest.mark.parametrize("compute_type", ["bfloat16", "float16"])
-def test_other_types_find_translations_of_nearly_the_same_score(compute_type: str) -> None:
-    wanted = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
+def test_other_compute_types_find_similar_scores(compute_type: str) -> None:
+    expected = in_windows(engine_of("transformer"), 10, Request(SETTINGS))
     engine = PyTorchEngine(assemble("transformer").to(TORCH_DTYPES[compute_type]))
     assert engine.name == f"torch {compute_type}"
-    for (found,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), wanted, strict=True):
-        assert found.score == pytest.approx(best.score, abs=0.05)
+    for (actual,), (best,) in zip(in_windows(engine, 10, Request(SETTINGS)), expected, strict=True):
+        assert actual.score == pytest.approx(best.score, abs=0.05)

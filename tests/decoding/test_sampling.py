@@ -46,7 +46,7 @@ def first_log_probs(model: TranslationModel[Any, Any], source: Tensor) -> Tensor
 
 
 @every_kind
-def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number(name: str) -> None:
+def test_a_sample_depends_only_on_seed_and_key(name: str) -> None:
     model = assemble(name)
     together = draw(model)
     for sentence, source in enumerate(SOURCE):
@@ -63,13 +63,13 @@ def test_a_sample_depends_on_seed_and_key_and_not_on_batch_mates_or_their_number
     assert not together.tokens[:, 0].equal(together.tokens[:, 1])
 
 
-def test_equal_sentences_of_other_lines_are_sampled_apart() -> None:
+def test_equal_sentences_get_different_samples() -> None:
     source = SOURCE[:1].expand(2, -1)
     drawn = sample(assemble("transformer"), source, LONGEST, sampler([(1, 0), (2, 0)], 1))
     assert not drawn.tokens[0].equal(drawn.tokens[1])
 
 
-def test_what_may_not_follow_is_not_drawn_even_by_the_least_number() -> None:
+def test_forbidden_symbols_are_never_drawn() -> None:
     least = Sampler(SamplingSettings(), torch.zeros(3, 1, 9), 1.0)
     drawn = sample(assemble("transformer"), SOURCE, LONGEST, least)
     assert (drawn.lengths > 0).any()
@@ -80,11 +80,11 @@ def test_what_may_not_follow_is_not_drawn_even_by_the_least_number() -> None:
 @every_kind
 def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: str) -> None:
     model = assemble(name)
-    found = draw(model, temperature=0.7, top_k=8)
+    actual = draw(model, temperature=0.7, top_k=8)
     for sentence, source in enumerate(SOURCE):
         for index in range(3):
-            length = int(found.lengths[sentence, index])
-            target = [BOS, *found.tokens[sentence, index, :length].tolist(), EOS]
+            length = int(actual.lengths[sentence, index])
+            target = [BOS, *actual.tokens[sentence, index, :length].tolist(), EOS]
             with torch.inference_mode():
                 row = source.unsqueeze(0)
                 hidden = model(row, row != PAD, torch.tensor([target[:-1]]))
@@ -92,14 +92,14 @@ def test_scores_are_those_of_the_model_without_temperature_or_truncation(name: s
                 logits[:, [PAD, BOS]] = -math.inf
                 log_probs = logits.log_softmax(-1)
             taken = log_probs.gather(1, torch.tensor(target[1:]).unsqueeze(1)).squeeze(1)
-            total = taken.sum() if found.finished[sentence, index] else taken[:-1].sum()
-            assert found.scores[sentence, index].item() == pytest.approx(
+            total = taken.sum() if actual.finished[sentence, index] else taken[:-1].sum()
+            assert actual.scores[sentence, index].item() == pytest.approx(
                 total.item() / max(length, 1), abs=1e-4
             )
 
 
 @every_kind
-def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> None:
+def test_top_k_1_and_low_temperature_are_greedy(name: str) -> None:
     model = assemble(name)
     greedy = beam_search(model, SOURCE, LONGEST.model_copy(update={"beam": 1}))
     for sampled in (draw(model, top_k=1), draw(model, temperature=1e-6), draw(model, top_p=1e-6)):
@@ -110,15 +110,13 @@ def test_of_one_symbol_only_and_of_temperature_zero_it_is_greedy(name: str) -> N
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e39])
-def test_a_temperature_that_float32_takes_for_zero_or_infinity_is_refused(
-    temperature: float,
-) -> None:
+def test_extreme_temperatures_are_refused(temperature: float) -> None:
     with pytest.raises(ValidationError, match="temperature"):
         SamplingSettings(temperature=temperature)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
+def test_frequencies_match_the_probabilities(temperature: float) -> None:
     model = assemble("transformer")
     one = DecodingSettings(max_length=1)
     asked = sampler([(1, 0)], 4000, one, temperature=temperature)
@@ -126,29 +124,29 @@ def test_symbols_come_as_often_as_the_model_says(temperature: float) -> None:
     symbols = drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS)
     log_probs = first_log_probs(model, SOURCE[:1])[0] / temperature
     log_probs[[PAD, BOS]] = float("-inf")
-    wanted = log_probs.softmax(-1)
-    counted = symbols.bincount(minlength=len(wanted)) / 4000
-    deviation = (wanted * (1 - wanted) / 4000).sqrt()
-    assert ((counted - wanted).abs() <= 4.5 * deviation + 1e-9).all()
+    expected = log_probs.softmax(-1)
+    counted = symbols.bincount(minlength=len(expected)) / 4000
+    deviation = (expected * (1 - expected) / 4000).sqrt()
+    assert ((counted - expected).abs() <= 4.5 * deviation + 1e-9).all()
 
 
 @pytest.mark.parametrize("top_p", [0.2, 0.6, 0.95])
-def test_top_p_leaves_the_fewest_symbols_that_reach_p(top_p: float) -> None:
+def test_top_p_keeps_the_smallest_set_that_reaches_p(top_p: float) -> None:
     model = assemble("transformer")
     one = DecodingSettings(max_length=1)
     drawn = sample(model, SOURCE[:1], one, sampler([(1, 0)], 3000, one, top_p=top_p))
     symbols = set(drawn.tokens[0, :, 0].masked_fill(drawn.finished[0], EOS).tolist())
     probabilities = first_log_probs(model, SOURCE[:1])[0].exp()
     probabilities[[PAD, BOS]] = 0.0
-    wanted: set[int] = set()
+    expected: set[int] = set()
     reached = 0.0
     for probability, symbol in sorted(zip(probabilities.tolist(), range(30), strict=True))[::-1]:
         if reached >= top_p * probabilities.sum():
             break
-        wanted.add(symbol)
+        expected.add(symbol)
         reached += probability
-    assert symbols <= wanted
-    assert {s for s in wanted if probabilities[s] > 0.005} <= symbols
+    assert symbols <= expected
+    assert {s for s in expected if probabilities[s] > 0.005} <= symbols
 
 
 @every_kind
