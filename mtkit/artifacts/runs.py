@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
-from mtkit.artifacts.storage import read_json, write_text
+from mtkit.artifacts.storage import read_json, temporary_path, write_text
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.report import say, warn
 
@@ -142,11 +142,13 @@ def link_latest(run: Path) -> None:
         LATEST.parent.mkdir(exist_ok=True)
         if LATEST.exists() and not LATEST.is_symlink():
             warn(f"{LATEST} is not a symlink: left alone; name the model with -m")
-        elif LATEST.resolve() != run.resolve():
-            link = LATEST.with_name(f".latest.{os.getpid()}")
-            link.unlink(missing_ok=True)
-            link.symlink_to(os.path.relpath(run, LATEST.parent))
-            link.replace(LATEST)
+            return
+        link = temporary_path(LATEST)
+        while LATEST.resolve() != run.resolve():
+            with suppress(FileExistsError, FileNotFoundError):  # another run sets it as well
+                link.unlink(missing_ok=True)
+                link.symlink_to(os.path.relpath(run, LATEST.parent))
+                link.replace(LATEST)
     except OSError as error:
         warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
 
