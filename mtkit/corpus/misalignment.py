@@ -8,10 +8,11 @@ all lines best, if every change of shift has a cost.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +22,9 @@ from numpy.typing import NDArray
 MAX_SHIFT = 12
 """Lines that one side may be ahead of the other."""
 SHIFTS = range(-MAX_SHIFT, MAX_SHIFT + 1)
+UNRELATED = MAX_SHIFT + 1
+"""The state of lines that match none near them."""
+STATES = [*SHIFTS, UNRELATED]
 BLOCK_LINES = 8
 """Lines that are scored together, before the exact line is looked for."""
 LEVELS, MAX_SHARED = 8, 7
@@ -101,20 +105,32 @@ def find_passages(source: LineFeatures, target: LineFeatures) -> list[Passage]:
     Fewer than MIN_LINES cannot be judged, and count as aligned.
     """
     model = _PairModel(source.array(), target.array())
-    lines = model.lines
-    if lines < MIN_LINES:
-        return [Passage(0, lines, 0)]
-    gains = model.gains(0, lines)
+    if model.lines < MIN_LINES:
+        return [Passage(0, model.lines, 0)]
+    gains = model.gains(np.arange(model.lines))
     best = max(gains, key=lambda shift: (gains[shift], -abs(shift)))
     # If all lines are alike, every shift explains as much: the median is taken for chance.
-    if gains[best] - statistics.median(gains.values()) <= CHANCE * lines**-0.5:
-        return [Passage(0, lines, None)]
-    passages = [Passage(0, lines, best)]
-    for _ in range(3):  # the model improves with the passages that it is learnt from
-        parts = [model.pairs(p.shift, p.first, p.count) for p in passages if p.shift is not None]
-        model.learn(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
-        passages = _likeliest_passages(model)
-    return _merge(_accept_if_consistent(model, passage) for passage in passages)
+    if gains[best] - statistics.median(gains.values()) <= CHANCE / math.sqrt(model.lines):
+        return [Passage(0, model.lines, None)]
+    shifts = np.full(model.lines, best)
+    for _ in range(3):  # the model improves with the lines that it is learnt from
+        rows = np.flatnonzero(shifts != UNRELATED)
+        model.learn(*model.pairs(rows, shifts[rows]))
+        shifts = _likeliest_shifts(model)
+    for passage in _passages(shifts):
+        rows = np.arange(passage.first, passage.first + passage.count)
+        is_long = len(rows) >= MIN_OWN_LINES
+        if passage.shift != 0 and is_long and _is_consistent(model, rows, passage.shift):
+            shifts[rows] = 0
+    return _passages(shifts)
+
+
+def _passages(shifts: Rows) -> list[Passage]:
+    """Return the passages of lines with equal shifts."""
+    starts = [0, *(np.flatnonzero(np.diff(shifts)) + 1).tolist()]
+    known = [None if shift == UNRELATED else int(shift) for shift in shifts[starts]]
+    counts = np.diff([*starts, len(shifts)]).tolist()
+    return [Passage(*passage) for passage in zip(starts, counts, known, strict=True)]
 
 
 class _PairModel:
@@ -126,10 +142,11 @@ class _PairModel:
         self._words = source["words"], target["words"]
         self.lines = len(source)
 
-    def pairs(self, shift: int, first: int, count: int) -> tuple[Rows, Rows]:
-        """Return the rows of source and target that are pairs under a shift."""
-        rows = np.arange(max(first, -shift), min(first + count, self.lines - shift))
-        return rows, rows + shift
+    def pairs(self, rows: Rows, shift: int | Rows) -> tuple[Rows, Rows]:
+        """Return the source rows that have a target row under a shift, and these."""
+        targets = rows + shift
+        is_inside = (targets >= 0) & (targets < self.lines)
+        return rows[is_inside], targets[is_inside]
 
     def learn(self, source: Rows, target: Rows) -> None:
         """Learn which features go together, from rows that are pairs."""
@@ -150,26 +167,26 @@ class _PairModel:
         shared = np.bitwise_count(self._words[0][source] & self._words[1][target])
         return np.asarray(np.minimum(shared, MAX_SHARED), np.int64)
 
-    def gains(self, first: int, count: int) -> dict[int, float]:
+    def gains(self, rows: Rows) -> dict[int, float]:
         """Return what each shift explains of these lines, in nats per line.
 
         One half of the lines is scored by a model of the other half.
         """
         gains = {}
         for shift in SHIFTS:
-            source, target = self.pairs(shift, first, min(count, MAX_LEARNT_LINES))
+            source, target = self.pairs(rows[:MAX_LEARNT_LINES], shift)
             half = source // BLOCK_LINES % 2 == 0
             self.learn(source[half], target[half])
             gains[shift] = float(self.score(source[~half], target[~half]).mean())
         return gains
 
-    def score_lines(self, shift: int | None, first: int, last: int) -> Scores:
-        """(last - first,) the score of each line under a shift; 0 if it has no pair there."""
-        if shift is None:
-            return np.full(last - first, UNRELATED_SCORE)
-        scores = np.zeros(last - first)
-        source, target = self.pairs(shift, first, last - first)
-        scores[source - first] = self.score(source, target)
+    def score_lines(self, rows: Rows, shift: int) -> Scores:
+        """(k,) the score of each of k lines under a shift; 0 if it has no pair there."""
+        if shift == UNRELATED:
+            return np.full(len(rows), UNRELATED_SCORE)
+        scores = np.zeros(len(rows))
+        source, target = self.pairs(rows, shift)
+        scores[source - rows[0]] = self.score(source, target)
         return scores
 
 
@@ -193,21 +210,20 @@ def _log_odds(counts: NDArray[Any], expected: Scores) -> Scores:
     return np.asarray(np.log(smoothed / smoothed.sum() / expected))
 
 
-def _likeliest_passages(model: _PairModel) -> list[Passage]:
-    """Return the passages of the likeliest sequence of shifts."""
-    shifts: list[int | None] = [*SHIFTS, None]
-    starts = np.arange(0, model.lines, BLOCK_LINES)
-    scores = [np.add.reduceat(model.score_lines(it, 0, model.lines), starts) for it in shifts]
-    path = _viterbi(np.array(scores), start=MAX_SHIFT)
-    passages: list[Passage] = []
-    for block in [0, *(np.flatnonzero(np.diff(path)) + 1).tolist()]:
-        shift, first = shifts[path[block]], 0
-        if passages:
-            before = passages.pop()
-            first = max(before.first, _boundary(model, block * BLOCK_LINES, before.shift, shift))
-            passages.append(replace(before, count=first - before.first))
-        passages.append(Passage(first, model.lines - first, shift))
-    return [passage for passage in passages if passage.count]
+def _likeliest_shifts(model: _PairModel) -> Rows:
+    """(n,) the likeliest sequence of shifts: of blocks, and then of the lines between them."""
+    rows, blocks = np.arange(model.lines), np.arange(0, model.lines, BLOCK_LINES)
+    scores = [np.add.reduceat(model.score_lines(rows, shift), blocks) for shift in STATES]
+    path = np.array(STATES)[_viterbi(np.array(scores), start=MAX_SHIFT)]
+    shifts = np.repeat(path, BLOCK_LINES)[: model.lines]
+    for block in (np.flatnonzero(np.diff(path)) + 1).tolist():
+        edge, before, after = block * BLOCK_LINES, path[block - 1], path[block]
+        near = rows[max(0, edge - 2 * BLOCK_LINES) : edge + 2 * BLOCK_LINES]
+        gain = model.score_lines(near, before) - model.score_lines(near, after)
+        line = near[0] + int(np.append(0, gain.cumsum()).argmax())
+        shifts[line:edge] = after
+        shifts[edge:line] = before
+    return shifts
 
 
 def _viterbi(scores: Scores, start: int) -> Rows:
@@ -231,36 +247,14 @@ def _viterbi(scores: Scores, start: int) -> Rows:
     return path
 
 
-def _boundary(model: _PairModel, line: int, before: int | None, after: int | None) -> int:
-    """Return the line near `line` from which on the shift `after` explains more than `before`."""
-    first, last = max(0, line - 2 * BLOCK_LINES), min(model.lines, line + 2 * BLOCK_LINES)
-    gain = model.score_lines(before, first, last) - model.score_lines(after, first, last)
-    return first + int(np.concatenate([[0], gain.cumsum()]).argmax())
-
-
-def _accept_if_consistent(model: _PairModel, passage: Passage) -> Passage:
-    """Return the passage as aligned if its own lines explain each other best without a shift.
+def _is_consistent(model: _PairModel, rows: Rows, shift: int | None) -> bool:
+    """Return whether a passage is aligned by a model of its own lines.
 
     A document may have habits unlike the rest of the corpus: only its targets end in full stops,
     or its names come in lists. Periodic lists explain each other nearly as well under a shift.
     """
-    if passage.shift == 0 or passage.count < MIN_OWN_LINES:
-        return passage
-    gains = model.gains(passage.first, passage.count)
+    gains = model.gains(rows)
     aligned = gains.pop(0)
-    if passage.shift is None:
-        is_aligned = aligned > max(gains.values()) + CHANCE * passage.count**-0.5
-    else:
-        is_aligned = aligned > OWN_SHARE * gains[passage.shift]
-    return replace(passage, shift=0) if is_aligned else passage
-
-
-def _merge(passages: Iterable[Passage]) -> list[Passage]:
-    """Join neighbours of equal shift."""
-    merged: list[Passage] = []
-    for passage in passages:
-        if merged and merged[-1].shift == passage.shift:
-            before = merged.pop()
-            passage = replace(before, count=before.count + passage.count)
-        merged.append(passage)
-    return merged
+    if shift is None:
+        return aligned > max(gains.values()) + CHANCE / math.sqrt(len(rows))
+    return aligned > OWN_SHARE * gains[shift]

@@ -21,10 +21,8 @@ from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may be from the usual one."""
-MIN_CHARACTERS, MIN_LETTERS_SHARE = 5, 0.3
-"""A side of this many visible characters must have this share of letters."""
-MIN_SCRIPT_LETTERS, MIN_USUAL_SHARE = 5, 0.1
-"""A side of this many letters must have this share of them in the scripts of its side."""
+MIN_LETTERS, MIN_LETTERS_SHARE, MIN_USUAL_SHARE = 5, 0.3, 0.1
+"""Of this many characters, the share that must be letters; of these, in the side's scripts."""
 MIN_COPIED_LETTERS = 10
 """Letters of a copied line; shorter ones may be names."""
 MAX_LOOP = 30
@@ -41,8 +39,6 @@ _DIGITS = re.compile(r"\d+")
 _MAY_BE_MARKUP = re.compile(r"[<&{\\}]")
 _MARKUP = re.compile(r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}")
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-_PLACEHOLDER = re.compile(r"(?<![\d%])%(?:\d+\$)?[sd@]\b|\$?\{\w*\}")
-_POSITION = re.compile(r"^%\d+\$")
 _DAMAGED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
 _MARKED_LETTER = re.compile(r"[^\W\d_][^\w\s]*")
@@ -65,15 +61,20 @@ class Rule:
     """Share of the pairs above which the corpus fails."""
 
 
+def _either_side(
+    check: Callable[[str, SideStatistics], bool],
+) -> Callable[[Pair, CorpusStatistics], bool]:
+    return lambda pair, statistics: (
+        check(pair.source, statistics.source) or check(pair.target, statistics.target)
+    )
+
+
 def _is_uneven(pair: Pair, statistics: CorpusStatistics) -> bool:
-    deviation = statistics.length_deviation(len(pair.source), len(pair.target))
-    return deviation > MAX_DEVIATIONS
+    return statistics.length_deviation(len(pair.source), len(pair.target)) > MAX_DEVIATIONS
 
 
-def _has_glued_words(pair: Pair, statistics: CorpusStatistics) -> bool:
-    """Return whether a word has over 50 letters, in a script that puts spaces between words."""
-    sides = (pair.source, statistics.source), (pair.target, statistics.target)
-    return any(side.is_spaced and _GLUED.search(text) for text, side in sides)
+def _has_glued_words(text: str, side: SideStatistics) -> bool:
+    return side.is_spaced and _GLUED.search(text) is not None
 
 
 def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
@@ -104,37 +105,23 @@ def _has_other_number(numbers: list[str], others: list[str]) -> bool:
     )
 
 
-def _has_few_letters(pair: Pair, _: CorpusStatistics) -> bool:
-    """Return whether a side of five characters or more consists mostly of symbols and digits."""
-    for text in (pair.source, pair.target):
-        visible = len("".join(text.split()))
-        if visible >= MIN_CHARACTERS and sum(map(str.isalpha, text)) < MIN_LETTERS_SHARE * visible:
-            return True
-    return False
+def _has_few_letters(text: str, _: SideStatistics) -> bool:
+    visible = len("".join(text.split()))
+    return visible >= MIN_LETTERS and sum(map(str.isalpha, text)) < MIN_LETTERS_SHARE * visible
 
 
-def _has_markup(pair: Pair, _: CorpusStatistics) -> bool:
-    for text in (pair.source, pair.target):
-        if _MAY_BE_MARKUP.search(text) and (
-            _MARKUP.search(text) or any(unescape(it) != it for it in _ENTITY.findall(text))
-        ):
-            return True
-    return _placeholders(pair.source) != _placeholders(pair.target)
+def _has_markup(text: str, _: SideStatistics) -> bool:
+    if not _MAY_BE_MARKUP.search(text):
+        return False
+    is_tagged = _MARKUP.search(text) is not None
+    return is_tagged or any(unescape(entity) != entity for entity in _ENTITY.findall(text))
 
 
-def _placeholders(text: str) -> list[str]:
-    """Return the placeholders of programs, in one order; %2$s is a %s that was moved."""
-    if "%" not in text and "{" not in text:
-        return []
-    return sorted(_POSITION.sub("%", placeholder) for placeholder in _PLACEHOLDER.findall(text))
-
-
-def _is_misencoded(pair: Pair, _: CorpusStatistics) -> bool:
-    return any(
-        not (text.isascii() and text.isprintable())
-        and (_DAMAGED.search(text) or (_MAY_BE_MOJIBAKE.search(text) and _is_mojibake(text)))
-        for text in (pair.source, pair.target)
-    )
+def _is_misencoded(text: str, _: SideStatistics) -> bool:
+    if text.isascii() and text.isprintable():
+        return False
+    is_suspect = _MAY_BE_MOJIBAKE.search(text) is not None
+    return _DAMAGED.search(text) is not None or (is_suspect and _is_mojibake(text))
 
 
 def _is_mojibake(text: str) -> bool:
@@ -143,26 +130,16 @@ def _is_mojibake(text: str) -> bool:
     return bool(is_bad(text))
 
 
-def _is_in_other_script(pair: Pair, statistics: CorpusStatistics) -> bool:
-    return _lacks_scripts(pair.source, statistics.source) or _lacks_scripts(
-        pair.target, statistics.target
-    )
-
-
-def _lacks_scripts(text: str, side: SideStatistics) -> bool:
+def _is_in_other_script(text: str, side: SideStatistics) -> bool:
     if text.isascii() and "LATIN" in side.scripts:
         return False
     counts = count_scripts(text)
-    letters = counts.total()
-    usual = sum(counts[script] for script in side.scripts)
-    return letters >= MIN_SCRIPT_LETTERS and usual < MIN_USUAL_SHARE * letters
+    letters, usual = counts.total(), sum(counts[script] for script in side.scripts)
+    return letters >= MIN_LETTERS and usual < MIN_USUAL_SHARE * letters
 
 
-def _is_in_other_language(pair: Pair, statistics: CorpusStatistics) -> bool:
-    source, target = statistics.source.language, statistics.target.language
-    return (source is not None and is_foreign(pair.source, source)) or (
-        target is not None and is_foreign(pair.target, target)
-    )
+def _is_in_other_language(text: str, side: SideStatistics) -> bool:
+    return side.language is not None and is_foreign(text, side.language)
 
 
 def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
@@ -230,46 +207,42 @@ class _WordCharacters(dict[int, int]):
 _WORD_CHARACTERS = _WordCharacters()
 
 
-def _has_invalid_text(pair: Pair, _: CorpusStatistics) -> bool:
-    return "\ufffd" in pair.source + pair.target or "\0" in pair.source + pair.target
-
-
-def _is_long(pair: Pair, _: CorpusStatistics) -> bool:
-    return max(len(pair.source), len(pair.target)) > 1_000
-
-
-def _has_quoted_cell(pair: Pair, _: CorpusStatistics) -> bool:
-    texts = pair.source, pair.target
-    return any(text[:1] == text[-1:] == '"' and '""' in text[1:-1] for text in texts)
+def _is_quoted_cell(text: str, _: SideStatistics) -> bool:
+    return text[:1] == text[-1:] == '"' and '""' in text[1:-1]
 
 
 RULES = (
-    Rule(
-        "uneven", "one side is too long", "a part is missing, or it is another sentence", _is_uneven
-    ),
-    Rule("glued", "a word of over 50 letters", "restore the spaces", _has_glued_words),
-    Rule(
-        "numbers",
-        "different numbers",
-        "correct the translation",
-        _have_other_numbers,
-        recommended_share=0.0,
-    ),
-    Rule("letters", "few letters", "a list of numbers or symbols", _has_few_letters),
-    Rule("markup", "tags, entities or placeholders", "strip them", _has_markup, max_share=1.0),
-    Rule("mojibake", "wrong encoding", "convert the original file again", _is_misencoded),
-    Rule("script", "unexpected alphabet", "is it the right file?", _is_in_other_script),
-    Rule("language", "wrong language", "drop them", _is_in_other_language, recommended_share=0.5),
+    Rule("uneven", "one side is too long", "a part is missing, or another sentence", _is_uneven),
+    Rule("glued", "over 50 letters in a word", "restore spaces", _either_side(_has_glued_words)),
+    Rule("numbers", "different numbers", "look at them", _have_other_numbers, 0.0),
+    Rule("letters", "few letters", "a list of numbers or symbols", _either_side(_has_few_letters)),
+    Rule("markup", "tags or entities", "strip them", _either_side(_has_markup), max_share=1.0),
+    Rule("mojibake", "wrong encoding", "convert the file again", _either_side(_is_misencoded)),
+    Rule("script", "unexpected alphabet", "check the files", _either_side(_is_in_other_script)),
+    Rule("language", "wrong language", "drop them", _either_side(_is_in_other_language), 0.5),
     Rule("repetition", "words repeated over and over", "often a machine's work", _has_repetition),
     Rule("copied", "not translated", "source and target have the same letters", _is_copied),
     Rule("overlap", "also in the validation or test set", "scores would be too good", _is_held_out),
 )
 """All rules of `batching.drop`. A pair that breaks several is dropped by the first."""
+
 REPORT_RULES = (
     Rule("blank", "a side is empty", "always dropped", lambda pair, _: pair.blank),
-    Rule("invalid text", "not UTF-8", "convert the file", _has_invalid_text, max_share=0.1),
-    Rule("long", "over 1,000 characters", "see batching.max_length", _is_long, max_share=1.0),
-    Rule("quoted cells", "cells of a spreadsheet", "name the .csv itself", _has_quoted_cell),
+    Rule(
+        "invalid text",
+        "not UTF-8",
+        "convert the file",
+        _either_side(lambda text, _: "\ufffd" in text or "\0" in text),
+        max_share=0.1,
+    ),
+    Rule(
+        "long",
+        "over 1,000 characters",
+        "see batching.max_length",
+        _either_side(lambda text, _: len(text) > 1_000),
+        max_share=1.0,
+    ),
+    Rule("quoted cells", "cells of a spreadsheet", "name the .csv", _either_side(_is_quoted_cell)),
 )
 """Rules that `mtkit check` applies to all pairs, blank ones too, and that drop nothing."""
 
