@@ -14,7 +14,7 @@ from mtkit.config.languages import language_code
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-MIN_LETTERS = 24
+MIN_IDENTIFIED_LETTERS = 24
 """Letters that a line needs for its language to be identified; an Asian letter counts as three."""
 NO_LANGUAGE = "zxx"
 """Label of py3langid for text without linguistic content."""
@@ -60,7 +60,7 @@ def is_supported(code: str) -> bool:
 def is_long_enough(text: str) -> bool:
     """Return whether the text has enough letters for its language to be identified."""
     letters = _NOT_LETTERS.sub(" ", text)
-    return len(letters) + 2 * len(_ASIAN.findall(letters)) >= MIN_LETTERS
+    return len(letters) + 2 * len(_ASIAN.findall(letters)) >= MIN_IDENTIFIED_LETTERS
 
 
 def count_languages(lines: Iterable[str]) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Reading pairs: what a line is, how sides are paired, and what is said where that fails."""
+"""Reading pairs: what a line is, how sides are paired, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def texts(corpora: Corpus | list[Corpus]) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -62,11 +62,11 @@ def test_only_line_feeds_end_lines(lines: list[str], terminated: bool, zipped: b
     assert list(read_lines(write("a.gz" if zipped else "a", text))) == lines
 
 
-def test_line_ends_of_windows_and_a_byte_order_mark_are_no_text() -> None:
+def test_windows_line_ends_and_byte_order_marks_are_removed() -> None:
     assert list(read_lines(write("a", b"\xef\xbb\xbfone\r\ntwo\r\n"))) == ["one", "two"]
 
 
-def test_gzip_is_known_by_its_content_too() -> None:
+def test_gzip_is_recognised_by_its_content() -> None:
     write("a.gz", "one\n")
     shutil.copy("a.gz", "a.en")
     assert list(read_lines("a.en")) == ["one"]
@@ -82,9 +82,7 @@ def _zip(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "compress"), [("xz", lzma.compress), ("bzip2", bz2.compress), ("zip", _zip)]
 )
-def test_what_is_compressed_otherwise_is_not_taken_for_text(
-    name: str, compress: Callable[[bytes], bytes]
-) -> None:
+def test_other_compressed_formats_are_errors(name: str, compress: Callable[[bytes], bytes]) -> None:
     Path("a.en").write_bytes(compress(b"one\n"))
     said = f"a.en: compressed by {name}: unpack it"
     with pytest.raises(UserError, match=said):
@@ -95,7 +93,7 @@ def test_what_is_compressed_otherwise_is_not_taken_for_text(
         pass
 
 
-def test_a_line_over_the_limit_is_empty_with_one_warning(
+def test_a_line_over_the_limit_is_blank_with_one_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES, 3_000_000))
@@ -143,17 +141,17 @@ def test_the_demo_is_read_from_the_package() -> None:
 def test_reading_streams() -> None:
     write("a", "x\n" * 5), write("b", "x\n" * 4)
     pairs = read_pairs(corpus(source="a", target="b"))
-    assert [next(pairs).line for _ in range(4)] == [1, 2, 3, 4]  # the fault comes later
+    assert [next(pairs).line for _ in range(4)] == [1, 2, 3, 4]  # the error comes later
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 1200), (1200, 3), (0, 2)])
-def test_unequal_sides_are_counted_to_the_end_of_both(source: int, target: int) -> None:
+def test_unequal_sides_are_an_error_with_both_lengths(source: int, target: int) -> None:
     write("a", "x\n" * source), write("b", "x\n" * target)
     with pytest.raises(UserError, match=f"a has {source:,} lines, b {target:,}"):
         texts(corpus(source="a", target="b"))
 
 
-def test_tables_give_the_pairs_of_parallel_files() -> None:
+def test_tables_are_read_by_their_columns() -> None:
     rows = [("one \u2028", "eins"), ("", "zwei"), ("three\x85", "drei")]
     for name, zipped in (("t.tsv", ""), ("t.tsv.gz", "")):
         write(name, "".join(f"{b}\tid{zipped}\t{a}\n" for a, b in rows))
@@ -168,7 +166,7 @@ def test_tables_give_the_pairs_of_parallel_files() -> None:
     assert texts(corpus(table="t.jsonl", **columns)) == [("a", "b"), ("", ""), ("", "d")]
 
 
-def test_a_line_that_names_the_columns_is_no_pair() -> None:
+def test_a_header_line_is_not_a_pair() -> None:
     write("a.tsv", "id\tde \ten\n1\teins\tone\n2\t\ttwo\n")
     write("b.tsv", "en\tde\nthree\tdrei\n")
     named = corpus(table=["a.tsv", "b.tsv"], source_column="en", target_column="de")
@@ -183,7 +181,7 @@ def test_a_blank_line_of_a_table_is_a_blank_pair() -> None:
         assert texts(table) == [("", ""), ("a", "b"), ("", "")]
 
 
-def test_a_text_of_a_record_is_one_valid_line() -> None:
+def test_line_breaks_in_a_record_become_spaces() -> None:
     write("t.jsonl", r'{"a": "x\ny\r\n", "b": "\ud800z"}' + "\n")
     assert texts(corpus(table="t.jsonl", source_column="a", target_column="b")) == [("x y", "?z")]
 
@@ -213,7 +211,7 @@ def test_a_text_of_a_record_is_one_valid_line() -> None:
         ("jsonl", "[" * 10**5, "x.jsonl:1: not JSON .maximum recursion"),
     ],
 )
-def test_faults_name_the_place(settings: Any, content: str, message: str) -> None:
+def test_errors_name_the_place(settings: Any, content: str, message: str) -> None:
     if settings == "jsonl":
         settings = {"table": "x.jsonl", "source_column": "s", "target_column": "t"}
     write(settings.get("table", "x"), content)
@@ -222,11 +220,11 @@ def test_faults_name_the_place(settings: Any, content: str, message: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_in_a_cell_is_a_blank_side_and_none_a_word() -> None:
+def test_empty_cells_are_blank_and_none_is_a_word() -> None:
     write("x.csv", "s,t\nNone,null\na,\n")
     settings = {"source_column": "s", "target_column": "t"}
     assert texts(corpus(dataset="x.csv", **settings)) == [("None", "null"), ("a", "")]
-    write("y.csv", b'\xef\xbb\xbfs;t\r\n"a; b";c, d, e\r\n')  # of a spreadsheet, in Europe
+    write("y.csv", b'\xef\xbb\xbfs;t\r\n"a; b";c, d, e\r\n')  # a European spreadsheet
     assert texts(corpus(dataset="y.csv", **settings)) == [("a; b", "c, d, e")]
     write("l.csv", b"s,t\nf\xfcr,for\n")
     assert texts(corpus(dataset="l.csv", **settings)) == [("f\ufffdr", "for")]
@@ -236,7 +234,7 @@ def test_nothing_in_a_cell_is_a_blank_side_and_none_a_word() -> None:
     assert texts(corpus(table="x.jsonl", **settings)) == [("a", "")]
 
 
-def test_damaged_gzip_is_told_with_its_line() -> None:
+def test_damaged_gzip_is_an_error_with_its_line() -> None:
     whole = gzip.compress(b"".join(b"line %d\n" % (i * i) for i in range(100_000)))
     write("cut", whole[: len(whole) // 2])
     write("flipped", whole[:5000] + bytes([whole[5000] ^ 255]) + whole[5001:])
@@ -248,7 +246,7 @@ def test_damaged_gzip_is_told_with_its_line() -> None:
             count_lines(name)
 
 
-def test_identity_is_of_content_and_columns_alone(tmp_path: Path) -> None:
+def test_identity_depends_on_content_and_columns_alone(tmp_path: Path) -> None:
     write("a", "x\n"), write("b", "y\n"), write("t.tsv", "x\ty\n")
     (tmp_path / "moved").mkdir()
     shutil.copy("a", "moved/z")
@@ -277,7 +275,7 @@ def of_dataset(path: str, **settings: Any) -> Corpus:
 
 @pytest.fixture(scope="module")
 def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same rows as a .jsonl, a .parquet, a folder of .jsonl, and saved by `datasets`."""
+    """Write the same rows in all formats that `datasets` reads."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -295,7 +293,7 @@ def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "plain", "saved", "splits"])
-def test_local_datasets_give_their_rows(
+def test_local_datasets_are_read(
     dataset_folder: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pairs = list(read_pairs(of_dataset(str(dataset_folder / name))))
@@ -304,11 +302,11 @@ def test_local_datasets_give_their_rows(
     assert capfd.readouterr() == ("", "")
 
 
-def test_slices_of_a_split_are_taken(dataset_folder: Path) -> None:
+def test_a_slice_of_a_split_is_read(dataset_folder: Path) -> None:
     assert texts(of_dataset(str(dataset_folder / "a.jsonl"), split="train[1:3]")) == PAIRS[1:3]
 
 
-def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_path: Path) -> None:
+def test_identity_of_a_dataset_depends_on_its_content(dataset_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(dataset_folder / "plain", tmp_path / "moved")
     first = identity(of_dataset(str(dataset_folder / "plain")))
     assert identity(of_dataset(str(tmp_path / "moved"))) == first
@@ -329,7 +327,7 @@ def test_local_datasets_are_known_by_their_content(dataset_folder: Path, tmp_pat
         ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; there are: train"),
     ],
 )
-def test_faults_of_datasets_are_one_line(
+def test_errors_of_datasets_are_one_line(
     dataset_folder: Path, name: str, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
@@ -337,7 +335,7 @@ def test_faults_of_datasets_are_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_hub_out_of_reach_is_one_line() -> None:
+def test_an_unreachable_hub_is_an_error_of_one_line() -> None:
     with pytest.raises(UserError, match="nobody/nothing: `datasets` cannot load it") as caught:
         identity(of_dataset("nobody/nothing"))
     assert "\n" not in str(caught.value)
