@@ -82,7 +82,7 @@ def explain(
             ranking: [(n, of["mean"]) for n, of in zip(REMOVED, falls, strict=True)]
             for ranking, falls in record["log_prob_falls"].items()
         }
-        draw_curves([("fall of log P", "source words removed", curves)], output)
+        draw_curves([("fall of log P of an output word", "source words removed", curves)], output)
 
 
 def _measure(

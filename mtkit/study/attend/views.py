@@ -89,13 +89,17 @@ def draw_picture(heat_map: HeatMap, path: Path) -> None:
         "parse_math": False,
     }
     weights = heat_map.weights.flatten(0, 1).numpy()  # (L·H, J, I)
+    all_keys, all_queries = (
+        [fitted(word, MAX_LABEL_CELLS) for word in words]
+        for words in (heat_map.keys, heat_map.queries)
+    )
     for index, (panel, title) in enumerate(zip(panels, heat_map.titles, strict=True)):
         image = panel.imshow(weights[index], cmap="Blues", vmin=0, vmax=1, aspect="auto")
         panel.grid(visible=False)
         panel.set_title(title, fontsize=9)
         # Words stand along the edges of the whole picture.
-        keys = heat_map.keys if index >= len(panels) - heads else []
-        queries = heat_map.queries if index % heads == 0 else []
+        keys = all_keys if index >= len(panels) - heads else []
+        queries = all_queries if index % heads == 0 else []
         panel.set_xticks(range(len(keys)), keys, rotation=90, **font)
         panel.set_yticks(range(len(queries)), queries, **font)
         panel.tick_params(length=0)

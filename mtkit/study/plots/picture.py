@@ -70,7 +70,8 @@ def add_legend(figure: Figure, panel: Axes) -> None:
     """Add a legend of the lines of `panel` above all panels."""
     handles, names = panel.get_legend_handles_labels()
     fonts = {"family": find_fonts("".join(names))}
-    figure.legend(handles, names, loc="outside upper center", prop=fonts)
+    columns = min(4, len(names))
+    figure.legend(handles, names, loc="outside upper center", prop=fonts, ncols=columns)
 
 
 def save_picture(figure: Figure, path: Path) -> None:
@@ -130,13 +131,16 @@ def draw_curves(
     """
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    drawn, axes = make_figure(width=5 * columns, height=2.8 * rows, rows=rows, columns=columns)
+    width, height = 4 + 3 * columns, 1 + 2.5 * rows
+    drawn, axes = make_figure(width=width, height=height, rows=rows, columns=columns)
     for panel, (title, axis, curves) in zip(axes, panels, strict=False):
         for name, points in curves.items():
             x, y = [x for x, _ in points], [y for _, y in points]
             panel.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
         panel.set_title(title, fontsize="medium")
         panel.set_xlabel(axis)
+        are_whole = all(x == round(x) for points in curves.values() for x, _ in points)
+        panel.locator_params(axis="x", integer=are_whole)
     for panel in axes[len(panels) :]:
         panel.remove()
     if len(panels[0][2]) > 1:
