@@ -87,7 +87,7 @@ class SacrebleuMetric:
     """The name to show, if it is not sacreBLEU's."""
     needs_spaces: bool = False
     """Whether it needs to know the language, and that spaces separate its words."""
-    max_characters: float = math.inf
+    max_characters: int | float = math.inf
     """Longest line that it scores."""
     maximum: float = 100.0
 
