@@ -160,13 +160,17 @@ def export(
         raise UserError(f"{folder}: only with --from: name a model of mtkit with -m")
     if to is None:
         raise UserError("export: name a format, --to ctranslate2 or --to huggingface")
-    if to == "huggingface":
-        refuse("only with --to ctranslate2", check=check, quantization=quantization)
     if not check:
         refuse("only with --check", text=text)
-    from mtkit.formats.export import export_model
+    if to == "huggingface":
+        refuse("only with --to ctranslate2", check=check, quantization=quantization)
+        from mtkit.formats.huggingface import export_to_huggingface
 
-    export_model(model, output, to=to, quantization=quantization, check=check, text=text)
+        export_to_huggingface(model, output)
+        return
+    from mtkit.formats.ctranslate2 import export_to_ctranslate2
+
+    export_to_ctranslate2(model, output, quantization=quantization, check=check, text=text)
 
 
 def info(

@@ -7,17 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.manifest import Artifact, refuse_existing
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import open_batches
 from mtkit.decoding.api import Translator
 from mtkit.decoding.conversion import cached, convert_to
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, obstacle_on
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
-from mtkit.models.folder import OpenedModel
+from mtkit.models.folder import OpenedModel, open_model
 from mtkit.report import data_lines, say, table
 from mtkit.scoring.metrics import corpus_bleu
 
@@ -57,35 +57,48 @@ def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
     return None
 
 
-def load_text_to_check(opened: OpenedModel, file: Path | None) -> EvaluationText:
-    """Load a file, or the validation text of the model's run.
-
-    Raises:
-        UserError: there is no text, or it has no lines.
-    """
-    text = (
-        EvaluationText(str(file), list(input_lines(file))) if file else load_validation_text(opened)
-    )
-    if text is None or not text.source:
-        where = "no validation text beside the model" if text is None else text.name
-        raise UserError(f"--check: {where}: no lines to compare on: name some with --text")
-    return text
-
-
-def to_ctranslate2(opened: OpenedModel, output: Path | None, quantization: str | None) -> Artifact:
-    """Convert the model to the new folder `output`, or into the cache of `translate`.
+def export_to_ctranslate2(
+    model: str | None = None,
+    output: Path | None = None,
+    *,
+    quantization: str | None = None,
+    check: bool = False,
+    text: Path | None = None,
+) -> None:
+    """Convert a model to the new folder `output`, or into the cache of `translate`.
 
     Without `quantization`, or with "auto", choose int8 if it loses at most MAX_INT8_BLEU_LOSS on
-    the validation text of the model's run. Without such a text float32 is the choice.
+    the validation text of the model's run. Without such a text float32 is the choice. `check`
+    translates `text`, or the validation text, with CTranslate2 and with PyTorch.
 
     Raises:
-        UserError: CTranslate2 cannot run the model.
+        UserError: CTranslate2 cannot run the model, or there is no text to check.
+        MtkitError: the check fails.
     """
+    if output is not None:
+        refuse_existing(output)
+    opened = open_model(model)
     if reason := obstacle_in_model(opened.config.model):
         raise UserError(reason)
+    if text is not None:
+        checked: EvaluationText | None = EvaluationText(str(text), list(input_lines(text)))
+    else:
+        checked = load_validation_text(opened)
+    if check and (checked is None or not checked.source):
+        where = "no validation text beside the model" if checked is None else checked.name
+        raise UserError(f"--check: {where}: no lines to compare on: name some with --text")
+    if check and (reason := obstacle_on("cpu", quantization or "auto")):
+        raise UserError(f"--check: {reason}")
     if quantization in (None, "auto"):
         quantization = _choose_compute_type(opened)
-    return convert_to(output, opened, quantization) if output else cached(opened, quantization)
+    exported = convert_to(output, opened, quantization) if output else cached(opened, quantization)
+    say(f"exported: {exported.path}")
+    if check and checked is not None:
+        from mtkit.decoding.pytorch import PyTorchEngine
+
+        engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
+        original = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
+        compare_translators(checked, original, _translator(opened, exported))
 
 
 def _choose_compute_type(opened: OpenedModel) -> str:
@@ -110,19 +123,6 @@ def _choose_compute_type(opened: OpenedModel) -> str:
 def _translator(opened: OpenedModel, converted: Artifact) -> Translator:
     engine = CTranslate2Engine(converted, opened.tokenizer)
     return Translator(engine, opened.tokenizer, Request(opened.config.decoding))
-
-
-def check_export(opened: OpenedModel, exported: Artifact, text: EvaluationText) -> None:
-    """Compare the exported model with the original on the text.
-
-    Raises:
-        MtkitError: as for `compare_translators`.
-    """
-    from mtkit.decoding.pytorch import PyTorchEngine
-
-    engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
-    original = Translator(engine, opened.tokenizer, Request(opened.config.decoding))
-    compare_translators(text, original, _translator(opened, exported))
 
 
 def compare_translators(text: EvaluationText, original: Translator, exported: Translator) -> None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mtkit.artifacts.manifest import Artifact, create, hash_file, open_artifact, refuse_existing
+from mtkit.artifacts.manifest import create, hash_file, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
 from mtkit.config.base import Settings, first_error
@@ -31,7 +31,7 @@ from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.symbols import Symbols, read_vocabulary
-from mtkit.models.folder import OpenedModel, save_model_config
+from mtkit.models.folder import OpenedModel, open_model, save_model_config
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 
@@ -55,7 +55,7 @@ ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "s
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-def to_huggingface(opened: OpenedModel, output: Path | None) -> Artifact:
+def export_to_huggingface(model: str | None, output: Path | None) -> None:
     """Write a model to the new folder `output`.
 
     Raises:
@@ -63,6 +63,8 @@ def to_huggingface(opened: OpenedModel, output: Path | None) -> Artifact:
     """
     if output is None:
         raise UserError("--to huggingface: name a new folder with -o")
+    refuse_existing(output)
+    opened = open_model(model)
     settings = _check_exportable(opened.config.model)
     weights = _export_weights(opened, settings)
     inputs = {"model": opened.artifact.identity}
@@ -71,12 +73,12 @@ def to_huggingface(opened: OpenedModel, output: Path | None) -> Artifact:
         write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
         write_json(folder / marian.GENERATION_FILE, _export_search(opened.config.decoding))
         _export_tokenizer(folder, opened)
+    say(f"exported: {output}")
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
     changed = opened.config.decoding.without_defaults()
     for name, reason in UNSUPPORTED_SEARCH.items():
         if name in changed:
             say(f"decoding.{name} is not exported: {reason}")
-    return open_artifact(output, "export")
 
 
 def _check_exportable(settings: ModelSettings) -> TransformerSettings:

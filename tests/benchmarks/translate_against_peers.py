@@ -33,7 +33,7 @@ from processes import mtkit, run
 
 from mtkit.decoding.api import load as load_translator
 from mtkit.decoding.conversion import cached
-from mtkit.formats.huggingface import to_huggingface
+from mtkit.formats.huggingface import export_to_huggingface
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.study.bench.translate import measure_in_process, open_translation_task
 
@@ -111,7 +111,7 @@ def compare_ctranslate2(task: Task) -> None:
 
 def compare_torch(task: Task) -> None:
     folder = task.work / "huggingface"
-    to_huggingface(task.opened, folder)
+    export_to_huggingface(str(task.opened.artifact.path), folder)
     for compute_type in ("float32", "bfloat16"):
         arguments = [str(folder), "--compute-type", compute_type, "--threads", str(CORES)]
         peer = _peer("peer_hf_generate.py", task, arguments)

@@ -14,9 +14,13 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.decoding.api import load
 from mtkit.errors import MtkitError, UserError
-from mtkit.formats.ctranslate2 import EvaluationText, compare_translators, load_validation_text
-from mtkit.formats.export import export_model
-from mtkit.formats.huggingface import from_huggingface
+from mtkit.formats.ctranslate2 import (
+    EvaluationText,
+    compare_translators,
+    export_to_ctranslate2,
+    load_validation_text,
+)
+from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.folder import open_model
 from mtkit.pipeline import run
 from tasks import tiny_config
@@ -54,7 +58,7 @@ def test_int8_is_chosen_if_validation_bleu_hardly_drops(
     for scores, chosen in (([20.0, 20.29], "int8"), ([20.0, 20.31], "float32")):
         values = iter(scores)
         monkeypatch.setattr("mtkit.formats.ctranslate2.corpus_bleu", lambda *_, v=values: next(v))
-        export_model(str(trained), to="ctranslate2")
+        export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: BLEU on 20 lines" in err
         assert (chosen == "int8") == ("mtkit translate --compute-type int8" in err)
@@ -62,7 +66,7 @@ def test_int8_is_chosen_if_validation_bleu_hardly_drops(
 
 
 def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Capture) -> None:
-    export_model(str(alone), to="ctranslate2")
+    export_to_ctranslate2(str(alone))
     assert "float32: no validation text" in capsys.readouterr().err
 
 
@@ -75,7 +79,7 @@ def test_text_of_another_run_is_not_used(trained: Path, alone: Path) -> None:
 
 
 def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> None:
-    export_model(str(alone), tmp_path / "out", to="ctranslate2", quantization="float32")
+    export_to_ctranslate2(str(alone), tmp_path / "out", quantization="float32")
     translator = ctranslate2.Translator(str(tmp_path / "out"))
     processor = SentencePieceProcessor(model_file=str(tmp_path / "out" / "spm.model"))
     pieces = processor.encode(SENTENCES, out_type=str)
@@ -89,13 +93,11 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
 
 
 def test_a_check_reports_the_agreement(trained: Path, capsys: Capture, tmp_path: Path) -> None:
-    export_model(str(trained), to="ctranslate2", quantization="float32", check=True)
+    export_to_ctranslate2(str(trained), quantization="float32", check=True)
     out = capsys.readouterr().out
     assert "identical" in out and "20 (100.00 %)" in out and "BLEU, torch float32" in out
     (tmp_path / "text").write_text("ant bee\n\ncat")
-    export_model(
-        str(trained), to="ctranslate2", quantization="int8", check=True, text=tmp_path / "text"
-    )
+    export_to_ctranslate2(str(trained), quantization="int8", check=True, text=tmp_path / "text")
     out = capsys.readouterr().out
     assert str(tmp_path / "text") in out and "BLEU" not in out
 
@@ -104,7 +106,7 @@ def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> Non
     (tmp_path / "empty").write_text("")
     for text, said in ((None, "no validation text"), (tmp_path / "empty", "no lines")):
         with pytest.raises(UserError, match=said):
-            export_model(str(alone), tmp_path / "out", to="ctranslate2", check=True, text=text)
+            export_to_ctranslate2(str(alone), tmp_path / "out", check=True, text=text)
     assert not (tmp_path / "out").exists()
 
 
@@ -115,12 +117,8 @@ def test_a_check_of_an_unsupported_compute_type_writes_nothing(
     monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
     for output in (tmp_path / "out", None):
         with pytest.raises(UserError, match=r"--check: compute type: int8: .* supports float32"):
-            export_model(
-                *(str(alone), output),
-                to="ctranslate2",
-                quantization="int8",
-                check=True,
-                text=tmp_path / "text",
+            export_to_ctranslate2(
+                *(str(alone), output), quantization="int8", check=True, text=tmp_path / "text"
             )
     assert not (tmp_path / "out").exists() and not empty_cache.exists()
 
@@ -142,11 +140,11 @@ def test_a_failed_check_shows_the_lines_that_differ(
 def test_what_cannot_be_exported_is_refused(alone: Path, tmp_path: Path) -> None:
     lstm = write_model(tmp_path / "lstm", train(), seq2seq())
     with pytest.raises(UserError, match=r"model\.kind: seq2seq"):
-        export_model(str(lstm), to="ctranslate2")
+        export_to_ctranslate2(str(lstm))
     with pytest.raises(UserError, match="alone: already exists"):
-        export_model(str(alone), alone, to="ctranslate2")
+        export_to_ctranslate2(str(alone), alone)
     with pytest.raises(UserError, match="--to huggingface: name a new folder"):
-        export_model(str(alone), to="huggingface")
+        export_to_huggingface(str(alone), None)
     for folder, output in ((None, tmp_path / "out"), (tmp_path, None)):
         with pytest.raises(UserError, match="--from huggingface: name its folder"):
             from_huggingface(folder, output)

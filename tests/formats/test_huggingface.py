@@ -29,8 +29,7 @@ from mtkit.decoding.api import load
 from mtkit.decoding.engine import Sentence
 from mtkit.decoding.segment import Line, segment
 from mtkit.errors import UserError
-from mtkit.formats.export import export_model
-from mtkit.formats.huggingface import from_huggingface
+from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import get_weights, load_model, save_weights
@@ -48,7 +47,7 @@ Results = tuple[list[str], list[float]]
 
 
 def export(model: Path, output: Path) -> None:
-    export_model(str(model), output, to="huggingface")
+    export_to_huggingface(str(model), output)
 
 
 @pytest.fixture(scope="module")
