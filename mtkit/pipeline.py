@@ -22,8 +22,9 @@ from mtkit.report import data_lines, say, table
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import Score, score
 from mtkit.tokenizer.train import train_tokenizer
+from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin
-from mtkit.training.train import finish, train
+from mtkit.training.train import train
 
 SAMPLES = 3
 """Number of test sentences that are shown with their translations."""

@@ -19,7 +19,6 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.interfaces import TranslationModel
 from mtkit.symbols import EOS, PAD
-from mtkit.training.loss import Objective
 from mtkit.training.state import TrainState, new_state
 
 VOCAB = 30
@@ -95,8 +94,7 @@ def untrained_state(
     model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
 ) -> TrainState:
     """Return the state before the first step."""
-    objective = Objective(model, training.label_smoothing)
-    return new_state(objective, training.optimizer, precision)
+    return new_state(model, training.label_smoothing, training.optimizer, precision)
 
 
 def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:

@@ -170,7 +170,7 @@ def _rank(
     _speak_at(home)
 
     def lost(state: Any, *rest: Any, **settings: Any) -> Any:
-        if loss is not None and (rank, state.step) == (loss.rank, loss.step):
+        if loss is not None and (rank, state.progress.step) == (loss.rank, loss.step):
             os.kill(os.getpid(), loss.signal)
         return train_step(state, *rest, **settings)
 

@@ -147,7 +147,7 @@ def _softmax(
     return top - highest.log(), gold_logit  # as log p = z - log Σ for the most probable symbol
 
 
-class Objective(nn.Module):
+class TrainingLoss(nn.Module):
     """A model with the smoothed cross-entropy that training minimises."""
 
     def __init__(self, model: EncoderDecoder, smoothing: float) -> None:

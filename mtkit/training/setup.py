@@ -1,8 +1,8 @@
-"""What a run is put together from, and the state where it stands."""
+"""What a training run is made from, and its state at the start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ import torch
 
 from mtkit.artifacts.explain import changed_files, origin_of
 from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
-from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
+from mtkit.artifacts.recipe import Recipe, checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
@@ -38,207 +38,213 @@ from mtkit.report import say, warn
 from mtkit.scoring.metrics import get_signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.data import Segmentation, Stream
-from mtkit.training.loss import Objective
+from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
-REPAYING_STEPS = 2_000
-"""Number of updates that must be left: compiling for all shapes costs a minute or two, a GPU makes
-some ten updates a second, and a third of their time is saved at best.
-"""
+MIN_STEPS_TO_COMPILE = 2_000
+"""Compiling takes a minute or two; a GPU makes ten steps a second, and a third faster at best."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a run works with, apart from the state that it changes."""
+class RunInputs:
+    """The artifacts that a run is made from."""
 
     config: Config
     data: Batches
     tokenizer: Tokenizer
+    identities: dict[str, str]
+    """Identity of each artifact, by name."""
+
+    def model_stage(self, ended: int | None = None) -> Stage:
+        """Return the stage of RUN/model; `ended` is the step at which `mtkit finish` ends it."""
+        return self._stage("model", "model", model_recipe(self.config, ended))
+
+    def checkpoint_stage(self) -> Stage:
+        """Return the stage of the checkpoints."""
+        return self._stage("checkpoint", CHECKPOINTS, checkpoint_recipe(self.config))
+
+    def _stage(self, kind: Literal["model", "checkpoint"], name: str, recipe: Recipe) -> Stage:
+        path, origin = Path(self.config.run) / name, origin_of(self.data.artifact)
+        return Stage(kind, path, recipe, self.identities, origin)
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What a run works with, besides the state that it changes."""
+
+    inputs: RunInputs
     group: ProcessGroup
     checkpoints: Checkpoints
     stream: Stream
     total_steps: int
 
+    @property
+    def config(self) -> Config:
+        return self.inputs.config
+
     def make_current(self) -> None:
-        """The run has these settings from now on, and is the last one of this directory."""
+        """Save the settings of the run, and make it the latest one of this directory."""
         if self.group.is_main:
             save_config(self.config)
             link_latest(Path(self.config.run))
 
-    def save(self, state: TrainState, *, again: bool = True) -> None:
-        """Writes a checkpoint, `again` where there is one, and drops those no longer wanted."""
+    def save(self, state: TrainState, *, overwrite: bool = True) -> None:
+        """Write a checkpoint, and remove those that are no longer needed."""
         if self.group.is_main:
-            if again or state.step not in self.checkpoints.steps():
+            if overwrite or state.progress.step not in self.checkpoints.steps():
                 self.checkpoints.save(state)
-            of = self.config.training
-            self.checkpoints.prune(state, of.best_by, of.keep, of.average, self.total_steps)
+            self.checkpoints.prune(state.progress, self.config.training, self.total_steps)
 
 
-def sources_of(config: Config) -> tuple[Batches, Tokenizer, dict[str, str]]:
-    """What a run is made from, and the identity of each part.
+def open_inputs(config: Config) -> RunInputs:
+    """Return the artifacts that the run of a config is made from.
 
-    Raises UserError where a part is missing, damaged, or does not belong to the others.
+    Raises:
+        UserError: one is missing, damaged, or does not belong to the others.
     """
     run = Path(config.run)
-    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
+    artifact = open_artifact(run / "tokenizer", "tokenizer", verify=True)
     data = open_batches(run / "batches")
-    if data.artifact.manifest["inputs"].get("tokenizer") != tokenizer.identity:
+    if data.artifact.manifest["inputs"].get("tokenizer") != artifact.identity:
         raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
     check_settings(data.artifact, config)
-    texts = config.data
-    files = files_of(texts.train, "data.train") | files_of(texts.valid, "data.valid")
+    files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
     if difference := changed_files(data.artifact, files):
-        warn(f"{data.artifact.path}: {difference}, which only `mtkit batch` takes in")
-    inputs = {"tokenizer": tokenizer.identity, "batches": data.artifact.identity}
-    ours = Tokenizer.load(tokenizer.path)
+        warn(f"{data.artifact.path}: {difference}: rerun `mtkit batch` to use it")
+    identities = {"tokenizer": artifact.identity, "batches": data.artifact.identity}
+    tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):
-        inputs["init_from"] = origin.identity
+        identities["init_from"] = origin.identity
         with blame_setting(INIT_FROM):
-            if Tokenizer.load(origin.path).models != ours.models:
+            if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
                     f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
                     "this setting takes over the model's"
                 )
     _check_comparable(config)
-    return data, ours, inputs
+    return RunInputs(config, data, tokenizer, identities)
 
 
 def check_origin(config: Config) -> Artifact | None:
-    """The model that `training.init_from` names; None where it names none.
+    """Return the model that `training.init_from` names, if any.
 
-    Raises SettingError where it is not there, or of another shape than this run's will be.
+    Raises:
+        SettingError: it is missing, or does not have the shapes of this run's model.
     """
-    if found := find_origin(config):
+    if origin := find_origin(config):
         with blame_setting(INIT_FROM):
-            its = Tokenizer.load(found.path)
-            model = build_without_weights(config.model, its.source_vocab, its.target_vocab)
-            read_weights(found.path / WEIGHTS, dict(model.named_parameters()))
-    return found
+            tokenizer = Tokenizer.load(origin.path)
+            vocabs = tokenizer.source_vocab, tokenizer.target_vocab
+            model = build_without_weights(config.model, *vocabs)
+            read_weights(origin.path / WEIGHTS, dict(model.named_parameters()))
+    return origin
 
 
 def _check_comparable(config: Config) -> None:
-    """UserError where BLEU would be counted otherwise than in the validations so far."""
+    """Raise UserError if BLEU would be computed differently than in the validations so far."""
     language = config.data.target_language
     if not any(checkpoint_steps(Path(config.run) / CHECKPOINTS)):
-        return  # it begins anew
+        return  # training starts anew
     for record in MetricsLog(Path(config.run)).read():
         match record:
-            case {"signatures": {"bleu": str(before)}}:
-                was, now = map(_counting, (before, get_signatures(language)["bleu"]))
-                if was != now:
+            case {"signatures": {"bleu": str(signature)}}:
+                before, now = map(_unversioned, (signature, get_signatures(language)["bleu"]))
+                if before != now:
                     raise UserError(
                         f"data.target_language: {language}: BLEU of this run's validations was "
-                        f"counted with {was}, and would be with {now}, which cannot be compared: "
-                        "go back to the former language, or train anew in another folder (--run)"
+                        f"computed with {before}, and would now be with {now}, which cannot be "
+                        "compared: restore the language, or train in another run directory (--run)"
                     )
 
 
-def _counting(signature: str) -> str:
-    """A signature but for the version of sacreBLEU."""
+def _unversioned(signature: str) -> str:
+    """Return a signature without the version of sacreBLEU."""
     return "|".join(part for part in signature.split("|") if not part.startswith("version:"))
 
 
-def model_stage(
-    config: Config, data: Batches, inputs: Mapping[str, str], ended: int | None = None
-) -> Stage:
-    """Return the stage of RUN/model; `ended` is the step at which `mtkit finish` ends the run."""
-    recipe, path = model_recipe(config, ended), Path(config.run) / "model"
-    return Stage("model", path, recipe, inputs, origin_of(data.artifact))
-
-
 @contextmanager
-def opened_job(
-    config: Config,
-    data: Batches,
-    tokenizer: Tokenizer,
-    inputs: Mapping[str, str],
-    group: ProcessGroup,
-) -> Iterator[tuple[Job, TrainState]]:
-    """A job and the state where it stands: fresh, or as its last checkpoint has it.
+def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
+    """Yield a run, which no other process can write meanwhile, and its newest state.
 
-    While it is open, no other process writes to the run. Raises UserError where one does, and for
-    a checkpoint of other settings.
+    Raises:
+        UserError: another process writes to the run, or a checkpoint is of other settings.
     """
-    run, training = Path(config.run), config.training
-    card = partial(save_model_config, config=card_of(config, tokenizer), tokenizer=tokenizer)
-    sources = origin_of(data.artifact)
-    stage = Stage("checkpoint", run / CHECKPOINTS, checkpoint_recipe(config), inputs, sources)
-    checkpoints = Checkpoints(stage, card, group.size)
-    with locked(run) if group.is_main else nullcontext():
-        state = fresh_state(config, tokenizer, group)
+    config, training = inputs.config, inputs.config.training
+    save = partial(
+        save_model_config, config=model_config(config, inputs.tokenizer), tokenizer=inputs.tokenizer
+    )
+    checkpoints = Checkpoints(inputs.checkpoint_stage(), save, group.size)
+    with locked(Path(config.run)) if group.is_main else nullcontext():
+        state = initial_state(config, inputs.tokenizer, group)
         if group.is_main:
             clear_leftovers(checkpoints.folder)
         group.barrier()
-        resumed_from = checkpoints.load_last(state)
+        checkpoint = checkpoints.load_last(state)
         if group.size > 1:
             warm_up_ddp(state, group)
-        if resumed_from is None and group.is_main:
-            remove(checkpoints.path(0))  # of other settings, if there is one: nothing to go back to
-        if not state.max_tokens:
-            state.max_tokens = largest_batch(state, data, training.accumulate, group)
-        _announce(config, state, group, resumed_from)
-        stream = Stream(config, data, Segmentation.of(config, tokenizer), state.max_tokens, group)
-        total = training.steps or (training.epochs or 0) * stream.updates_per_epoch()
-        device = state.model.device
-        if repays_compiling(training.compile, device, total):
+        progress = state.progress
+        if not progress.max_tokens:
+            progress.max_tokens = largest_batch(state, inputs.data, training.accumulate, group)
+        _announce(config, state, group, checkpoint)
+        stream = Stream(config, inputs.data, inputs.tokenizer, progress.max_tokens, group)
+        total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
+        if should_compile(training.compile, state.model.device, total_steps):
             state.model.compile(dynamic=True)
-        yield Job(config, data, tokenizer, group, checkpoints, stream, total), state
+        if checkpoint is None and group.is_main:
+            remove(checkpoints.path(0))  # one of other settings has no step to resume from
+        yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
 
 
-def card_of(config: Config, tokenizer: Tokenizer) -> ModelConfig:
-    """What a model of this run is decoded by."""
+def model_config(config: Config, tokenizer: Tokenizer) -> ModelConfig:
+    """Return what decoding needs to know about a model of this run."""
     vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
     return ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
 
 
-def fresh_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> TrainState:
-    """The state before the first update: the model initialised, or taken from another.
+def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> TrainState:
+    """Return the state before the first step, with new weights or those of `training.init_from`.
 
-    Raises UserError where the updates are to be compiled for a CPU: they take half as long again
-    there, and dropout is made by operators that a compiler does not know.
+    Raises:
+        UserError: steps are to be compiled for a CPU, where that makes them half as fast again.
     """
     training = config.training
     device = pick_device(training.device)
     if training.compile is True and device.type == "cpu":
-        raise UserError("training.compile: slower than not on a CPU: leave it out, or take a GPU")
+        raise UserError("training.compile: slower on a CPU: remove it, or use a GPU")
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if origin := find_origin(config):
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
-    objective = Objective(model.to(device), training.label_smoothing)
-    state = new_state(objective, training.optimizer, precision, group)
+    smoothing, optimizer = training.label_smoothing, training.optimizer
+    state = new_state(model.to(device), smoothing, optimizer, precision, group)
     if config.batching.max_tokens != "auto":
-        state.max_tokens = config.batching.max_tokens
+        state.progress.max_tokens = config.batching.max_tokens
     return state
 
 
-def repays_compiling(wanted: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
-    """Whether torch.compile repays the minutes that it takes.
-
-    `auto`: on a GPU, in a run of enough steps; what is left of them changes no bits.
-    """
-    if wanted == "auto":
-        return device.type == "cuda" and steps >= REPAYING_STEPS
-    return wanted
+def should_compile(setting: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
+    """Return whether to use torch.compile; "auto": on a GPU, in a run long enough to repay it."""
+    if setting == "auto":
+        return device.type == "cuda" and steps >= MIN_STEPS_TO_COMPILE
+    return setting
 
 
 def _announce(
-    config: Config, state: TrainState, group: ProcessGroup, resumed_from: Artifact | None
+    config: Config, state: TrainState, group: ProcessGroup, checkpoint: Artifact | None
 ) -> None:
+    progress, device = state.progress, state.model.device
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
-    device = state.model.device
-    on = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
-    say(f"train: {config.model.name}, {parameters:,} parameters, {state.precision} on {on}")
+    where = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
+    say(f"train: {config.model.name}, {parameters:,} parameters, {progress.precision} on {where}")
     if config.batching.max_tokens == "auto":
-        say(f"train: batches of {state.max_tokens:,} tokens")
-    if resumed_from is not None:
-        say(f"train: resuming after step {state.step:,}")
-        if (before := resumed_from.report.get("processes", 1)) != group.size:
+        say(f"train: batches of {progress.max_tokens:,} tokens")
+    if checkpoint is not None:
+        say(f"train: resuming after step {progress.step:,}")
+        if (before := checkpoint.report.get("processes", 1)) != group.size:
             say(f"train: {before} processes so far, {group.size} from here: rounding will differ")

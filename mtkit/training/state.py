@@ -1,8 +1,8 @@
-"""All that a run is between two updates.
+"""All that changes during a run.
 
-The order of batches and their subwords are a function of (seed, epoch), the learning rate of the
-step and the validations, dropout of (seed, step, micro-batch): so weights, optimizer moments and a
-few numbers are enough to go on exactly as if nothing had happened.
+Batch order and subwords are a function of (seed, epoch), the learning rate of the step and the
+validations, dropout of (seed, step, micro-batch). So weights, optimizer moments and the few numbers
+of `TrainingProgress` are enough to resume exactly.
 """
 
 from __future__ import annotations
@@ -18,34 +18,45 @@ from mtkit.config.settings import Criterion, Optimizer
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
-from mtkit.training.loss import Objective
+from mtkit.training.loss import TrainingLoss
 from mtkit.training.optimizers import build_optimizer
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did, summed over all processes; losses in nats."""
+
+    smoothed: float
+    nll: float
+    tokens: int
+    learning_rate: float
+    gradient_norm: float
+    skipped: bool = False
+    """Whether loss or gradient were not finite, so that the weights are unchanged."""
+
+
 @dataclass
-class Window:
-    """Sums over the updates since the last logged step, and how the last of them went."""
+class LogWindow:
+    """Sums over the steps since the last logged one, and the last learning rate and norm."""
 
     smoothed: float = 0.0
-    """The mean of what is minimised, times the target tokens."""
     nll: float = 0.0
     tokens: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
 
-
-@dataclass
-class StepReport(Window):
-    """The same of one update alone, on all ranks."""
-
-    skipped: bool = False
-    """Whether loss or gradient were not finite, so that the weights are as they were."""
+    def add(self, report: StepReport) -> None:
+        """Add a step."""
+        self.smoothed += report.smoothed
+        self.nll += report.nll
+        self.tokens += report.tokens
+        self.learning_rate, self.gradient_norm = report.learning_rate, report.gradient_norm
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The model at `step`: nats per target token (no smoothing), and scores of decoded text."""
+    """The quality at `step`: nats per target token (no smoothing), and scores of decoded text."""
 
     step: int
     loss: float
@@ -53,82 +64,82 @@ class Validation:
     bleu: float | None = None
     chrf: float | None = None
 
-    def key(self, metric: Criterion) -> tuple[float, float]:
-        """Smaller is better, whatever the metric; the loss tells between equals, as 0 and 0.
+    def key(self, criterion: Criterion) -> tuple[float, float]:
+        """Return a sort key: smaller is better for every criterion; the loss breaks ties.
 
-        What is no number is worse than any.
+        A value that is not finite is worse than any other.
         """
-        value = float(getattr(self, metric))
-        signed = value if metric in ("loss", "perplexity") else -value
+        value = float(getattr(self, criterion))
+        signed = value if criterion in ("loss", "perplexity") else -value
         loss, worth = (it if math.isfinite(it) else math.inf for it in (self.loss, signed))
         return worth, loss
 
 
-def rank(validations: Sequence[Validation], metric: Criterion) -> list[Validation]:
-    """Best first; of those that nothing tells apart the earlier first."""
-    return sorted(validations, key=lambda validation: validation.key(metric))
+def rank(validations: Sequence[Validation], criterion: Criterion) -> list[Validation]:
+    """Return the validations, best first; the earlier of equals first."""
+    return sorted(validations, key=lambda validation: validation.key(criterion))
 
 
-def is_stalled(validations: Sequence[Validation], metric: Criterion, patience: int | None) -> bool:
-    """Whether the last `patience` validations brought no new best."""
+def is_stalled(
+    validations: Sequence[Validation], criterion: Criterion, patience: int | None
+) -> bool:
+    """Return whether the last `patience` validations brought no new best."""
     if patience is None or not validations:
         return False
-    best = rank(validations, metric)[0]
+    best = rank(validations, criterion)[0]
     return len(validations) - 1 - validations.index(best) >= patience
 
 
 @dataclass
-class Progress:
-    """What of a run is neither weights nor moments."""
+class TrainingProgress:
+    """The numbers of a run, which a checkpoint keeps as JSON."""
 
     precision: Precision = "float32"
     max_tokens: int = 0
-    """Number of padded tokens in a batch; 0 until `batching.max_tokens: auto` is found out."""
+    """Padded tokens in a batch; 0 until `batching.max_tokens: auto` has been resolved."""
     step: int = 0
     position: Position = field(default_factory=Position)
     skipped: int = 0
-    """Number of updates left out because a loss or gradient was not finite."""
+    """Number of steps skipped because a loss or gradient was not finite."""
     skipped_in_a_row: int = 0
     rate_scale: float = 1.0
     """Factor of the learning rate: halved whenever the run was rolled back."""
-    window: Window = field(default_factory=Window)
+    window: LogWindow = field(default_factory=LogWindow)
     validations: list[Validation] = field(default_factory=list)
 
 
-@dataclass(kw_only=True)
-class TrainState(Progress):
-    """Mutable through `train_step` and the loop around it."""
+@dataclass
+class TrainState:
+    """What `train_step`, and the loop around it, change."""
 
     model: EncoderDecoder
-    objective: Objective
-    """The model with its loss."""
-    parallel: nn.Module
-    """The objective as it is differentiated: with gradients that all ranks share."""
+    loss: nn.Module
+    """The model's TrainingLoss; with several processes, in DistributedDataParallel."""
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
+    progress: TrainingProgress
     seconds: float = 0.0
-    """How long the run took so far, interruptions apart."""
+    """Duration of the run so far, without interruptions."""
 
     def autocast(self) -> torch.autocast:
-        """The context in which forward passes of the objective run."""
-        device = self.model.device.type
-        return torch.autocast(device, TORCH_DTYPES[self.precision], self.precision != "float32")
+        """Return the context of forward passes."""
+        device, precision = self.model.device.type, self.progress.precision
+        return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
 
 
 def new_state(
-    objective: Objective,
+    model: EncoderDecoder,
+    smoothing: float,
     optimizer: Optimizer,
     precision: Precision,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainState:
-    """The state before the first update of the objective's model, on its device already."""
-    model = objective.model
-    objective.train()
+    """Return the state before the first step of a model, which is on its device already."""
+    loss = TrainingLoss(model, smoothing).train()
     return TrainState(
-        precision=precision,
         model=model,
-        objective=objective,
-        parallel=group.parallel(objective),
+        loss=group.parallel(loss),
         optimizer=build_optimizer(model, optimizer),
         scaler=torch.amp.GradScaler(model.device.type, enabled=precision == "float16"),
+        progress=TrainingProgress(precision),
     )

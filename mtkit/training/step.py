@@ -39,7 +39,7 @@ def train_step(
     A step whose loss or gradient is not finite is skipped: it leaves the weights as they are.
 
     Raises:
-        BatchTooLarge: out of memory; `state` is unchanged, as after any other error.
+        BatchTooLargeError: out of memory; `state` is unchanged, as after any other error.
     """
     (tokens,) = group.sum(sum(batch.target_tokens for batch in batches))
     with oom_as_error(state):
@@ -59,9 +59,10 @@ def train_step(
             state.scaler.step(state.optimizer)
     state.scaler.update()
     state.optimizer.zero_grad(set_to_none=True)  # frees their memory between steps
-    state.step += 1
-    state.skipped += not healthy
-    state.skipped_in_a_row = 0 if healthy else state.skipped_in_a_row + 1
+    progress = state.progress
+    progress.step += 1
+    progress.skipped += not healthy
+    progress.skipped_in_a_row = 0 if healthy else progress.skipped_in_a_row + 1
     return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
 
 
@@ -76,11 +77,11 @@ def accumulate_gradients(
     for index, batch in enumerate(batches):
         # Dropout is seeded by the place of the micro-batch among those of all processes: it stays
         # the same in a resumed run, and with 2 processes instead of 1 that accumulates 2 batches.
-        torch.manual_seed(seed_of(seed, state.step + 1, group.rank + index * group.size))
+        torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
         is_last = index + 1 == len(batches)  # whose backward pass sums the gradients of processes
-        with nullcontext() if is_last else group.no_sync(state.parallel):
+        with nullcontext() if is_last else group.no_sync(state.loss):
             with state.autocast():
-                loss = state.parallel(batch.source, batch.target_input, batch.target_output)
+                loss = state.loss(batch.source, batch.target_input, batch.target_output)
             # DistributedDataParallel averages gradients over processes; here they are to be summed.
             state.scaler.scale(loss.smoothed * (group.size / tokens)).backward()
         total += torch.stack([loss.smoothed.detach(), loss.nll]).to(total)

@@ -1,228 +1,202 @@
-"""Stage 3: the plain loop that makes updates, logs, validates, saves and stops."""
+"""Stage 3: the loop that makes steps, logs, validates, saves and stops."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, link_latest
-from mtkit.artifacts.stage import Stage
+from mtkit.artifacts.runs import link_latest
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
-from mtkit.errors import Interrupted, MtkitError, UserError
+from mtkit.errors import Interrupted, MtkitError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
-from mtkit.progress import progress
+from mtkit.progress import progress as show_progress
 from mtkit.report import say, warn
 from mtkit.signals import StopSignals
+from mtkit.training.finish import write_model
 from mtkit.training.journal import Journal
 from mtkit.training.memory import TRIM_EVERY_STEPS, halve_if_too_large, trim_heap
-from mtkit.training.process_group import SINGLE_PROCESS, connect_processes
+from mtkit.training.process_group import connect_processes
 from mtkit.training.processes import count_processes, start_processes
-from mtkit.training.setup import Job, model_stage, opened_job, sources_of
-from mtkit.training.state import StepReport, TrainState, is_stalled
+from mtkit.training.setup import TrainingRun, open_inputs, open_run
+from mtkit.training.state import StepReport, TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import train_step
-from mtkit.training.validate import validate, write_model
+from mtkit.training.validate import validate
 
-LOWEST_SCALE = 1 / 64
-"""The least that the learning rate is scaled down to: going back again would be of no use."""
+MIN_RATE_SCALE = 1 / 64
+"""Smallest factor of the learning rate: rolling back once more would not help."""
 
 
-class Diverged(MtkitError):  # noqa: N818 - it says what happened
-    """Too many updates in a row had to be skipped."""
+class DivergedError(MtkitError):
+    """Too many steps in a row were skipped."""
 
 
 def train(config: Config) -> Artifact:
-    """Trains `config.model` on the run's batches, from its last checkpoint if it has one.
+    """Train `config.model` on the run's batches and return the artifact `RUN/model`.
 
-    On as many group as pay, which it starts, or on those that it was started as. Returns the model
-    artifact. Raises UserError where an earlier stage is missing or a checkpoint is of other
-    settings; with the checkpoint saved, Interrupted after one of SIGNALS and MtkitError where
-    memory, or a rank, is lost.
+    Resume from the last checkpoint, if there is one. Start as many processes as are useful, unless
+    this one has been started together with others.
+
+    Raises:
+        UserError: an earlier stage is missing, or a checkpoint is of other settings.
+        Interrupted: after a stop signal, with a checkpoint saved.
+        MtkitError: out of memory, diverged, or a process was lost, with a checkpoint saved.
     """
-    run, training = Path(config.run), config.training
-    data, tokenizer, inputs = sources_of(config)
-    stage = model_stage(config, data, inputs)
-    current = stage.current()
-    if not current and (count := count_processes(config, tokenizer)) > 1:
+    inputs, training = open_inputs(config), config.training
+    stage = inputs.model_stage()
+    model = stage.current()
+    if model is None and (count := count_processes(config, inputs.tokenizer)) > 1:
         start_processes(train, count, config)
         return stage.open()
     with connect_processes(pick_device(training.device), training.rank_timeout) as group:
-        if current:
-            say(f"train: {stage.path} is up to date with its batches")
+        if model is not None:
+            say(f"train: {stage.path} is up to date")
             if group.is_main:
-                link_latest(run)
-        else:
-            if group.is_main:
-                stage.explain_rebuild()
-            with opened_job(config, data, tokenizer, inputs, group) as (job, state):
-                job.make_current()
-                _run_to_end(job, state, stage)
+                link_latest(Path(config.run))
+            return model
+        if group.is_main:
+            stage.explain_rebuild()
+        with open_run(inputs, group) as (run, state):
+            run.make_current()
+            _train_to_end(run, state)
+            write_model(run, state, stage)
     return stage.open()
 
 
-def _run_to_end(job: Job, state: TrainState, stage: Stage) -> None:
-    """From where `state` stands to the model.
-
-    Where training diverges, back to the last checkpoint, to go on with half the learning rate.
-    """
+def _train_to_end(run: TrainingRun, state: TrainState) -> None:
+    """Train until the run is finished, rolling back after divergence."""
     while True:
         try:
-            _go_on(job, state)
+            _train_loop(run, state)
             break
-        except Diverged as divergence:
-            scale = state.rate_scale / 2
-            if job.config.training.on_divergence == "stop" or scale < LOWEST_SCALE:
+        except DivergedError as divergence:
+            scale = state.progress.rate_scale / 2
+            if run.config.training.on_divergence == "stop" or scale < MIN_RATE_SCALE:
                 raise
-            if job.checkpoints.load_last(state, steady=True) is None:
+            if run.checkpoints.load_last(state, healthy=True) is None:
                 raise
-            job.group.barrier()  # until all have read it
-            if job.group.is_main:
-                job.checkpoints.forget(state.step)
-            state.rate_scale, state.skipped_in_a_row = scale, 0
-            back = f"going back to step {state.step:,}, with {scale:g} of the learning rate"
-            warn(f"{divergence}: {back}")
-    job.group.barrier()  # until the last checkpoint is there
-    write_model(job, state, stage)
+            run.group.barrier()  # all have read it
+            step = state.progress.step
+            if run.group.is_main:
+                run.checkpoints.remove_after(step)
+            state.progress.rate_scale, state.progress.skipped_in_a_row = scale, 0
+            warn(f"{divergence}: rolled back to step {step:,}, at {scale:g} of the learning rate")
+    run.group.barrier()  # the last checkpoint is written
 
 
-def finish(config: Config) -> Artifact:
-    """Ends a run where it stands: its model is made of what there is, without another update.
-
-    Validation and averaging are those of a run that ends by itself, in this process alone. The
-    checkpoints stay as they are: `train` goes on from them as if nothing had happened, and replaces
-    the model when it ends.
-    Raises UserError as `train`, and where no update is made yet.
-    """
-    data, tokenizer, inputs = sources_of(config)
-    last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
-    for step in (None, *last):
-        if model := model_stage(config, data, inputs, ended=step).current():
-            say(f"train: {model.path} is up to date with its batches")
-            return model
-    with opened_job(config, data, tokenizer, inputs, SINGLE_PROCESS) as (job, state):
-        if not state.step:
-            raise UserError(f"{config.run}: no update is made yet: train with `mtkit train`")
-        job.make_current()
-        say(f"train: ending after step {state.step:,} of {job.total_steps:,}")
-        if state.step not in [validation.step for validation in state.validations]:
-            state.validations.append(validate(job, state))
-        stage = model_stage(config, data, inputs, ended=state.step)
-        write_model(job, state, stage)
-    return stage.open()
-
-
-def _go_on(job: Job, state: TrainState) -> None:
-    """The loop: updates from where `state` stands, until enough are made or one diverges."""
-    training = job.config.training
+def _train_loop(run: TrainingRun, state: TrainState) -> None:
+    """Train until the run is finished, and keep the state if that fails."""
     with (
         StopSignals() as stop,
-        progress("train", job.total_steps, "steps") as shown,
-        closing(Journal(job, state)) as journal,
-        closing(_updates(job, state)) as updates,
+        show_progress("train", run.total_steps, "steps") as shown,
+        closing(Journal(run.config, state, run.group.is_main)) as journal,
+        closing(_steps(run, state)) as steps,
     ):
-        job.save(state, again=False)
-        shown.advance(state.step)
-        if _is_to_validate(training, state):  # where that failed, or fewer steps are asked for now
-            _validate(job, state, journal)
-            job.save(state)
-        while not _is_finished(training, state):
-            with _saved_on_failure(job, state):
-                journal.add(next(updates))
-            shown.advance(note=journal.note)
-            is_due = _is_to_validate(training, state)
-            if state.step % training.log_every == 0 or is_due:
-                journal.log_step()
-            if is_due:
-                _validate(job, state, journal)
-            with _saved_on_failure(job, state):
-                signal_number = job.group.max(stop.received)
-            if state.step % training.save_every == 0 or is_due or signal_number:
-                job.save(state)
-            if signal_number:
-                job.group.barrier()  # until it is there
-                raise Interrupted(
-                    128 + signal_number,
-                    "training interrupted, checkpoint saved: run the same command again to go on, "
-                    "or `mtkit finish` to end with the best so far",
-                )
-        _tell_why(job, state)
+        run.save(state, overwrite=False)
+        shown.advance(state.progress.step)
+        try:
+            if _must_validate(run.config.training, state.progress):  # which failed the last time
+                _validate(run, state, journal)
+                run.save(state)
+            while not _is_finished(run.config.training, state.progress):
+                journal.add(next(steps))
+                shown.advance(note=journal.note)
+                _after_step(run, state, journal, stop)
+        except (DivergedError, Interrupted):
+            raise
+        except (MtkitError, RuntimeError, MemoryError):
+            run.save(state, overwrite=False)
+            # Said at once: another process that fails may end this one before its last line.
+            say(f"train: checkpoint saved after step {state.progress.step:,}")
+            raise
+    _report_early_stop(run, state.progress)
 
 
-def _is_to_validate(training: TrainingSettings, state: TrainState) -> bool:
-    """Whether the state is one that is validated, and is not yet."""
-    is_due = state.step % training.validate_every == 0 or _is_finished(training, state)
-    return is_due and state.step not in (0, *(found.step for found in state.validations))
-
-
-def _validate(job: Job, state: TrainState, journal: Journal) -> None:
-    with _saved_on_failure(job, state):
-        state.validations.append(validate(job, state))
-    journal.log_validation()
-
-
-def _tell_why(job: Job, state: TrainState) -> None:
-    """Says why a run ends that has not made just as many updates as are asked for."""
-    training = job.config.training
-    if training.steps is not None and state.step > training.steps:
-        warn(f"training.steps: {training.steps:,}: {state.step:,} are made, and make the model")
-    elif state.step < job.total_steps and is_stalled(
-        state.validations, training.best_by, training.patience
-    ):
-        say(
-            f"train: no new best in {training.patience} validations (training.patience): "
-            f"ending after step {state.step:,} of {job.total_steps:,}"
+def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: StopSignals) -> None:
+    """Log, validate and save, if it is time; raise Interrupted after a stop signal."""
+    training, step = run.config.training, state.progress.step
+    is_due = _must_validate(training, state.progress)
+    if is_due or step % training.log_every == 0:
+        journal.log_step()
+    if is_due:
+        _validate(run, state, journal)
+    stop_signal = run.group.max(stop.received)
+    if is_due or stop_signal or step % training.save_every == 0:
+        run.save(state)
+    if stop_signal:
+        run.group.barrier()  # the checkpoint is written
+        raise Interrupted(
+            128 + stop_signal,
+            "training interrupted, checkpoint saved: run the same command again to resume, "
+            "or `mtkit finish` to end with the best model so far",
         )
 
 
-def _updates(job: Job, state: TrainState) -> Generator[StepReport]:
-    """Updates `state` without end, from where it stands; whoever loops over it decides to stop.
+def _validate(run: TrainingRun, state: TrainState, journal: Journal) -> None:
+    state.progress.validations.append(validate(run, state))
+    journal.log_validation()
 
-    Raises Diverged, and MtkitError where memory does not suffice; `state` is then that after the
-    last update.
+
+def _must_validate(training: TrainingSettings, progress: TrainingProgress) -> bool:
+    """Return whether this step is to be validated, and has not been yet."""
+    if progress.step in (0, *(validation.step for validation in progress.validations)):
+        return False
+    return progress.step % training.validate_every == 0 or _is_finished(training, progress)
+
+
+def _is_finished(training: TrainingSettings, progress: TrainingProgress) -> bool:
+    if training.epochs is not None and progress.position.epoch >= training.epochs:
+        return True
+    if training.steps is not None and progress.step >= training.steps:
+        return True
+    return is_stalled(progress.validations, training.best_by, training.patience)
+
+
+def _report_early_stop(run: TrainingRun, progress: TrainingProgress) -> None:
+    """Report why training stopped at another step than planned."""
+    training = run.config.training
+    if training.steps is not None and progress.step > training.steps:
+        warn(f"training.steps: {training.steps:,}: the model has {progress.step:,} already")
+    elif progress.step < run.total_steps and is_stalled(
+        progress.validations, training.best_by, training.patience
+    ):
+        say(
+            f"train: no new best in {training.patience} validations (training.patience): "
+            f"ending after step {progress.step:,} of {run.total_steps:,}"
+        )
+
+
+def _steps(run: TrainingRun, state: TrainState) -> Generator[StepReport]:
+    """Make one step after another, without end.
+
+    Raises:
+        DivergedError: too many steps in a row were skipped.
+        MtkitError: out of memory; `state` is that after the last step.
     """
-    config, training, group = job.config, job.config.training, job.group
-    device = state.model.device
-    step = partial(train_step, state, seed=config.seed, clip_norm=training.clip_norm, group=group)
-    for update in prefetch(job.stream.updates(state.position)):
-        batches = [batch.to(device) for batch in update.batches]
-        losses = [(validation.step, validation.loss) for validation in state.validations]
-        inputs = ScheduleInputs(training.warmup, job.total_steps, config.model.d_model, losses)
-        rate = state.rate_scale * training.schedule.rate(state.step + 1, inputs)
+    config, training = run.config, run.config.training
+    seed, clip_norm = config.seed, training.clip_norm
+    step = partial(train_step, state, seed=seed, clip_norm=clip_norm, group=run.group)
+    for data in prefetch(run.stream.steps(state.progress.position)):
+        progress = state.progress
+        batches = [batch.to(state.model.device) for batch in data.batches]
+        losses = [(validation.step, validation.loss) for validation in progress.validations]
+        inputs = ScheduleInputs(training.warmup, run.total_steps, config.model.d_model, losses)
+        rate = progress.rate_scale * training.schedule.rate(progress.step + 1, inputs)
         # Processes wait for each other's gradients: all must make equally many micro-batches.
-        report = halve_if_too_large(step, batches, rate) if group.size == 1 else step(batches, rate)
-        state.position = update.position
-        if state.step % TRIM_EVERY_STEPS == 0:
+        retry = run.group.size == 1
+        report = halve_if_too_large(step, batches, rate) if retry else step(batches, rate)
+        progress.position = data.position
+        if progress.step % TRIM_EVERY_STEPS == 0:
             trim_heap()
-        if state.skipped_in_a_row >= training.max_skipped:
-            raise Diverged(
-                f"training diverged at step {state.step} (epoch {state.position.epoch}): loss "
-                f"{report.nll / report.tokens:.3g}, gradient norm {report.gradient_norm:.3g}, "
-                f"learning rate {rate:.3g}; {training.max_skipped} updates in a row skipped"
+        if progress.skipped_in_a_row >= training.max_skipped:
+            raise DivergedError(
+                f"training diverged at step {progress.step} (epoch {progress.position.epoch}): "
+                f"loss {report.nll / report.tokens:.3g}, gradient norm "
+                f"{report.gradient_norm:.3g}, learning rate {rate:.3g}; {training.max_skipped} "
+                "steps in a row skipped"
             )
         yield report
-
-
-@contextmanager
-def _saved_on_failure(job: Job, state: TrainState) -> Iterator[None]:
-    """Around an update: if it fails, the state is that after the one before, and is kept."""
-    try:
-        yield
-    except Diverged:
-        raise
-    except (MtkitError, RuntimeError, MemoryError):
-        job.save(state, again=False)
-        # At once: whoever starts the ranks may end this one before it comes to its last line.
-        say(f"train: checkpoint saved after step {state.step:,}")
-        raise
-
-
-def _is_finished(training: TrainingSettings, state: TrainState) -> bool:
-    if training.epochs is not None and state.position.epoch >= training.epochs:
-        return True
-    if training.steps is not None and state.step >= training.steps:
-        return True
-    return is_stalled(state.validations, training.best_by, training.patience)

@@ -19,7 +19,8 @@ from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
-from mtkit.training.train import finish, train
+from mtkit.training.finish import finish
+from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 
 HOLDER = """

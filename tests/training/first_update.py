@@ -14,7 +14,7 @@ import torch
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models.device import TORCH_DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.training.loss import Objective
+from mtkit.training.loss import TrainingLoss
 
 VOCAB = 400
 SENTENCES, LENGTH = 40, 20
@@ -31,7 +31,7 @@ def first_update(kind: str, precision: str, threads: int) -> str:
     model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
     source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
     with torch.autocast("cpu", TORCH_DTYPES[precision], precision != "float32"):
-        loss = Objective(model, 0.1)(source, target_input, target_output)
+        loss = TrainingLoss(model, 0.1)(source, target_input, target_output)
     loss.smoothed.sum().backward()
     found = hashlib.sha256(loss.nll.detach().numpy().tobytes())
     for parameter in model.parameters():

@@ -152,7 +152,7 @@ def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had
 ) -> None:
     prepared(folder, "struck", ranks=2)
     command = ["-m", "mtkit", "train", "-c", "struck.yaml"]
-    stopped = "training interrupted, checkpoint saved: run the same command again to go on"
+    stopped = "training interrupted, checkpoint saved: run the same command again"
     for step, victims, number, code, last in (
         (2, "launcher", signal.SIGKILL, -9, "train:"),
         (4, "first", signal.SIGKILL, 1, "a process was lost"),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import EOS, PAD
-from mtkit.training.loss import CHUNK_TOKENS, Objective, projected_loss
+from mtkit.training.loss import CHUNK_TOKENS, TrainingLoss, projected_loss
 from tasks import tiny_config
 
 
@@ -77,7 +77,7 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
     def gradient(fused: bool, precision: str) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, precision == "bfloat16"):
             if fused:
-                loss = Objective(model, 0.1)(source, target, target).smoothed
+                loss = TrainingLoss(model, 0.1)(source, target, target).smoothed
             else:
                 logits = model.project(model(source, source != PAD, target)).float()
                 loss = F.cross_entropy(

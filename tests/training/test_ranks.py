@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architectures import untrained_state
-from mtkit import machine
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
@@ -24,7 +22,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import processes
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.data import EMPTY_BATCH, deal, load_batch
+from mtkit.training.data import EMPTY_BATCH, load_batch, shard
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.processes import count_processes, useful_processes
 from mtkit.training.step import accumulate_gradients
@@ -46,7 +44,7 @@ def test_an_updates_sentences_do_not_depend_on_the_number_of_ranks(
     ends = np.cumsum(sizes)
     batches = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
     batches = batches[:accumulate]
-    parts = [deal(batches, accumulate, One(index, count)) for index in range(count)]
+    parts = [shard(batches, accumulate, One(index, count)) for index in range(count)]
     rows = np.concatenate([part for of_rank in parts for part in of_rank])
     assert sorted(rows) == sorted(np.concatenate(batches))
     if len(batches) == accumulate:  # as in all updates of an epoch but the last
@@ -67,7 +65,7 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
     state.model.eval()  # dropout is drawn for each part
 
     def gradient(ranks: ProcessGroup) -> tuple[torch.Tensor, float]:
-        batches = [load_batch(store, part) for part in deal([rows], 1, ranks)]
+        batches = [load_batch(store, part) for part in shard([rows], 1, ranks)]
         smoothed, _ = accumulate_gradients(state, batches, len(rows), config.seed, ranks)
         found = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
         state.optimizer.zero_grad()
@@ -167,31 +165,3 @@ def test_a_run_goes_on_with_as_many_ranks_as_it_had(
         manifest.write_text(manifest.read_text().replace('"processes"', '"earlier"'))
         assert open_artifact(manifest.parent, "checkpoint").report.get("processes") is None
     assert started(longer) == 1
-
-
-def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1000, 1001, 1002}, raising=False)
-    monkeypatch.setattr(machine, "cpu_quota", lambda: math.inf)
-    assert machine.count_cores() == 3
-    monkeypatch.setattr(machine, "cpu_quota", lambda: 2.5)
-    assert machine.count_cores() == 2
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert machine.count_cores() == 1
-    monkeypatch.setattr(machine, "cpu_quota", lambda: 0.5)
-    assert machine.count_cores() == 1
-
-
-def test_a_quota_of_processor_time_is_read_in_both_of_its_forms(tmp_path: Path) -> None:
-    assert machine.cpu_quota(tmp_path) == math.inf
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    older, newer = tmp_path / "cpu" / "cpu.cfs_quota_us", tmp_path / "cpu.max"
-    for file, text, found in (
-        (older, "-1\n", math.inf),
-        (older, "150000\n", 1.5),
-        (newer, "max 100000\n", math.inf),
-        (newer, "400000 200000\n", 2.0),
-    ):
-        file.write_text(text)
-        assert machine.cpu_quota(tmp_path) == found

@@ -9,6 +9,7 @@ from math import exp
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import Config, TokenizerSettings
@@ -26,8 +28,7 @@ from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.tokenizer.train import train_model
-from mtkit.training import data as training_data
-from mtkit.training.data import Portion, Segmentation, load_batch
+from mtkit.training.data import CHUNK_BATCHES, Chunk, Position, Stream, load_batch
 from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
@@ -205,27 +206,30 @@ def config_of(sampling: dict[str, Any] | None, **batching: int) -> Config:
     return tiny_config(Path(), "transformer", training=training, batching=batching)
 
 
-def portions_of(
+def stream_of(
     store: Store,
     tokenizer: Tokenizer,
-    plan: list[Rows],
     seed: int = 1,
-    longest: int = 100,
+    max_length: int = 100,
     max_tokens: int = 10**6,
     **sampling: Any,
-) -> list[Portion]:
-    config = config_of(sampling or None, max_length=longest).model_copy(update={"seed": seed})
-    cut = Segmentation.of(config, tokenizer)
-    portions = cut.portions(store, plan, epoch=3, max_tokens=max_tokens, at_least=1, block=0)
-    return [portion() for portion in portions]
+) -> Stream:
+    config = config_of(sampling or None, max_length=max_length).model_copy(update={"seed": seed})
+    data = Mock(spec=Batches, train=store, valid=store)
+    return Stream(config, data, tokenizer, max_tokens)
+
+
+def chunks_of(stream: Stream, plan: list[Rows]) -> list[Chunk]:
+    count = -(-len(plan) // CHUNK_BATCHES)
+    return [stream.chunk(Position(3, 0, index), plan) for index in range(count)]
 
 
 def batch_of(
-    store: Store, tokenizer: Tokenizer, seed: int, longest: int = 100, **sampling: Any
+    store: Store, tokenizer: Tokenizer, seed: int, max_length: int = 100, **sampling: Any
 ) -> Batch:
     rows = np.arange(len(store))
-    (portion,) = portions_of(store, tokenizer, [rows], seed, longest, **sampling)
-    return load_batch(portion.pairs, rows)
+    stream = stream_of(store, tokenizer, seed, max_length, **sampling)
+    return load_batch(stream.chunk(Position(3), [rows]).pairs, rows)
 
 
 @pytest.mark.parametrize("sides", ["source", "target", "both"])
@@ -262,16 +266,14 @@ def test_a_side_that_would_be_too_long_stays_as_it_is(
         assert ids[ids != PAD].equal(expected[expected != PAD])
 
 
-def test_drawn_batches_hold_every_pair_once_and_keep_to_the_budget(
-    tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
+def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
+    tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
-    monkeypatch.setattr(training_data, "PORTION_BATCHES", 3)
-    bpe, max_tokens = tokenizers["bpe"], 150
+    bpe, max_tokens = tokenizers["bpe"], 40
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
-    portions = portions_of(store, bpe, plan, max_tokens=max_tokens, alpha=0.3)
-    assert len(portions) == -(-len(plan) // 3) > 2
-    assert sum(portion.share for portion in portions) == pytest.approx(1)
-    batches = [load_batch(p.pairs, rows) for p in portions for rows in p.batches]
+    chunks = chunks_of(stream_of(store, bpe, max_tokens=max_tokens, alpha=0.3), plan)
+    assert len(chunks) > 1
+    batches = [load_batch(chunk.pairs, rows) for chunk in chunks for rows in chunk.batches]
     assert max(max(b.source.numel(), b.target_output.numel()) for b in batches) <= max_tokens
     assert sum(b.source.numel() for b in batches) > sum(len(ids) + 1 for ids in stored_ids(store))
     decode = reference(bpe).decode
@@ -283,24 +285,28 @@ def stored_ids(store: Store) -> list[list[int]]:
     return [store.side(np.array([row]), target=False)[0].tolist() for row in range(len(store))]
 
 
-def test_a_budget_below_the_longest_length_is_kept_too(
+def test_max_tokens_below_the_longest_sampled_pair_is_kept(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
-    budget = int(store.lengths.max()) + 1
-    plan = plan_epoch(store.lengths, max_tokens=budget, seed=1, epoch=0)
-    (portion,) = portions_of(store, tokenizers["bpe"], plan[:9], max_tokens=budget, alpha=0.9)
-    assert all(load_batch(portion.pairs, rows).source.numel() <= budget for rows in portion.batches)
+    max_tokens = int(store.lengths.max()) + 1
+    plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)[:9]
+    stream = stream_of(store, tokenizers["bpe"], max_tokens=max_tokens, alpha=0.9)
+    chunk = stream.chunk(Position(3), plan)
+    assert all(load_batch(chunk.pairs, rows).source.numel() <= max_tokens for rows in chunk.batches)
 
 
-def test_ids_are_whole_numbers_even_where_none_are_drawn(
+def test_empty_samples_are_arrays_of_integers(
     tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SubwordSampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
-    (portion,) = portions_of(store, tokenizers["bpe"], [np.arange(4)], alpha=0.3)
-    ids, lengths = portion.pairs.side(np.arange(4), target=False)
+    chunk = stream_of(store, tokenizers["bpe"], alpha=0.3).chunk(Position(3), [np.arange(4)])
+    ids, lengths = chunk.pairs.side(np.arange(4), target=False)
     assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
 
 
-def test_without_sampling_batches_are_those_of_the_store(tokenizers: dict[str, Tokenizer]) -> None:
-    cut = Segmentation.of(config_of(None), tokenizers["bpe"])
-    assert (cut.source, cut.target) == (None, None)
+def test_without_sampling_pairs_are_those_stored(
+    tokenizers: dict[str, Tokenizer], store: Store
+) -> None:
+    plan = [np.arange(4), np.arange(4, 9)]
+    chunk = stream_of(store, tokenizers["bpe"]).chunk(Position(3), plan)
+    assert chunk.pairs is store and chunk.batches is plan

@@ -21,8 +21,9 @@ from mtkit.config.settings import Config
 from mtkit.decoding.api import load
 from mtkit.errors import Interrupted, UserError
 from mtkit.models.folder import open_model
+from mtkit.training.finish import finish
 from mtkit.training.journal import Journal
-from mtkit.training.train import finish, train
+from mtkit.training.train import train
 
 LINES = ["ant bee", "cat", "dog eel fox"]
 Capture = pytest.CaptureFixture[str]
@@ -38,12 +39,12 @@ def interrupted(
     def train_until(config: Config, step: int) -> None:
         def add_and_interrupt(self: Journal, report: object) -> None:
             add(self, report)  # type: ignore[arg-type]
-            if self.state.step == step:
+            if self.state.progress.step == step:
                 signal.raise_signal(signal.SIGINT)
 
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "add", add_and_interrupt)
-            with pytest.raises(Interrupted, match="or `mtkit finish` to end with the best so far"):
+            with pytest.raises(Interrupted, match="`mtkit finish`"):
                 train(config)
 
     return train_until
@@ -114,7 +115,7 @@ def test_info_says_of_how_many_steps_when_it_ends_and_what_its_checkpoints_are_w
 
     lines = told()
     assert "  step   7 of 12" in lines
-    assert "  ends   0:01:40 left, by the speed so far" in lines
+    assert "  ends   0:01:40 left, at the speed so far" in lines
     table = [line.split() for line in lines[lines.index("checkpoints  runs/latest/checkpoints") :]]
     losses = {str(r["step"]): f"{r['loss']:.3f}" for r in records if r["kind"] == "valid"}
     rows = {row[-5]: (row[:-5], row[-4]) for row in table[2:] if row}
@@ -177,7 +178,7 @@ def test_a_run_that_was_ended_early_trains_on_as_if_it_had_not_been(
 
 def test_what_has_made_no_update_cannot_be_ended(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", "before"))
-    with pytest.raises(UserError, match="run: no update is made yet: train with `mtkit train`"):
+    with pytest.raises(UserError, match="train with `mtkit train`"):
         finish(fresh("transformer"))
     assert Path("runs/latest").resolve() == Path("before").resolve()
 
@@ -192,7 +193,7 @@ def test_damaged_checkpoints_are_passed_over_at_the_end_too(
     assert "step-00000006/model.safetensors: missing or of another size" in capsys.readouterr().err
     model = finish(fresh("transformer", training=changes))
     assert 6 not in model.report["averaged_steps"]
-    assert "passed over" in capsys.readouterr().err
+    assert "ignored" in capsys.readouterr().err
     for step in 2, 4, 6:
         shutil.rmtree(f"run/checkpoints/step-{step:08}")
     model = train(fresh("transformer", training=changes | {"steps": 5}))

@@ -25,7 +25,7 @@ from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
 from mtkit.tokenizer.train import train_model
-from mtkit.training.setup import card_of
+from mtkit.training.setup import model_config
 
 PAIRS, SENTENCES = 29_000, 1000
 """Number of sentence pairs to train on, and of sentences to translate."""
@@ -103,5 +103,5 @@ def draw_model(folder: Path, size: str) -> None:
         model.output_weight[EOS] = 0.0  # its logit is the mean of all: never among the best
     tokenizer = draw_tokenizer(vocab)
     with create(folder, "model", {"size": size}, {}) as partial:
-        save_model_config(partial, card_of(config, tokenizer), tokenizer)
+        save_model_config(partial, model_config(config, tokenizer), tokenizer)
         save_weights(get_weights(model), partial / WEIGHTS)

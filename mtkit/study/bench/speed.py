@@ -11,10 +11,10 @@ from mtkit.batching.build import Batches
 from mtkit.config.settings import Config
 from mtkit.prefetch import prefetch
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import Segmentation, Stream
+from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.setup import REPAYING_STEPS, fresh_state, repays_compiling
+from mtkit.training.setup import MIN_STEPS_TO_COMPILE, initial_state, should_compile
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 
@@ -37,11 +37,11 @@ class TrainingSample:
     def new_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
         """Return the state before the first step, compiled where training would compile it."""
         training = self.config.training
-        state = fresh_state(self.config, self.tokenizer, group)
-        if not state.max_tokens:
-            state.max_tokens = largest_batch(state, self.data, training.accumulate, group)
-        steps = training.steps or REPAYING_STEPS
-        if repays_compiling(training.compile, state.model.device, steps):
+        state = initial_state(self.config, self.tokenizer, group)
+        if not state.progress.max_tokens:
+            state.progress.max_tokens = largest_batch(state, self.data, training.accumulate, group)
+        steps = training.steps or MIN_STEPS_TO_COMPILE
+        if should_compile(training.compile, state.model.device, steps):
             state.model.compile(dynamic=True)
         return state
 
@@ -75,12 +75,11 @@ def timed_steps(
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
     config = sample.config
-    cut = Segmentation.of(config, sample.tokenizer)
-    stream = Stream(config, sample.data, cut, state.max_tokens, group)
+    stream = Stream(config, sample.data, sample.tokenizer, state.progress.max_tokens, group)
     last = time.perf_counter()
-    for number, update in enumerate(prefetch(stream.updates(state.position))):
+    for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
-        batches = [batch.to(state.model.device) for batch in update.batches]
+        batches = [batch.to(state.model.device) for batch in step.batches]
         clip_norm, seed = config.training.clip_norm, config.seed
         report = train_step(
             state, batches, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group

@@ -102,13 +102,13 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Rec
     peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
     if device.type == "cuda":
         peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
-    plan = plan_epoch(lengths, max_tokens=state.max_tokens, seed=config.seed, epoch=0)
+    plan = plan_epoch(lengths, max_tokens=state.progress.max_tokens, seed=config.seed, epoch=0)
     record = {
         "workload": sample.name,
         "model": config.model.name,
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
-        "precision": state.precision,
-        "max_tokens": state.max_tokens,
+        "precision": state.progress.precision,
+        "max_tokens": state.progress.max_tokens,
         "processes": group.size,
         "tokens_per_second": {of.__name__: round(of(rates), 1) for of in (median, min, max)},
         "windows": len(rates),
@@ -130,7 +130,7 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Rec
 def _operations_per_token(state: TrainState, batch: Batch) -> float:
     def differentiate() -> None:
         with state.autocast():
-            loss = state.objective(batch.source, batch.target_input, batch.target_output)
+            loss = state.loss(batch.source, batch.target_input, batch.target_output)
         loss.smoothed.backward()
 
     return count_operations(differentiate) / batch.target_tokens
@@ -138,7 +138,7 @@ def _operations_per_token(state: TrainState, batch: Batch) -> float:
 
 def _matrix_operations_per_second(state: TrainState) -> float:
     device = state.model.device
-    width, dtype = MATRIX_WIDTH.get(device.type, 4096), TORCH_DTYPES[state.precision]
+    width, dtype = MATRIX_WIDTH.get(device.type, 4096), TORCH_DTYPES[state.progress.precision]
     matrix = torch.randn(width, width, dtype=dtype, device=device)
     scope, threads = {"a": matrix, "out": matrix @ matrix}, torch.get_num_threads()
     timer = Timer("torch.matmul(a, a, out=out)", globals=scope, num_threads=threads)

@@ -1,0 +1,132 @@
+"""The end of a run: its best weights become the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
+from mtkit.artifacts.stage import Stage
+from mtkit.config.settings import Config
+from mtkit.errors import MtkitError, UserError
+from mtkit.models.folder import save_model_config
+from mtkit.models.weights import assign_weights, get_weights, save_weights
+from mtkit.report import say, warn
+from mtkit.scoring.metrics import get_signatures
+from mtkit.training.checkpoints import DamagedCheckpointError
+from mtkit.training.process_group import SINGLE_PROCESS
+from mtkit.training.setup import TrainingRun, model_config, open_inputs, open_run
+from mtkit.training.state import TrainState, Validation, rank
+from mtkit.training.validate import validate
+
+
+def finish(config: Config) -> Artifact:
+    """End a run early, in this process: write the model of the best weights so far.
+
+    The checkpoints stay as they are: `train` resumes as if nothing had happened, and replaces the
+    model when it ends.
+
+    Raises:
+        UserError: an earlier stage is missing, or no step has been made yet.
+    """
+    inputs = open_inputs(config)
+    last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
+    for step in (None, *last):
+        if model := inputs.model_stage(ended=step).current():
+            say(f"train: {model.path} is up to date")
+            return model
+    with open_run(inputs, SINGLE_PROCESS) as (run, state):
+        progress = state.progress
+        if not progress.step:
+            raise UserError(f"{config.run}: no step has been made yet: train with `mtkit train`")
+        run.make_current()
+        say(f"train: ending after step {progress.step:,} of {run.total_steps:,}")
+        if progress.step not in [validation.step for validation in progress.validations]:
+            progress.validations.append(validate(run, state))
+        stage = inputs.model_stage(ended=progress.step)
+        write_model(run, state, stage)
+    return stage.open()
+
+
+def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
+    """Write the best weights of the run as its model, with everything that decoding needs."""
+    best = _best_weights(run, state)
+    if not math.isfinite(best.validation.loss):
+        raise MtkitError(
+            f"training diverged: the validation loss of the {best.name} is "
+            f"{best.validation.loss:g}, so no model is written: lower the learning rate and train "
+            "in another run directory (--run)"
+        )
+    if not run.group.is_main:
+        return
+    config, tokenizer = run.config, run.inputs.tokenizer
+    with stage.write() as draft:
+        draft.report.update(
+            {
+                "weights": best.name,
+                "validation": asdict(best.validation),
+                "signatures": get_signatures(config.data.target_language),
+                "averaged_steps": best.steps,
+                "steps": state.progress.step,
+                "epochs": state.progress.position.epoch,
+                "parameters": sum(weight.numel() for weight in best.weights.values()),
+                "precision": state.progress.precision,
+                "training_seconds": round(state.seconds, 1),
+            }
+        )
+        save_model_config(draft.folder, model_config(config, tokenizer), tokenizer)
+        save_weights(best.weights, draft.folder / WEIGHTS)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that the model may get."""
+
+    name: str
+    weights: dict[str, Tensor]
+    validation: Validation
+    steps: list[int]
+    """Steps of the checkpoints that the weights come from."""
+
+
+def _best_weights(run: TrainingRun, state: TrainState) -> Candidate:
+    """Return the best checkpoint, or the mean of the best few if its validation is better."""
+    criterion, count = run.config.training.best_by, run.config.training.average
+    best = list(islice(_validated(run, state), count))
+    if not best:  # all are damaged
+        steps = [state.progress.step]
+        return Candidate("last weights", get_weights(state.model), validate(run, state), steps)
+    single, steps = best[0], [candidate.validation.step for candidate in best]
+    if len(best) == 1:
+        return single
+    mean = {
+        name: torch.stack([candidate.weights[name] for candidate in best]).mean(dim=0)
+        for name in single.weights
+    }
+    del best  # frees their memory during validation
+    assign_weights(state.model, mean)
+    validation = replace(validate(run, state), step=max(steps))
+    average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
+    values = [getattr(candidate.validation, criterion) for candidate in (average, single)]
+    say(f"{average.name}: valid {criterion} {values[0]:.3f}, {single.name} {values[1]:.3f}")
+    return min(single, average, key=lambda candidate: candidate.validation.key(criterion))
+
+
+def _validated(run: TrainingRun, state: TrainState) -> Iterator[Candidate]:
+    """Yield the undamaged validated checkpoints, best first."""
+    saved = set(run.checkpoints.steps())
+    for validation in rank(state.progress.validations, run.config.training.best_by):
+        if (step := validation.step) in saved:
+            try:
+                weights = run.checkpoints.weights(step)
+            except DamagedCheckpointError as damage:
+                warn(f"{damage}: ignored")
+            else:
+                yield Candidate("best checkpoint", weights, validation, [step])

@@ -1,0 +1,101 @@
+"""The data of training is a function of seed and position, so that a run can resume anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice, takewhile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mtkit.batching import plan
+from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.plan import PairWeights, Rows, count_blocks
+from mtkit.config.settings import Config
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training import data as training_data
+from mtkit.training.data import Position, StepData, Stream
+
+
+def stream_of(config: Config, max_tokens: int) -> Stream:
+    run = Path(config.run)
+    tokenizer = Tokenizer.load(run / "tokenizer")
+    return Stream(config, open_batches(run / "batches"), tokenizer, max_tokens)
+
+
+@pytest.mark.parametrize(("block_rows", "count"), [(10**6, 13), (60, 26)])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_stream_resumed_anywhere_equals_one_from_the_beginning(
+    sampled: bool,
+    block_rows: int,
+    count: int,
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
+    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(plan, "RUN_ROWS", 5)
+    sampling = {"alpha": 0.3} if sampled else None
+    config = fresh("transformer", training={"accumulate": 2, "subword_sampling": sampling})
+    stream = stream_of(config, 256)
+
+    def some(position: Position, count: int) -> list[StepData]:
+        return list(islice(stream.steps(position), count))
+
+    whole = some(Position(), count)
+    assert {0, 1, 2} <= {step.position.epoch for step in whole}
+    for done, step in enumerate(whole[:-2], 1):
+        for ours, theirs in zip(some(step.position, 2), whole[done:], strict=False):
+            assert ours.position == theirs.position
+            for one, other in zip(ours.batches, theirs.batches, strict=True):
+                assert torch.equal(one.source, other.source)
+                assert torch.equal(one.target_output, other.target_output)
+
+
+def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(
+    fresh: Callable[..., Config],
+) -> None:
+    one = fresh("transformer")
+    data = open_batches(Path(one.run) / "batches")
+    corpora = np.arange(len(data.train), dtype=np.uint16) % 2
+    weighed = replace(data, weights=PairWeights(np.array([1.0, 3.0]), corpora))
+
+    def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
+        config = one.model_copy(update={"seed": seed})
+        stream = replace(stream_of(config, 256), data=data)
+        positions = [Position(epoch, block) for block in range(count_blocks(len(data.train)))]
+        return [batch for position in positions for batch in stream.plan(position)]
+
+    orders = [rows(seed, epoch) for seed in (1, 2) for epoch in (0, 1)]
+    assert len({b"".join(batch.tobytes() for batch in order) for order in orders}) == 4
+    for order in orders:
+        assert np.array_equal(np.sort(np.concatenate(order)), np.arange(len(data.train)))
+    counts = np.bincount(np.concatenate(rows(1, 0, weighed)), minlength=len(data.train))
+    assert counts.tolist() == np.where(corpora == 1, 3, 1).tolist()
+
+
+def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Config]) -> None:
+    config = fresh("transformer", training={"subword_sampling": {"alpha": 0.5}})
+    sampled = set()
+    for seed in (1, 2):
+        stream = stream_of(config.model_copy(update={"seed": seed}), 256)
+        plan = [np.arange(len(stream.data.train))]
+        for epoch in (0, 1):
+            ids, _ = stream.chunk(Position(epoch), plan).pairs.side(plan[0][:100], target=False)
+            sampled.add(ids.tobytes())
+    assert len(sampled) == 4
+
+
+@pytest.mark.parametrize("sampling", [None, {"alpha": 0.3}])
+def test_an_epoch_has_about_as_many_steps_as_estimated(
+    sampling: dict[str, float] | None, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if each chunk ends in a step of fewer batches."""
+    monkeypatch.setattr(training_data, "CHUNK_BATCHES", 6)
+    config = fresh("transformer", training={"accumulate": 5, "subword_sampling": sampling})
+    stream = stream_of(config, 64)
+    steps = takewhile(lambda step: step.position.epoch == 0, stream.steps(Position()))
+    assert stream.steps_per_epoch() == pytest.approx(len(list(steps)) + 1, rel=0.1)
