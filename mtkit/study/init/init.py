@@ -42,7 +42,6 @@ from mtkit.study.init.split import Split, key_of
 from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
 
-NEEDED_PAIRS = {"pairs": 50, "valid": 5, "test": 5}
 EXPECTATIONS = {
     10_000: "expect the gist of short sentences like these; more pairs would help most",
     300_000: "enough for one kind of text; other text will be translated badly",
@@ -148,7 +147,7 @@ def _check_paths(options: InitOptions, folder: Path) -> None:
         elif folder.exists() and kind_at(folder) != "corpus":
             problem = f"{folder} was not written by `mtkit init`"
         elif os.path.lexists(path) and not options.force:
-            problem = "exists, and --force is not given"
+            problem = "exists (--force replaces it)"
         if problem:
             raise UserError(f"{path}: {problem}: choose another output with -o")
 
@@ -164,11 +163,13 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
 
 
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
-    for part, needed in NEEDED_PAIRS.items():
-        if (pairs := getattr(facts, part)) < needed:
+    counts = ("train", facts.pairs, 50), ("valid", facts.valid, 5), ("test", facts.test, 5)
+    for part, pairs, needed in counts:
+        if pairs < needed:
+            name = _name(options.existing.get(part, options.corpus))
             raise UserError(
-                f"{_name(options.existing.get(part, options.corpus))}: {pairs:,} different {part} "
-                f"to use, at least {needed} are needed: add pairs, or see --valid and --test"
+                f"{name}: {pairs:,} distinct pairs for {part}, at least {needed} are needed: "
+                "add pairs, or name other files with --valid and --test"
             )
 
 
