@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 import subprocess
@@ -12,7 +11,8 @@ import pytest
 
 import mtkit
 from mtkit.cli.main import main
-from mtkit.config.yaml import load_config
+from mtkit.config.yaml import dump_config, load_config
+from tasks import tiny_config, write_reversal_task
 
 ROOT = Path(__file__).parents[1]
 PATHS = [
@@ -73,16 +73,17 @@ def test_configs_that_are_shown_load(text: str, tmp_path: Path) -> None:
     assert load_config(tmp_path / "mtkit.yaml").run.startswith("runs/")
 
 
-def test_the_python_that_is_shown_uses_what_there_is() -> None:
-    for block in blocks("python"):
-        used = {
-            node.attr
-            for node in ast.walk(ast.parse(block))
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "mtkit"
-        }
-        assert used <= set(mtkit.__all__)
+def test_the_examples_of_the_python_api_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_reversal_task(tmp_path)
+    config = tiny_config(tmp_path, "transformer")
+    (tmp_path / "mtkit.yaml").write_text(dump_config(config), encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", TEXTS["mtkit/README.md"], re.M | re.S):
+        exec(block, names)
+    assert set(re.findall(r"\bmtkit\.(\w+)\(", README)) <= set(mtkit.__all__)
 
 
 def anchors(text: str) -> set[str]:

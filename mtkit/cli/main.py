@@ -22,6 +22,8 @@ from mtkit.cli.options import add_command
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
 
+# Pydantic would look for plugins in the metadata of every installed package at each start.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("run", "train-spm", "batch", "train"), "stages"),
     **dict.fromkeys(("check", "init"), "corpora"),

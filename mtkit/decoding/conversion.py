@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-import ctranslate2
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import Recipe
@@ -105,7 +104,7 @@ def _path(opened: OpenedModel, compute_type: str) -> Path:
 def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
     settings = {
         "format": "ctranslate2",
-        "version": ctranslate2.__version__,
+        "version": version("ctranslate2"),
         "compute_type": compute_type,
         "positions": positions(opened.config),
     }

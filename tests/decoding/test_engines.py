@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import pytest
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
@@ -301,7 +300,7 @@ def test_each_library_version_has_its_own_conversion(
 ) -> None:
     opened = open_model(plain)
     before = cached(opened, "float32")
-    monkeypatch.setattr("ctranslate2.__version__", "4.99.0")
+    monkeypatch.setattr("mtkit.decoding.conversion.version", lambda name: "4.99.0")
     assert cached(opened, "float32").manifest["request"] != before.manifest["request"]
 
 
@@ -398,7 +397,7 @@ def test_if_ctranslate2_fails_torch_translates_with_one_warning(
 ) -> None:
     expected = load(plain, "cpu", engine="torch").translate(SENTENCES)
     monkeypatch.setattr(Broken, "fails_when", moment)
-    monkeypatch.setattr(ctranslate2, "Translator", Broken)
+    monkeypatch.setattr("mtkit.decoding.ctranslate2._library.Translator", Broken)
     translator = load(plain, "cpu")
     assert [translator.translate(SENTENCES) for _ in range(2)] == [expected, expected]
     assert translator.engine.name == "torch float32"
