@@ -11,8 +11,7 @@ import pytest
 
 import mtkit
 from mtkit.cli.main import main
-from mtkit.config.yaml import dump_config, load_config
-from tasks import tiny_config, write_reversal_task
+from mtkit.config.yaml import load_config
 
 ROOT = Path(__file__).parents[1]
 PATHS = [
@@ -73,17 +72,9 @@ def test_configs_that_are_shown_load(text: str, tmp_path: Path) -> None:
     assert load_config(tmp_path / "mtkit.yaml").run.startswith("runs/")
 
 
-def test_the_examples_of_the_python_api_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_reversal_task(tmp_path)
-    config = tiny_config(tmp_path, "transformer")
-    (tmp_path / "mtkit.yaml").write_text(dump_config(config), encoding="utf-8")
-    names: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", TEXTS["mtkit/README.md"], re.M | re.S):
-        exec(block, names)
-    assert set(re.findall(r"\bmtkit\.(\w+)\(", README)) <= set(mtkit.__all__)
+def test_the_python_that_is_shown_uses_public_names() -> None:
+    for block in blocks("python"):
+        assert set(re.findall(r"\bmtkit\.(\w+)\(", block)) <= set(mtkit.__all__)
 
 
 def anchors(text: str) -> set[str]:
