@@ -1,12 +1,11 @@
-"""Does `mtkit check` find what is wrong in a corpus, and does it accuse what is right?
+"""Which inserted faults does `mtkit check` find, and which right pairs does it flag?
 
     python tests/benchmarks/corpus_faults.py train.en train.de --faults 500
 
-Faults of 11 kinds are put into lines that are drawn at random, as many of each kind, and what the
-rules accuse in the corpus is compared with what they accused in it as it came. A fault is found by
-the rule that is made for it, or by any. Falsely accused are lines that nothing was done to, and
-that were not accused before; what was accused before, natural faults and good lines, is counted
-apart, and `--show` prints it for judging by hand.
+Faults of 11 kinds are inserted into random lines, as many of each kind. The pairs that the rules
+flag are compared with those that they flagged before. A fault is found by the rule that is made for
+it, or by any. False alarms are pairs without an inserted fault that were not flagged before. Pairs
+that were flagged before are counted apart; `--show` prints them.
 """
 
 from __future__ import annotations
@@ -99,22 +98,22 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true")
-    given = parser.parse_args()
-    columns = tuple(given.columns) if given.columns else None
-    pairs = list(read_pairs(named_corpus(given.source, given.target, columns)))
-    before = accused(pairs)
-    if given.show:
+    options = parser.parse_args()
+    columns = tuple(options.columns) if options.columns else None
+    pairs = list(read_pairs(named_corpus(options.source, options.target, columns)))
+    before = flagged_rows(pairs)
+    if options.show:
         for rule, rows in before.items():
             lines = (f"{rule}\t{pairs[row].source}\t{pairs[row].target}" for row in sorted(rows))
             data_lines(lines)
-    made, kinds = spoilt(pairs, given.faults, random.Random(given.seed))
-    data_lines(table(rows_of(before, accused(made), kinds)))
+    made, kinds = insert_faults(pairs, options.faults, random.Random(options.seed))
+    data_lines(table(rows_of(before, flagged_rows(made), kinds)))
 
 
-def spoilt(
+def insert_faults(
     pairs: list[Pair], count: int, draw: random.Random
 ) -> tuple[list[Pair], dict[str, list[int]]]:
-    """The corpus with so many faults in it, and the rows that each kind is in."""
+    """Return the corpus with so many faults, and the rows of each kind."""
     rows = draw.sample(range(len(pairs)), count)
     made, kinds, taken = list(pairs), defaultdict(list), set(rows)
     clean = [pair for row, pair in enumerate(pairs) if row not in taken]
@@ -126,29 +125,29 @@ def spoilt(
     return made, kinds
 
 
-def accused(pairs: list[Pair]) -> dict[str, set[int]]:
-    """The rows that each rule accuses, as `mtkit check` does."""
+def flagged_rows(pairs: list[Pair]) -> dict[str, set[int]]:
+    """Return the rows that each rule flags, as `mtkit check` does."""
     names = ("blank", "repeated", *(rule.name for rule in RULES))
-    found: dict[str, set[int]] = {name: set() for name in names}
+    flagged: dict[str, set[int]] = {name: set() for name in names}
     met: dict[tuple[str, str], int] = {}
     for row, pair in enumerate(pairs):
         if pair.blank:
-            found["blank"].add(row)
+            flagged["blank"].add(row)
         elif met.setdefault((pair.source, pair.target), row) != row:
-            found["repeated"] |= {row, met[pair.source, pair.target]}
+            flagged["repeated"] |= {row, met[pair.source, pair.target]}
     statistics = compute_statistics(pairs)
     for row, pair in enumerate(pairs):
         for rule in RULES:
             if not pair.blank and rule.check(pair, statistics):
-                found[rule.name].add(row)
-    return found
+                flagged[rule.name].add(row)
+    return flagged
 
 
 def rows_of(
     before: dict[str, set[int]], after: dict[str, set[int]], kinds: dict[str, list[int]]
 ) -> list[list[str]]:
     planted = {row for rows in kinds.values() for row in rows}
-    table = [["fault", "rule", "planted", "found", "by any", "falsely", "before"]]
+    table = [["fault", "rule", "planted", "found", "by any", "false alarms", "before"]]
     anything = set().union(*after.values())
     for kind, rows in kinds.items():
         rule = FAULTS[kind][0]

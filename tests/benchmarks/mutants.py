@@ -134,16 +134,16 @@ def main() -> None:
             if noticed(tree, marker):
                 sys.exit(f"the {name} tests fail on the sound code")
             limits[name] = PATIENCE * (time.monotonic() - began)
-        found: Counter[str] = Counter()
+        fates: Counter[str] = Counter()
         for mutant in draw(options.count, options.seed):
             sound = (tree / mutant.path).read_text(encoding="utf-8")
             (tree / mutant.path).write_text(mutant.text, encoding="utf-8")
             tries = product(MARKERS, (f"tests/{mutant.path.parts[1]}", "tests"))
             by = (name for name, room in tries if noticed(tree, MARKERS[name], limits[name], room))
-            found[fate := next(by, "survived")] += 1
+            fates[fate := next(by, "survived")] += 1
             print(f"{fate:8}  {mutant}", flush=True)
             (tree / mutant.path).write_text(sound, encoding="utf-8")
-    quick, all_of_them = found["quick"], found["quick"] + found["slow"]
+    quick, all_of_them = fates["quick"], fates["quick"] + fates["slow"]
     print(f"of {options.count} mutants the quick tests notice {quick}, all tests {all_of_them}")
 
 

@@ -25,7 +25,7 @@ def main() -> None:
         for first in range(0, len(order), options.batch_size):
             chosen = order[first : first + options.batch_size]
             batch = tokenizer.pad({"input_ids": [ids[i] for i in chosen]}, return_tensors="pt")
-            found = model.generate(
+            outputs = model.generate(
                 **batch,
                 num_beams=options.beam,
                 do_sample=False,
@@ -33,7 +33,7 @@ def main() -> None:
                 early_stopping=True,
                 max_length=options.max_length + 1,  # counts the symbol to start with
             )
-            texts = tokenizer.batch_decode(found, skip_special_tokens=True)
+            texts = tokenizer.batch_decode(outputs, skip_special_tokens=True)
             for line, text in zip(chosen, texts, strict=True):
                 translations[line] = text
         return translations

@@ -55,20 +55,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--warmup", type=float, default=0.1, help="share of each that is left out")
-    given = parser.parse_args()
-    config = ["-c", str(Path(given.config).resolve())] if given.config else []
-    settings = [*given.set, f"training.steps={given.steps}", f"training.log_every={EVERY}"]
-    options = [*config, "--quiet", "--run", "run", *(f"--set={setting}" for setting in settings)]
-    options.append("--set=training.ranks=1")  # the process that is watched does the work
+    options = parser.parse_args()
+    config = ["-c", str(Path(options.config).resolve())] if options.config else []
+    settings = [*options.set, f"training.steps={options.steps}", f"training.log_every={EVERY}"]
+    arguments = [*config, "--quiet", "--run", "run", *(f"--set={setting}" for setting in settings)]
+    arguments.append("--set=training.ranks=1")  # the process that is watched does the work
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for stage in ("train-spm", "batch"):
-            subprocess.run(mtkit(stage, *options), cwd=folder, check=True)
-        trained = list(training(folder, options))
-        translated = list(translation(folder, given.lines))
+            subprocess.run(mtkit(stage, *arguments), cwd=folder, check=True)
+        trained = list(training(folder, arguments))
+        translated = list(translation(folder, options.lines))
     print(f"{'':13} samples  MiB, least to most  growth  2nd half  open files")
-    show("steps", trained, given.warmup * given.steps)
-    show("lines", translated, given.warmup * given.lines)
+    show("steps", trained, options.warmup * options.steps)
+    show("lines", translated, options.warmup * options.lines)
 
 
 def training(folder: Path, options: list[str]) -> Iterator[Sample]:

@@ -66,7 +66,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Task:
-    """What both sides are given."""
+    """The input of both sides."""
 
     options: argparse.Namespace
     work: Path
@@ -133,11 +133,11 @@ def run_eole(task: Task) -> Result:
     rates, lines, first = [], [], None
     for line in process.stdout:
         lines.append(line)
-        if found := re.search(r"bsz:.*; *\d+/ *(\d+) tok/s", line):
+        if speed := re.search(r"bsz:.*; *\d+/ *(\d+) tok/s", line):
             now = time.monotonic()
             first = first or now
             if now - first > WARM_UP:
-                rates.append(float(found[1]))
+                rates.append(float(speed[1]))
             if now - first > WARM_UP + task.options.seconds:
                 os.killpg(process.pid, signal.SIGTERM)
                 break

@@ -50,14 +50,14 @@ encode = sentencepiece.SentencePieceProcessor(model_file=source).encode
 decode = sentencepiece.SentencePieceProcessor(model_file=target).decode
 translator = ctranslate2.Translator(model, compute_type="float32")
 line = sys.stdin.readline().rstrip()
-found = translator.translate_batch([encode(line, out_type=str)], beam_size=int(beam))
-print(decode(found[0].hypotheses[0]))
+outputs = translator.translate_batch([encode(line, out_type=str)], beam_size=int(beam))
+print(decode(outputs[0].hypotheses[0]))
 """
 
 
 @dataclass(frozen=True)
 class Task:
-    """What all sides are given."""
+    """The input of all sides."""
 
     options: argparse.Namespace
     work: Path
@@ -89,12 +89,12 @@ def main() -> None:
         TemporaryDirectory(prefix="mtkit-peers-") as folder,
         open_translation_task(
             [options.model] if options.model else [], options.input, options.size
-        ) as given,
+        ) as opened,
     ):
         os.environ["XDG_CACHE_HOME"] = folder
-        lines, text = given.lines[: options.sentences], Path(folder) / "input.txt"
+        lines, text = opened.lines[: options.sentences], Path(folder) / "input.txt"
         text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        task = Task(options, Path(folder), open_model(given.models[0]), text, lines)
+        task = Task(options, Path(folder), open_model(opened.models[0]), text, lines)
         print(f"{len(task.lines):,} sentences, beam {options.beam}, {CORES} cores", flush=True)
         for part in options.parts or PARTS:
             PARTS[part](task)

@@ -15,7 +15,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architectures import ARCHITECTURES, make, sources, targets
 from commands import call
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
@@ -40,7 +39,7 @@ from mtkit.study.bench.sample import (
     draw_sentences,
 )
 from mtkit.study.bench.speed import TimedStep, training_speed, window_rates
-from mtkit.symbols import EOS, PAD
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 from tasks import tiny_config
 
@@ -100,18 +99,6 @@ def test_all_translations_of_a_drawn_model_have_the_same_length(drawn: Path, eng
 
 
 # Counts
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_operations_of_a_batch_grow_by_its_sentences(name: str) -> None:
-    model = make(name)
-
-    def operations(sentences: int) -> int:
-        source = sources([7] * sentences)
-        forward = partial(model, source, source != PAD, targets(sentences, 5))
-        return count_operations(lambda: forward().sum().backward())
-
-    assert 0 < operations(1) < operations(4) <= 4 * operations(1)
 
 
 def test_peak_memory_is_the_memory_that_lives_at_once() -> None:
@@ -317,24 +304,6 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
     assert captured.out == ""
     assert key in captured.err
     assert captured.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["bench", "bench train", "bench translate", "bench layers"])
-def test_help_does_not_load_torch(command: str) -> None:
-    code = (
-        "import atexit, sys\n"
-        "from mtkit.cli.main import main\n"
-        "atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))\n"
-        "main(sys.argv[1:])\n"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code, *command.split(), "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert process.stdout.startswith(f"Usage: mtkit {command} [OPTIONS]")
-    assert not {"torch", "numpy"} & set(process.stderr.split())
 
 
 def test_an_engine_without_torch_is_measured_without_torch() -> None:
