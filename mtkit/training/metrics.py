@@ -13,10 +13,9 @@ from mtkit.artifacts.storage import write_text
 
 
 class MetricsLog:
-    """One JSON object per line, each with its "step", each written whole and at once.
+    """A JSON object per line, each with its "step".
 
-    All are on the disk before the next checkpoint is: a run that goes on after a power loss misses
-    none.
+    A record is on the disk when `write` returns, so that a run misses none after a power loss.
     """
 
     def __init__(self, run: Path) -> None:
@@ -30,14 +29,14 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        """Every record; a line that a crash tore, or that is of no step, is none."""
+        """Return all records; partial lines are ignored."""
         if not self.path.is_file():  # a pipe would keep its reader waiting
             return []
         lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
         return [record for record in map(_record, lines) if record is not None]
 
     def truncate(self, step: int) -> None:
-        """Drops what a resumed run will write again: records after `step`, and torn lines."""
+        """Remove what a resumed run will write again: records after `step`, and partial lines."""
         if self.path.exists():
             kept = (record for record in self.read() if record["step"] <= step)
             write_text(self.path, "".join(map(_line_of, kept)))
@@ -46,7 +45,7 @@ class MetricsLog:
 def points_of(
     records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
 ) -> list[tuple[float, float]]:
-    """(x, y) of the records of a kind ("train" or "valid") that have both, as finite numbers."""
+    """Return (x, y) of the records of a kind ("train" or "valid") where both are finite."""
     pairs = ((record.get(x), record.get(y)) for record in records if record.get("kind") == kind)
     return sorted((float(a), float(b)) for a, b in pairs if _is_number(a) and _is_number(b))
 
@@ -56,7 +55,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
-    """NaN and infinities, which are no part of JSON, become null."""
+    """Return a line of JSON; NaN and infinities become null."""
     kept = {k: None if isinstance(v, float) and not _is_number(v) else v for k, v in record.items()}
     return json.dumps(kept, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -1,10 +1,9 @@
-"""The optimizers: torch's own, and Muon for the matrices between layers with Adam for all else.
+"""The optimizers: torch's own, and Muon for the matrices between layers with AdamW for the rest.
 
-Muon (Jordan et al. 2024) makes the update of a matrix orthogonal, so that no direction of it is
-learnt more slowly than another. Its step is scaled to be as large as Adam's (Liu et al. 2025,
-"Muon is Scalable for LLM Training", equation 4): both parts share one learning rate. As
-torch.optim.Muon, but with the matrices of one shape taken together: small as those of a model for
-a small corpus are, one after the other they would not keep two threads busy.
+Muon (Jordan et al. 2024) makes the update of a matrix orthogonal, so that it changes equally fast
+in all directions. The update is scaled to the size of Adam's (Liu et al. 2025, "Muon is Scalable
+for LLM Training", equation 4), so that both share one learning rate. It equals torch.optim.Muon,
+but matrices of the same shape are computed together: one small matrix cannot keep two threads busy.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import EncoderDecoder
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial that `orthogonalised` iterates: as steep at 0 as it can be."""
+"""Coefficients of the polynomial that `orthogonalize` iterates: as steep at 0 as possible."""
 ITERATIONS = 5
 
 
 def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
-    """The learning rate is set before every update, from the schedule.
+    """Return the optimizer of a model; the schedule sets its learning rate before every step.
 
-    Muon is for the matrices of layers; not for tables of words or positions, nor for the output.
+    Muon is only for the matrices of layers, not for embeddings, positions or the output.
     """
     match settings:
         case Muon():
             layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
             weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
             matrices = [weight for weight in weights if weight is not model.output_weight]
-            chosen = set(map(id, matrices))
-            others = [p for p in model.parameters() if id(p) not in chosen]
+            matrix_ids = set(map(id, matrices))
+            others = [p for p in model.parameters() if id(p) not in matrix_ids]
             return MuonAndAdam(matrices, others, settings)
         case Sgd(momentum=momentum, weight_decay=decay):
             return torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay)
@@ -53,7 +52,7 @@ def _adam(settings: Adam | Muon) -> dict[str, Any]:
 
 
 class MuonAndAdam(torch.optim.Optimizer):
-    """Muon for `matrices`, torch.optim.AdamW for `others`; the state of both is in this one."""
+    """Muon for `matrices`, AdamW for `others`, with one state for both."""
 
     def __init__(
         self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
@@ -65,7 +64,7 @@ class MuonAndAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One update of both parts."""
+        """Update all parameters."""
         self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
         self._adam.step()
         group = self.param_groups[0]
@@ -74,13 +73,13 @@ class MuonAndAdam(torch.optim.Optimizer):
             if matrix.grad is not None:
                 shapes[matrix.shape].append(matrix)
         for (rows, columns), matrices in shapes.items():
-            update = orthogonalised(self._momentum(matrices, group["momentum"]))
+            update = orthogonalize(self._momentum(matrices, group["momentum"]))
             torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
             step = group["lr"] * 0.2 * max(rows, columns) ** 0.5
             torch._foreach_add_(matrices, update.to(matrices[0].dtype).unbind(), alpha=-step)
 
     def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
-        """Nesterov's momentum: the average of gradients, after one more step towards the last."""
+        """Return Nesterov's momentum: the running mean, moved once more towards the gradients."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if "momentum_buffer" not in self.state[matrix]:
@@ -90,14 +89,14 @@ class MuonAndAdam(torch.optim.Optimizer):
         return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 
 
-def orthogonalised(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
-    """Each matrix with its singular values brought near 1, all but the smallest.
+def orthogonalize(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
+    """Return each matrix with its singular values brought near 1, except the smallest ones.
 
-    Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024; in the precision
-    of an autocast around it, if any: bfloat16 is enough, but slow where it is emulated.
+    By Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024. It runs in the
+    precision of an enclosing autocast: bfloat16 is enough, but slow where it is emulated.
     """
     if matrices.shape[1] > matrices.shape[2]:
-        return orthogonalised(matrices.mT).mT
+        return orthogonalize(matrices.mT).mT
     a, b, c = COEFFICIENTS
     x = torch.nn.functional.normalize(matrices.flatten(1)).view(matrices.shape)
     for _ in range(ITERATIONS):
