@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def describe_corpus(
     counts = {part: round(scale * parts[part]) for part in ("valid", "test")} | dict(existing)
     sample = [pair for part, pair in placed if part == "train" and not split.is_faulty(pair)]
     sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
-    characters = count_characters(sources), count_characters(targets)
+    characters = [Counter("".join(lines).casefold()) for lines in (sources, targets)]
     is_joint = overlap(*characters) >= 0.5
     texts = [characters[0] + characters[1]] if is_joint else characters
     facts = CorpusFacts(
@@ -45,14 +45,6 @@ def describe_corpus(
         truecase=is_usually_cased(sources),
     )
     return facts, sample
-
-
-def count_characters(lines: Iterable[str]) -> Counter[str]:
-    """Count the characters of all lines, whatever their case."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.casefold())
-    return counts
 
 
 def overlap(source: Counter[str], target: Counter[str]) -> float:

@@ -155,18 +155,18 @@ def _check_paths(options: InitOptions, folder: Path) -> None:
 def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     """Warn of frequent faults; UserError if no model should be trained on the corpus as it is."""
     if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
-        raise UserError(f"{_name(corpus)}: {failed} (`mtkit check` shows more)")
+        raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows more)")
     for it in [*report.frequent, report["misalignment"]]:
         if it.status == "warned":
             text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
-            warn(f"{_name(corpus)}: {it.name}: {text} (`mtkit check` shows some)")
+            warn(f"{next(paths_of(corpus))}: {it.name}: {text} (`mtkit check` shows some)")
 
 
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
     counts = ("train", facts.pairs, 50), ("valid", facts.valid, 5), ("test", facts.test, 5)
     for part, pairs, needed in counts:
         if pairs < needed:
-            name = _name(options.existing.get(part, options.corpus))
+            name = next(paths_of(options.existing.get(part, options.corpus)))
             raise UserError(
                 f"{name}: {pairs:,} distinct pairs for {part}, at least {needed} are needed: "
                 "add pairs, or name other files with --valid and --test"
@@ -238,9 +238,3 @@ def _summary(
         yield f"done in {total:.0f} of {minutes:g} minutes: more epochs are not known to help"
     config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
     yield f"next: {shlex.join(['mtkit', 'run', *config])}"
-
-
-def _name(corpus: Corpus) -> str:
-    """Return what messages call a corpus."""
-    settings = corpus.model_dump()
-    return str(settings.get("source") or settings.get("table") or settings.get("dataset"))
