@@ -170,6 +170,7 @@ def test_numbers_that_json_lacks_are_not_written(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"), [("score -r {here} {here}", 0), ("score -r nowhere {here}", 2)]
 )

@@ -46,6 +46,7 @@ def mixed() -> Lines:
     return lines
 
 
+@pytest.mark.slow
 def test_a_clean_corpus_passes(tmp_path: Path) -> None:
     report = check_corpus(write_corpus(tmp_path, LINES))
     assert {it.name for it in report.findings if it.status != "passed"} == set()
@@ -79,6 +80,7 @@ def tokenized(tmp_path_factory: pytest.TempPathFactory, mixed: Lines) -> Config:
     return config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [*({"drop": [it]} for it in DROP_RULES), {"deduplicate": True}])
 def test_batch_drops_what_check_counts(
     tokenized: Config, mixed: Lines, setting: dict[str, Any]
@@ -95,6 +97,7 @@ def test_batch_drops_what_check_counts(
     assert count > 0 or reason in ("glued", "letters", "repetition")
 
 
+@pytest.mark.slow
 def test_a_count_in_a_sample_is_extrapolated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +124,7 @@ def test_examples_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (example["where"], example["source"]) == ("train.en:301", FAULTS[3][0])
 
 
+@pytest.mark.slow
 def test_both_sides_in_one_language_fail_unless_declared(tmp_path: Path) -> None:
     """As for another spelling or plainer words; the same text on both sides always fails."""
     corpus = write_corpus(tmp_path, [(line, f"And so: {line}") for line, _ in LINES])
@@ -150,6 +154,7 @@ def test_related_languages_are_not_one_language() -> None:
     assert status({"hr": 690, "bs": 310}, {"hr": 710, "bs": 200, "sl": 90}) == "failed"
 
 
+@pytest.mark.slow
 def test_another_language_than_declared_fails(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path, LINES)
     assert failures(check_corpus(corpus, ("en", "ko"))) == set()
@@ -160,6 +165,7 @@ def test_another_language_than_declared_fails(tmp_path: Path) -> None:
     assert "bm cannot be identified" in unsupported.note
 
 
+@pytest.mark.slow
 def test_lines_of_an_unsupported_language_are_not_foreign(tmp_path: Path) -> None:
     """py3langid takes them for a relative, or for another language."""
     lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
@@ -192,6 +198,7 @@ def test_long_lines_and_markup_never_fail(tmp_path: Path) -> None:
     assert failures(check_corpus(write_corpus(tmp_path, tagged))) == set()
 
 
+@pytest.mark.slow
 def test_small_corpora_warn_or_fail_by_their_distinct_pairs(tmp_path: Path) -> None:
     assert failures(check_corpus(write_corpus(tmp_path, LINES * 3))) == set()
     assert failures(check_corpus(write_corpus(tmp_path, LINES[:99] * 30))) == {"few pairs"}

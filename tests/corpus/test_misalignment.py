@@ -87,6 +87,7 @@ def test_periodic_lists_are_aligned(tmp_path: Path) -> None:
     assert report["misalignment"].status != "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "status"), [(100, "warned"), (600, "failed")])
 def test_a_few_unrelated_lines_warn_and_many_fail(tmp_path: Path, count: int, status: str) -> None:
     sources, targets = sides()
@@ -99,6 +100,7 @@ def test_a_few_unrelated_lines_warn_and_many_fail(tmp_path: Path, count: int, st
     assert abs(finding.count - count) <= 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "count", "status"),
     [(3000, 40, "warned"), (3000, 400, "failed"), (4960, 40, "failed")],
@@ -126,6 +128,7 @@ def test_unequal_files_fail_with_the_line_where_they_diverge(tmp_path: Path) -> 
     assert place and abs(int(place[1]) - 1201) <= 3
 
 
+@pytest.mark.slow
 def test_unrelated_files_fail_only_if_lines_are_many_and_long(tmp_path: Path) -> None:
     """A dictionary has lines too short to tell, and a small corpus too few."""
     word = random_words(12)

@@ -45,6 +45,7 @@ def test_an_exhaustive_beam_finds_everything_in_order(name: str) -> None:
             assert_same(hypotheses_of(actual, sentence), expected)
 
 
+@pytest.mark.slow
 @every_model
 def test_beam_1_is_greedy(name: str) -> None:
     model = random_model(name)
@@ -88,6 +89,7 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
     assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
+@pytest.mark.slow
 @every_model
 def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -> None:
     model = random_model(name)

@@ -82,6 +82,7 @@ def engine_of(folder: Path, **options: Any) -> str:
 # Parity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

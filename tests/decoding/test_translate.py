@@ -173,6 +173,7 @@ def test_lines_keep_their_order_and_blank_ones_stay_blank(
     assert run(tmp_path, "\n".join(texts).encode(), copier).decode().split("\n") == [*expected, ""]
 
 
+@pytest.mark.slow
 def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -> None:
     long = [
         " ".join(f"Dog {n} runs in the rain." for n in range(300)),

@@ -86,6 +86,7 @@ def test_moses_bleu_lowercases_normalises_and_tokenises() -> None:
     assert expected != pytest.approx(corpus_bleu(HYPOTHESES, REFERENCES), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", [None, "zh", "ja", "th-TH"])
 def test_moses_bleu_needs_a_language_with_spaces(language: str | None) -> None:
     lines = ["我喜欢你。", "他来了。"] * 5
@@ -162,6 +163,7 @@ def test_intervals_need_a_test_set_of_suitable_size() -> None:
         assert resampling_obstacle(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["bootstrap", "approximate"])
 def test_p_values_equal_sacrebleus(test: SignificanceTest, tmp_path: Path) -> None:
     generator = random.Random(1)
@@ -179,6 +181,7 @@ def test_p_values_equal_sacrebleus(test: SignificanceTest, tmp_path: Path) -> No
     assert other["bleu"].p_value == pytest.approx(theirs[1]["BLEU"]["p_value"], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["bootstrap", "approximate"])
 def test_equal_systems_do_not_differ(test: SignificanceTest) -> None:
     systems = {"a": HYPOTHESES * 5, "same": HYPOTHESES * 5, "right": REFERENCES * 5}

@@ -162,6 +162,7 @@ def test_operations_of_a_layer_are_those_of_the_published_formula(
     assert count_operations(lambda: differentiate(layer, x)) == 3 * forward - lacking
 
 
+@pytest.mark.slow
 def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: Capture) -> None:
     briefly = partial(bench_layers, "cpu", lengths=(32, 64, 128, 256), seconds_each=1e-4)
     briefly(plot=tmp_path / "layers.svg", as_json=True)
@@ -306,6 +307,7 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_engine_without_torch_is_measured_without_torch() -> None:
     code = "import sys, mtkit.study.bench.translate; print(*sys.modules)"
     loaded = subprocess.run(

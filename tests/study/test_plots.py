@@ -39,6 +39,7 @@ from tasks import tiny_config
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.png", "a.svg"])
 def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
     def draw() -> bytes:

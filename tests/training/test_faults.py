@@ -216,6 +216,7 @@ def test_a_skipped_update_after_going_back_is_logged_with_the_last_that_was_made
     assert log[0]["learning_rate"] == pytest.approx(0.01 * 3 / 4)  # of step 3, before going back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 5])
 def test_a_run_goes_back_to_before_the_updates_that_were_skipped(
     keep: int,
@@ -382,6 +383,7 @@ def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(

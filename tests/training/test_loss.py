@@ -70,6 +70,7 @@ def test_bfloat16_products_stay_near_float32() -> None:
 
 
 # An LSTM runs in float32, so that the loss's own rounding is more of what is left to compare.
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "most"), [("transformer", 1.1), ("seq2seq", 1.25)])
 def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
     kind: str, most: float

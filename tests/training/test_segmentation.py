@@ -62,6 +62,7 @@ def tokenizers() -> dict[str, Tokenizer]:
     return {name: trained(settings) for name, settings in TOKENIZERS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(st.lists(line, max_size=5), st.sampled_from([0.1, 0.9]), seeds)
 def test_any_text_survives(
@@ -112,6 +113,7 @@ def test_much_of_it_is_cut_otherwise_and_otherwise_for_another_seed(
             assert sum(a != b for a, b in zip(one, other, strict=True)) > len(stored) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
 def test_a_draw_is_a_function_of_its_seed_whatever_other_threads_draw(
     tokenizers: dict[str, Tokenizer], name: str

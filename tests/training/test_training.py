@@ -85,6 +85,7 @@ def batch_of(some: list[tuple[list[int], list[int]]]) -> Batch:
     )
 
 
+@pytest.mark.slow
 @both
 def test_accumulated_micro_batches_give_the_update_of_the_whole_batch(
     kind: str, fresh: Callable[..., Config]
@@ -335,6 +336,7 @@ RICH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number", "settings"),
     [
@@ -378,6 +380,7 @@ def test_interrupted_equals_uninterrupted_bit_for_bit(
     assert all(whole["checkpoints"][name] == broken["checkpoints"][name] for name in shared)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("step", [6, 12])
 def test_a_run_whose_validation_fails_goes_on_with_it_bit_for_bit(
