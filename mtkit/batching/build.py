@@ -1,6 +1,6 @@
 """Stage 2: read, filter and encode the corpora into the token stores of `RUN/batches`.
 
-Training plans the batches: another `batching.max_tokens` encodes nothing anew.
+Training plans the batches: another `batching.max_tokens` encodes nothing again.
 """
 
 from __future__ import annotations

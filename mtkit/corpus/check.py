@@ -21,8 +21,7 @@ from mtkit.corpus.findings import (
     Finding,
     Status,
     check_alignment,
-    check_declared_languages,
-    check_distinct_languages,
+    check_languages,
     check_lengths,
     check_size,
 )
@@ -158,8 +157,7 @@ def check_corpus(
         check_lengths(pairs.unequal),
         check_alignment(passages, places, max(source.median_length, target.median_length)),
         check_size(pairs.count - blank - repeated, min_pairs),
-        check_distinct_languages(statistics, languages, tally.copied, pairs.count - blank),
-        *check_declared_languages(statistics, languages),
+        *check_languages(statistics, languages, tally.copied, pairs.count - blank),
         *tally.findings(),
     ]
     drop = _recommended(findings, languages)

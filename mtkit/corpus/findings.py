@@ -8,7 +8,7 @@ from typing import Literal
 
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
-from mtkit.corpus.statistics import CorpusStatistics, Languages, SideStatistics
+from mtkit.corpus.statistics import CorpusStatistics, Languages
 
 Status = Literal["passed", "warned", "failed"]
 MAX_COPIED = 0.5
@@ -88,44 +88,30 @@ def _describe(passage: Passage, place: str) -> str:
     return f"{where}: the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
 
 
-def check_distinct_languages(
+def check_languages(
     statistics: CorpusStatistics, declared: Languages, copied: int, pairs: int
-) -> Finding:
-    """Check that the sides are in two languages; of the `pairs`, `copied` have equal sides.
+) -> Iterator[Finding]:
+    """Check that the sides are in two languages, and in those that are declared.
 
-    If both languages are declared, they may be the same, as for two spellings of one language.
+    If both languages are declared, they may be the same, as for two spellings of one language. Of
+    the `pairs`, `copied` have equal sides.
     """
-    source, note = statistics.source.language, ""
+    source, target = statistics.source.language, statistics.target.language
+    note = ""
     if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:
         note = f"{copied:,} of {pairs:,} lines are the same on both sides"
-    elif None in declared and source is not None and source == statistics.target.language:
+    elif None in declared and source is not None and source == target:
         note = f"both are {source}"
     if note and None in declared:
         note += "; if this is intended, name both by --languages"
     status: Status = "failed" if note else "passed"
     meaning, advice = "both sides are in one language", "are these the right files?"
-    return Finding("one language twice", status, int(bool(note)), 1, meaning, advice, note=note)
-
-
-def check_declared_languages(
-    statistics: CorpusStatistics, declared: Languages
-) -> Iterator[Finding]:
-    """Check that the sides are in the declared languages, if any is declared."""
-    sides = ("source", statistics.source, declared[0]), ("target", statistics.target, declared[1])
-    results = [_declared(name, side, code) for name, side, code in sides if code is not None]
-    if results:
-        wrong = sum(is_wrong for is_wrong, _ in results)
-        status: Status = "failed" if wrong else "passed"
-        note = "; ".join(note for _, note in results if note)
+    yield Finding("one language twice", status, int(bool(note)), 1, meaning, advice, note=note)
+    notes = []
+    for side, language, code in zip(("source", "target"), (source, target), declared, strict=True):
+        if code is not None and language not in (None, langid_code(code)) and is_supported(code):
+            notes.append(f"{side} is {language}, not {code}")
+    if declared != (None, None):
+        status, note = "failed" if notes else "passed", "; ".join(notes)
         meaning, advice = "a side is not in its declared language", "are the sides swapped?"
-        yield Finding("declared language", status, wrong, len(results), meaning, advice, note=note)
-
-
-def _declared(name: str, side: SideStatistics, code: str) -> tuple[bool, str]:
-    """Return whether a side is in another language than declared, and what to say about it."""
-    if not is_supported(code):
-        return False, f"{name}: {code} cannot be identified"
-    if side.likely_language is None:
-        return False, f"{name}: not checked, too few long lines"
-    is_wrong = side.language not in (None, langid_code(code))
-    return is_wrong, f"{name} is {side.language}, not {code}" if is_wrong else ""
+        yield Finding("declared language", status, len(notes), 1, meaning, advice, note=note)

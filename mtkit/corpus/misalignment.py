@@ -1,9 +1,9 @@
 """Find where two files are misaligned: from which line on line n no longer translates line n.
 
-Of each line its length and some bits of its words are noted. A model learns from the corpus itself
-which of them go together in a pair: the log odds of a pair against chance. The Viterbi algorithm
-then finds the shifts (line n of the source belongs to line n + shift of the target) that explain
-all lines best, if every change of shift has a cost.
+Of each line its length, its marks and some bits of its words are noted. A model learns from the
+corpus itself which of them go together in a pair: the log odds of a pair against chance. Under a
+shift, line n of the source belongs to line n + shift of the target. The Viterbi algorithm finds
+the shifts that explain all lines best, where every change has a cost.
 """
 
 from __future__ import annotations
