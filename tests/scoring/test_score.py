@@ -207,25 +207,12 @@ def test_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
     assert lines[-3] == r"  source      \x1b[31m\u2028x"
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--by-length"], "--by-length: needs the source"),
-        (["--comet"], "--comet: needs the source"),
-        (["--source", "src"], "--source: only with"),
-        (["--plot", "a.png"], "--plot: only with"),
-        (["--source", "src", "--by-length", "--plot", "a.pdf"], "a.pdf"),
-        (["--source", "src", "--comet"], "pipx install"),
-        (["--source", "src", "--comet", "-r", "hyp"], "--comet: compares with one"),
-    ],
-    ids=" ".join,
-)
-def test_options_without_effect_are_refused(
-    options: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert call("score", "-r", "ref", "hyp", *options) == 2
-    assert named in capsys.readouterr().err
+def test_comet_needs_its_command_and_one_reference(files: tuple[Path, Path]) -> None:
+    reference, hypothesis = files
+    with pytest.raises(UserError, match="pipx install"):
+        score_files([reference], [hypothesis], source=reference, comet=True)
+    with pytest.raises(UserError, match="--comet: compares with one"):
+        score_files([reference, hypothesis], [hypothesis], source=reference, comet=True)
 
 
 COMET_SCRIPT = """#!/bin/sh
