@@ -38,7 +38,7 @@ from mtkit.study.bench.sample import (
     draw_model,
     draw_sentences,
 )
-from mtkit.study.bench.speed import TimedStep, training_speed, window_rates
+from mtkit.study.bench.train import TimedStep, training_speed, window_rates
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 from tasks import tiny_config

@@ -89,11 +89,6 @@ def attend(
 
 
 def _only(sentences: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Return the only sentence.
-
-    Raises:
-        UserError: there is none, or another one.
-    """
     first = list(islice(sentences, 2))
     if not first:
         raise UserError("blank: give a sentence")
@@ -127,11 +122,7 @@ class Reader:
 
     @classmethod
     def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
-        """Load the model of a run or a model folder.
-
-        Raises:
-            UserError: see `open_model`.
-        """
+        """Load the model of a run or a model folder; see `open_model`."""
         opened = open_model(path)
         model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
         label = label_subwords if subwords else label_words
@@ -193,17 +184,12 @@ class Reader:
         return maps
 
     def _sentences(self, text: str) -> list[Sentence]:
-        """Return what `mtkit translate` translates one by one."""
         segments = segment(Line(text), self.tokenizer, Request(self.settings))
         return [each for each in segments if isinstance(each, Sentence)]
 
 
 def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield `text`, or the lines of stdin, after what an error calls each.
-
-    Raises:
-        UserError: stdin is empty.
-    """
+    """Yield `text`, or the lines of stdin, which may not be empty, after what errors call them."""
     if text is not None:
         yield "text", replace_invalid(text)
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,23 +14,25 @@ from mtkit.artifacts.explain import FROM
 from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
+    INDEX,
     SETTINGS,
     checkpoint_at,
     checkpoint_steps,
     config_of,
     default_place,
 )
+from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
-from mtkit.study.info.progress import checkpoint_table, describe_progress
 from mtkit.study.plots.picture import check_picture
 from mtkit.training.metrics import MetricsLog
 
 HASH_DIGITS = 12
 """Number of digits of a hash that people see."""
+SHOWN_SCORES = ("loss", "perplexity", "bleu", "chrf")
 
 
 def info(
@@ -60,13 +63,7 @@ def info(
 
 
 def _open_run(path: Path | None) -> tuple[Path, Config]:
-    """Return the run directory and settings of a run, or of a config file.
-
-    The default is the run at $MTKIT_MODEL, else the last run, else that of the default config.
-
-    Raises:
-        UserError: there is no run.
-    """
+    """Return directory and settings; by default of $MTKIT_MODEL, the last run, or mtkit.yaml."""
     folder = path or default_place()
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)
@@ -77,7 +74,6 @@ def _open_run(path: Path | None) -> tuple[Path, Config]:
 
 
 def _settings_yaml(path: Path | None) -> str:
-    """Return every resolved setting of a run, model, artifact or config file."""
     artifact = _open_artifact(path or default_place())
     if artifact is None:
         return dump_config(_open_run(path)[1])
@@ -85,10 +81,7 @@ def _settings_yaml(path: Path | None) -> str:
 
 
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:
-    """Yield the description; `verify` hashes every file.
-
-    With `verify`, a part of a run that has lost its manifest is damage, too.
-    """
+    # With `verify`, a part of a run that has lost its manifest is damage, too.
     folder = path or default_place()
     if folder.is_file():
         folder, _ = _open_run(folder)
@@ -112,8 +105,8 @@ def _describe(path: Path | None, verify: bool) -> Iterator[str]:
         yield from _describe_artifact(part, {}, verify)
     if records:
         model = next((part for part in parts if part.manifest["kind"] == "model"), None)
-        yield from _block(f"training  {log.path}", describe_progress(folder, records, model))
-    if checkpoints := list(checkpoint_table(folder, records)):
+        yield from _block(f"training  {log.path}", _describe_progress(folder, records, model))
+    if checkpoints := list(_checkpoint_table(folder, records)):
         yield f"checkpoints  {folder / CHECKPOINTS}"
         yield from (f"  {line}" for line in checkpoints)
 
@@ -157,3 +150,44 @@ def _text(value: Any) -> str:
         case list():
             return ", ".join(map(_text, value))
     return str(value)
+
+
+def _describe_progress(
+    run: Path, records: Sequence[Mapping[str, Any]], model: Artifact | None
+) -> dict[str, Any]:
+    last, index = records[-1], _read_index(run)
+    step, steps = max(last["step"], _integer(index.get("last"))), _integer(index.get("steps"))
+    ends, seconds = None, last.get("seconds")
+    if model is not None and _integer(model.report.get("steps")) >= step:
+        early = model.manifest["settings"].get("ended") is not None
+        ends = "ended early, by `mtkit finish`" if early else "finished"
+    elif isinstance(seconds, int | float) and last["step"] > 0 and step < steps:
+        left = timedelta(seconds=round(seconds / last["step"] * (steps - step)))
+        ends = f"{left} left, at the speed so far"
+    reached = f"{step:,} of {steps:,}" if steps else step
+    return {"step": reached, "epoch": last.get("epoch"), "ends": ends}
+
+
+def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    index = _read_index(run)
+    valid = {record["step"]: record for record in records if record.get("kind") == "valid"}
+    rows = []
+    for step in checkpoint_steps(run / CHECKPOINTS):
+        scores = [valid.get(step, {}).get(name) for name in SHOWN_SCORES]
+        marks = [mark for mark in ("best", "last") if index.get(mark) == step]
+        cells = (f"{score:.3f}" if isinstance(score, float) else "-" for score in scores)
+        rows.append([", ".join(marks), f"{step:,}", *cells])
+    if rows:
+        yield from table([["", "step", *SHOWN_SCORES], *rows])
+
+
+def _integer(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _read_index(run: Path) -> Mapping[str, Any]:
+    try:
+        index = read_json(run / CHECKPOINTS / INDEX)
+    except (OSError, UserError):
+        return {}
+    return index if isinstance(index, dict) else {}

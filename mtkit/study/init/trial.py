@@ -20,7 +20,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.speed import training_speed
+from mtkit.study.bench.train import training_speed
 from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial
 from mtkit.study.init.template import render_config
 from mtkit.tokenizer.codec import Tokenizer
