@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from mtkit.config.base import Settings, first_error
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.auto import load_engine
+from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
 from mtkit.decoding.segment import Line, Translation, join, segment
 from mtkit.errors import UserError
@@ -133,7 +133,7 @@ class Translator:
         return _change_request(self.request, settings, self.models)
 
     def close(self) -> None:
-        """Free the threads and the memory of the engines; what has not started is cancelled."""
+        """Wait for all searches, then free the threads and the memory of the engines."""
         self.engine.close()
 
     def _start(
@@ -178,7 +178,7 @@ def load(
     changed = {"decoding": request.settings}
     models = [replace(it, config=it.config.model_copy(update=changed)) for it in models]
     options = EngineOptions(engine, compute_type, device, workers, threads)
-    return Translator(load_engine(models, options, request), models[0].tokenizer, request, models)
+    return Translator(AutoEngine(models, options, request), models[0].tokenizer, request, models)
 
 
 def _change_request(

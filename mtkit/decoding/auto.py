@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from threading import Lock
 
 from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
@@ -13,41 +12,26 @@ from mtkit.models.folder import OpenedModel
 from mtkit.report import warn
 
 
-class UnavailableError(UserError):
-    """An engine that does not work on this machine."""
-
-
-def load_engine(models: Sequence[OpenedModel], options: EngineOptions, request: Request) -> Engine:
-    """Return the engine that the options name, or with "auto" one that picks for each request.
-
-    Several models are an ensemble. The engine for `request` is opened at once.
-
-    Raises:
-        UserError: an option is not supported, or the named engine does not support the request.
-    """
-    if options.engine == "auto":
-        return AutoEngine(models, options, request)
-    if options.engine == "torch":
-        return _open_torch(models, options)
-    if reason := _obstacle(models, options, request):
-        raise UserError(f"{reason}: use the engine torch")
-    return _open_ctranslate2(models[0], options)
-
-
 class AutoEngine(Engine):
     """CTranslate2 for all requests that it supports, PyTorch for the others.
 
-    If CTranslate2 does not work, PyTorch does everything, with one warning.
+    If CTranslate2 does not work, PyTorch does everything, with one warning. If the options name an
+    engine, it alone serves.
     """
 
     def __init__(
         self, models: Sequence[OpenedModel], options: EngineOptions, request: Request
     ) -> None:
+        """Open the engine for `request`; several models are an ensemble.
+
+        Raises:
+            UserError: an option is not supported, or the named engine does not serve the request.
+        """
         self._models, self._options = models, options
         self._lock = Lock()
-        self._fast: Engine | None = None
+        self._ctranslate2: Engine | None = None
         self._torch: Engine | None = None
-        self._is_fast_broken = False
+        self._failure: str | None = None
         self.name = self.engine_for(request).name
 
     def search(
@@ -56,57 +40,40 @@ class AutoEngine(Engine):
         return self.engine_for(request).search(sentences, request, alone=alone)
 
     def close(self) -> None:
-        for engine in filter(None, (self._fast, self._torch)):
+        for engine in filter(None, (self._ctranslate2, self._torch)):
             engine.close()
 
     def engine_for(self, request: Request) -> Engine:
         """Return the engine that serves the request; it is opened when it is first needed."""
         with self._lock:
             reason = None
-            if not self._is_fast_broken:
-                try:
-                    if not (reason := _obstacle(self._models, self._options, request)):
-                        self._fast = self._fast or _open_ctranslate2(self._models[0], self._options)
-                        return self._fast
-                except UnavailableError as error:
-                    self._is_fast_broken = True
-                    warn(f"{error}: using the slower engine torch")
-            self._torch = self._torch or _open_torch(self._models, self._options, reason)
+            if self._options.engine != "torch":
+                reason = self._failure or self._try_ctranslate2(request)
+                if self._ctranslate2 is not None and reason is None:
+                    return self._ctranslate2
+                if self._options.engine == "ctranslate2":
+                    raise UserError(f"{reason}: use the engine torch")
+            if self._torch is None:
+                from mtkit.decoding.pytorch import PyTorchEngine
+
+                self._torch = PyTorchEngine.load(self._models, self._options, reason)
             return self._torch
 
+    def _try_ctranslate2(self, request: Request) -> str | None:
+        """Open CTranslate2 if it is not open; return why it does not serve the request, if so."""
+        try:
+            from mtkit.decoding.conversion import open_converted
+            from mtkit.decoding.ctranslate2 import obstacle
 
-@contextmanager
-def _as_unavailable() -> Iterator[None]:
-    """Turn what CTranslate2 raises when it is imported, opened or tried into one error."""
-    try:
-        yield
-    except (ImportError, OSError, RuntimeError) as error:
-        reason = str(error).rstrip(".")
-        if isinstance(error, OSError) and error.filename:
-            reason = f"{error.filename}: {error.strerror}"
-        raise UnavailableError(f"CTranslate2 does not work here: {reason}") from error
-
-
-def _obstacle(
-    models: Sequence[OpenedModel], options: EngineOptions, request: Request
-) -> str | None:
-    """Return what CTranslate2 does not support, if anything."""
-    with _as_unavailable():
-        from mtkit.decoding.ctranslate2 import obstacle
-
-        return obstacle([model.config for model in models], request, options)
-
-
-def _open_ctranslate2(model: OpenedModel, options: EngineOptions) -> Engine:
-    with _as_unavailable():
-        from mtkit.decoding.conversion import open_converted
-
-        return open_converted(model, options)
-
-
-def _open_torch(
-    models: Sequence[OpenedModel], options: EngineOptions, reason: str | None = None
-) -> Engine:
-    from mtkit.decoding.pytorch import PyTorchEngine
-
-    return PyTorchEngine.load(models, options, reason)
+            configs = [model.config for model in self._models]
+            reason = obstacle(configs, request, self._options)
+            if reason is None and self._ctranslate2 is None:
+                self._ctranslate2 = open_converted(self._models[0], self._options)
+        except (ImportError, OSError, RuntimeError) as error:
+            reason = str(error).rstrip(".")
+            if isinstance(error, OSError) and error.filename:
+                reason = f"{error.filename}: {error.strerror}"
+            reason = self._failure = f"CTranslate2 does not work here: {reason}"
+            if self._options.engine == "auto":
+                warn(f"{reason}: using the slower engine torch")
+        return reason

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -100,19 +100,12 @@ class BatchQueue:
                 batch.sentences += members
                 batch.places += [(call, place) for place in places]
             if is_new:
-                self._start(batch)
+                self._pool.submit(self._run, batch)
         return call.future
 
     def close(self) -> None:
-        """Wait for the batches that have started, and cancel the others."""
-        self._pool.shutdown(cancel_futures=True)
-
-    def _start(self, batch: SentenceBatch) -> None:
-        def fail_if_cancelled(started: Future[None]) -> None:
-            if started.cancelled():
-                self._finish(batch, CancelledError())
-
-        self._pool.submit(self._run, batch).add_done_callback(fail_if_cancelled)
+        """Wait for all batches."""
+        self._pool.shutdown()
 
     def _run(self, batch: SentenceBatch) -> None:
         with self._lock:  # from now on no other call joins it

@@ -19,8 +19,8 @@ from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
-FOLD = 16
-"""Number of symbols of a group, of which the search compares the maximum first."""
+GROUP_SIZE = 16
+"""Size of the groups of symbols whose maxima are compared first."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Beam(Stepper):
     length_penalty: float
 
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        """Return one hypothesis of each sentence: several would all grow alike."""
+        """Return one hypothesis of each sentence: several equal ones would grow equally."""
         return Live.begin(source, 1), Hypotheses.none(source, self.width)
 
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
         # Each of the K live hypotheses ends at most once: of 2K candidates at least K stay live.
-        candidates = _grow(live, log_probs, 2 * self.width)
+        candidates = _extend(live, log_probs, 2 * self.width)
         pool = _admit(pool, candidates, self.length_penalty, is_last=is_last)
         return _unfinished(candidates, self.width), pool
 
@@ -47,7 +47,7 @@ class Beam(Stepper):
         return pool.scores[:, -1] > NEG_INF
 
 
-def _grow(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
+def _extend(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
     """Return the `count` best continuations of each sentence's hypotheses, or all."""
     sentences, beam = live.scores.shape
     # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all K·V continuations
@@ -63,18 +63,18 @@ def best_sums(
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
     """Return the `count` highest totals + log_probs of each sentence, and their places in K·V.
 
-    The `count` highest are in the groups of FOLD symbols with the `count` highest maxima, so that
-    few are sorted. The symbols after the last whole group are always among the candidates.
+    The `count` highest are in the groups of GROUP_SIZE symbols with the `count` highest maxima, so
+    that few are sorted. The symbols after the last whole group are always among the candidates.
     """
     beam, vocabulary = log_probs.shape[1:]
-    groups = vocabulary // FOLD  # symbols i, i + groups, i + 2 groups, ...
-    grouped = log_probs[:, :, : FOLD * groups].unflatten(2, (FOLD, groups))
+    groups = vocabulary // GROUP_SIZE  # symbols i, i + groups, i + 2 groups, ...
+    grouped = log_probs[:, :, : GROUP_SIZE * groups].unflatten(2, (GROUP_SIZE, groups))
     maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
     chosen = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
     first = chosen // groups * vocabulary + chosen % groups
     # The candidates: all symbols of the chosen groups, and the rest.
-    members = first.unsqueeze(2) + groups * torch.arange(FOLD, device=first.device)
-    rest = torch.arange(FOLD * groups, vocabulary, device=first.device).repeat(beam, 1)
+    members = first.unsqueeze(2) + groups * torch.arange(GROUP_SIZE, device=first.device)
+    rest = torch.arange(GROUP_SIZE * groups, vocabulary, device=first.device).repeat(beam, 1)
     rest += vocabulary * torch.arange(beam, device=first.device).unsqueeze(1)
     candidates = torch.cat([members.flatten(1), rest.view(1, -1).expand(len(totals), -1)], dim=1)
     sums = log_probs.flatten(1).gather(1, candidates) + totals.gather(1, candidates // vocabulary)
@@ -85,9 +85,10 @@ def best_sums(
 def _admit(
     pool: Hypotheses, candidates: Live, length_penalty: float, *, is_last: bool
 ) -> Hypotheses:
-    """Return the K best of the pool and the candidates that have ended, at the last step of all.
+    """Return the K best of the pool and of the candidates that have ended.
 
-    Only the K best candidates may enter, or beam 1 would not be greedy.
+    At the last step all candidates count as ended. Only the K best candidates may enter, or beam 1
+    would not be greedy.
     """
     beam = pool.scores.shape[1]
     tokens, scores = candidates.tokens[:, :beam, 1:], candidates.scores[:, :beam]

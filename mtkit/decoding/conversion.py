@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, pick_device, positions
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, choose_device, positions
 from mtkit.decoding.engine import EngineOptions, Request, Sentence
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
@@ -53,7 +53,7 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
         RuntimeError: the library fails.
         OSError: the cache cannot be written.
     """
-    options = replace(options, device=pick_device(options.device))
+    options = replace(options, device=choose_device(options.device))
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
     shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})

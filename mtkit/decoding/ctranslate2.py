@@ -162,7 +162,7 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
     return (
         obstacle_in_model(models[0].model)
         or obstacle_in_request(request, positions(models[0]))
-        or obstacle_on(pick_device(options.device), options.compute_type)
+        or obstacle_on(choose_device(options.device), options.compute_type)
     )
 
 
@@ -188,7 +188,7 @@ def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | 
     return None
 
 
-def pick_device(name: str) -> str:
+def choose_device(name: str) -> str:
     """Return "cpu" or "cuda"; auto is a GPU if CTranslate2 can use one.
 
     Raises:

@@ -118,4 +118,4 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free threads and memory; searches that have not started are cancelled."""
+        """Wait for all searches, then free threads and memory."""

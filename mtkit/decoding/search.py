@@ -134,18 +134,18 @@ def search(
             memory, live, pool = select((memory, live, pool), ongoing)
         if not len(ongoing):
             break
-        state = _follow(decoded.state, live.parents.flatten(), len(log_probs))
-    return _in_order([*left_batch, (live.sentences, pool)])
+        state = _select_parents(decoded.state, live.parents.flatten(), len(log_probs))
+    return _restore_order([*left_batch, (live.sentences, pool)])
 
 
-def _follow(state: State, parents: Int[Tensor, " M"], count: int) -> State:
+def _select_parents(state: State, parents: Int[Tensor, " M"], count: int) -> State:
     """Return the state of each hypothesis' parent, without a copy if all stay in their rows."""
     if torch.equal(parents, torch.arange(count, device=parents.device)):
         return state
     return select(state, parents)
 
 
-def _in_order(parts: list[tuple[Tensor, Hypotheses]]) -> Hypotheses:
+def _restore_order(parts: list[tuple[Tensor, Hypotheses]]) -> Hypotheses:
     """Restore the order of sentences that left the batch at different steps."""
     width = max(part.tokens.shape[2] for _, part in parts)
     order = torch.cat([sentences for sentences, _ in parts]).argsort()

@@ -26,13 +26,11 @@ def test_an_earlier_model_translates_as_it_did(name: str, tmp_path: Path) -> Non
         [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         for path in (output, EARLIER / name / "translations.jsonl")
     )
-    # Hypotheses with half a character are replaced by the next one today.
-    whole = [(a, b) for a, b in zip(now, then, strict=True) if "\ufffd" not in b["text"]]
-    assert len(whole) > len(then) / 2
-    for field in ("tokens", "text"):
-        assert [line[field] for line, _ in whole] == [line[field] for _, line in whole]
-    scores = [line["score"] for _, line in whole]
-    assert [line["score"] for line, _ in whole] == pytest.approx(scores, rel=1e-5, abs=1e-5)
+    assert [line["tokens"] for line in now] == [line["tokens"] for line in then]
+    # Bytes of half a character are left out of the text today.
+    assert [line["text"] for line in now] == [line["text"].replace("\ufffd", "") for line in then]
+    scores = [line["score"] for line in then]
+    assert [line["score"] for line in now] == pytest.approx(scores, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["transformer", "seq2seq"])

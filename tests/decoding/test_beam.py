@@ -11,7 +11,7 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, ENSEMBLES
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.beam import FOLD, best_sums
+from mtkit.decoding.beam import GROUP_SIZE, best_sums
 from mtkit.decoding.search import NEG_INF
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import BOS, EOS, PAD
@@ -74,7 +74,7 @@ def test_the_search_equals_a_reference_implementation(name: str, beam: int, seed
         assert_same(hypotheses_of(actual, sentence), expected)
 
 
-@pytest.mark.parametrize("vocabulary", [1, 7, FOLD, 2 * FOLD - 1, 100, 513])
+@pytest.mark.parametrize("vocabulary", [1, 7, GROUP_SIZE, 2 * GROUP_SIZE - 1, 100, 513])
 @pytest.mark.parametrize("count", [1, 4, 30])
 def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> None:
     generator = torch.Generator().manual_seed(vocabulary + count)

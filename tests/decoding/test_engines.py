@@ -21,7 +21,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding import conversion
 from mtkit.decoding.api import load
-from mtkit.decoding.auto import AutoEngine, load_engine
+from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.conversion import cached
 from mtkit.decoding.engine import EngineOptions, Hypothesis, Request, Sentence
 from mtkit.decoding.translate import Files, Format, translate
@@ -64,7 +64,7 @@ def found_by(
     folder: Path, engine: str, request: Request, sentences: list[Sentence]
 ) -> list[list[Hypothesis]]:
     options = EngineOptions(engine, device="cpu")
-    return load_engine([open_model(folder)], options, request).search(sentences, request).result()
+    return AutoEngine([open_model(folder)], options, request).search(sentences, request).result()
 
 
 def sources(count: int, *, longest: int = 20) -> list[Sentence]:
@@ -226,7 +226,7 @@ def test_a_named_engine_says_what_it_does_not_support(
 def test_cancelled_batches_are_not_searched(plain: Path) -> None:
     options = EngineOptions("ctranslate2", device="cpu", workers=1)
     request = Request(DecodingSettings(beam=5, max_length=50, batch_tokens=1))
-    engine = load_engine([open_model(plain)], options, request)
+    engine = AutoEngine([open_model(plain)], options, request)
     futures = [engine.search(sources(300), request) for _ in range(2)]
     assert all(future.cancel() for future in futures)
     expected = engine.search(sources(3), request).result()

@@ -35,6 +35,7 @@ from mtkit.config.model import Seq2SeqSettings
 from mtkit.decoding import lines, sentences
 from mtkit.decoding import segment as segments
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
+from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.decoding.segment import Line, Translation, segment
@@ -83,9 +84,11 @@ def tokenizer() -> Tokenizer:
 
 
 def model_of(translator: Translator) -> EncoderDecoder:
-    assert isinstance(translator.engine, PyTorchEngine)
-    assert isinstance(translator.engine.model, EncoderDecoder)
-    return translator.engine.model
+    engine = translator.engine
+    if isinstance(engine, AutoEngine):
+        engine = engine.engine_for(translator.request)
+    assert isinstance(engine, PyTorchEngine) and isinstance(engine.model, EncoderDecoder)
+    return engine.model
 
 
 def sources_of(translator: Translator, text: str) -> list[list[int]]:
