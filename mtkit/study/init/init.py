@@ -224,7 +224,7 @@ def _summary(
     yield f"wrote {folder}: {', '.join(written)} (pairs, split by a hash of the source)"
     yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
     yield ""
-    labels = {"training": f"training, {plan.epochs_text} epochs in {plan.steps:,} steps"}
+    labels = {"training": f"training, {plan.epochs:,.1f} epochs in {plan.steps:,} steps"}
     rows = [[labels.get(part, part), f"{it / 60:.1f}"] for part, it in plan.seconds.items()]
     yield from table([["forecast", "minutes"], *rows, ["total", f"{total:.1f}"]])
     yield ""
@@ -234,7 +234,5 @@ def _summary(
         yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"
     elif plan.pairs < facts.pairs:
         yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
-    elif total < 0.85 * minutes:
-        yield f"done in {total:.0f} of {minutes:g} minutes: more epochs are not known to help"
     config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
     yield f"next: {shlex.join(['mtkit', 'run', *config])}"

@@ -126,9 +126,7 @@ class Plan:
     pairs: int
     """Pairs to train on: not all, if the time is too short to see all of them once."""
     max_length: int
-    """Longest side of a pair, in subwords."""
     max_output: int
-    """Longest translation, in subwords."""
     max_tokens: int
     accumulate: int
     steps: int
@@ -136,11 +134,6 @@ class Plan:
     validation_sentences: int
     seconds: Mapping[str, float]
     """Forecast for each part of a run."""
-
-    @property
-    def epochs_text(self) -> str:
-        """The epochs with two digits, or whole: 0.96, 7.8, 27, 100."""
-        return f"{self.epochs:.2g}" if self.epochs < 99.5 else f"{self.epochs:.0f}"
 
 
 def max_epochs(pairs: int) -> int:
@@ -156,9 +149,12 @@ def choose_plan(
 ) -> Plan:
     """Return the best run for so many minutes, of this preset or else of the largest useful one."""
     budget = 60 * minutes
-    preset = preset or choose_preset(facts.pairs, trial, budget)
-    nominal = trial.scaled_to(preset, NOMINAL_VOCABULARY).tokens_per_second
-    seen = min(facts.pairs, round(budget * nominal / trial.target_tokens))
+    tokens = {
+        it: budget * trial.scaled_to(it, NOMINAL_VOCABULARY).tokens_per_second for it in PRESETS
+    }
+    useful = [it for it in PRESETS if facts.pairs >= it.min_pairs and tokens[it] >= it.min_tokens]
+    preset = preset or useful[-1]
+    seen = min(facts.pairs, round(tokens[preset] / trial.target_tokens))
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen))
     seconds, pairs, sentences = _plan_other_parts(facts, trial, budget)
     left = max(0.0, budget - sum(seconds.values()))
@@ -210,15 +206,6 @@ def _plan_other_parts(
         "everything else": OTHER_SECONDS,
     }
     return seconds, pairs, sentences
-
-
-def choose_preset(pairs: int, trial: Trial, seconds: float) -> Preset:
-    """Return the largest model that has enough pairs, and time for enough tokens."""
-    speeds = {it: trial.scaled_to(it, NOMINAL_VOCABULARY).tokens_per_second for it in PRESETS}
-    useful = [
-        it for it in PRESETS if pairs >= it.min_pairs and seconds * speeds[it] >= it.min_tokens
-    ]
-    return useful[-1]
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
