@@ -151,9 +151,7 @@ def clear_leftovers(folder: Path) -> None:
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """Return the complete artifact at `path`, its file sizes checked; `verify` checks hashes, too.
 
-    Raises:
-        UserError: there is none, it is of another kind, or it is damaged.
-        OtherFormatError: another version of mtkit wrote it.
+    Raises UserError if there is none, or a damaged one; OtherFormatError for another version's.
     """
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:

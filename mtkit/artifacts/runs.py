@@ -68,10 +68,7 @@ def find_model(path: str | Path | None) -> Artifact:
 
 
 def find_best(path: str | Path | None) -> Artifact:
-    """Return the verified model, or the best checkpoint of a run that has no model yet.
-
-    Without a validation it is the newest checkpoint.
-    """
+    """Return the verified model, or the best or newest checkpoint of a run without a model."""
     place = Path(path) if path else default_place()
     if kind_at(place) == "checkpoint":
         return open_artifact(place, "checkpoint", verify=True)
@@ -100,11 +97,7 @@ def find_best(path: str | Path | None) -> Artifact:
 
 
 def find_origin(config: Config) -> Artifact | None:
-    """Return the verified model that `training.init_from` names; None if it names none.
-
-    Raises:
-        SettingError: there is none, it is damaged, or it is this run's own or `runs/latest`.
-    """
+    """Return the verified model that `training.init_from` names, if it does; or SettingError."""
     if (place := config.training.init_from) is None:
         return None
     with blame_setting(INIT_FROM):

@@ -75,10 +75,9 @@ class Stage:
 
     @contextmanager
     def build(self, config: Config) -> Iterator[Draft]:
-        """Yield a draft that replaces the artifact when the block ends; saves the config, too.
+        """Yield a draft that replaces the artifact when the block ends, and save the config.
 
-        Raises:
-            UserError: another process writes to this run, or checkpoints need the old artifact.
+        Raises UserError if another process writes to the run, or checkpoints need the artifact.
         """
         self.explain_rebuild()
         with locked(Path(config.run)), self.write() as draft:
@@ -109,11 +108,7 @@ class Stage:
         return f"{name}: {before.get(name)}, now {now.get(name)}"
 
     def explain_rebuild(self) -> None:
-        """Say why the artifact, if there is one, is rebuilt.
-
-        Raises:
-            UserError: checkpoints of the run depend on it, and would be of no use without it.
-        """
+        """Say why the artifact, if any, is rebuilt; UserError if checkpoints depend on it."""
         if not (self.path / MANIFEST).is_file():
             return
         try:
@@ -128,7 +123,7 @@ class Stage:
 
 
 def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
-    """Return the error of a run that cannot resume from a checkpoint because of a difference."""
+    """Return the error for a run that cannot resume because of a difference."""
     run = checkpoint.parents[1]
     advice = "to train anew, choose another run directory"
     if difference.startswith(("training.steps:", "training.epochs:")):

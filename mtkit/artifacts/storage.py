@@ -17,14 +17,7 @@ MAX_JSON_BYTES = 1 << 24
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file.
-
-    Only a regular file of bounded size is opened: a pipe would block, a huge file exhaust memory.
-
-    Raises:
-        UserError: it is no such file, or not JSON.
-        OSError: it does not exist or cannot be read.
-    """
+    """Return the content of a JSON file; UserError for anything else, such as a pipe."""
     status = path.lstat()
     if not S_ISREG(status.st_mode) or status.st_size > MAX_JSON_BYTES:
         raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
@@ -49,13 +42,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[TextIO]:
-    """Open a text file that appears at `path`, complete and on disk, when the block ends.
-
-    Lines end in "\\n". If the block raises, whatever was at `path` before remains.
-
-    Raises:
-        OSError: naming `path`, if it cannot be written.
-    """
+    """Open a text file that appears at `path`, complete and on disk, if the block ends well."""
     partial = temporary_path(path)
     try:
         with path_in_oserror(path):

@@ -20,9 +20,8 @@ from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
 from mtkit.batching.plan import PairWeights, check_fit
 from mtkit.batching.store import Store, store_writer
-from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import Corpus
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config
 from mtkit.corpus.read import Contents, hash_corpora, read_pairs
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics

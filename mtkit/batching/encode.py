@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config.batching import DROP_RULES, BatchingSettings
+from mtkit.config.settings import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
 from mtkit.machine import available_cpus

@@ -15,13 +15,7 @@ def language_code(code: str | None) -> str:
 
 
 def check_language(code: str) -> str:
-    """Return the code if it is one, perhaps with a script or region, as in zh-Hans or pt_BR.
-
-    Three letters are accepted for languages without a code of two.
-
-    Raises:
-        ValueError: it is not a language code; names the one that was probably meant.
-    """
+    """Return the code, perhaps with a script or region (pt_BR); ValueError if it is not one."""
     # Columns: ISO 639-1 code, ISO 639-3 code, English name, other spellings.
     table = resources.files("mtkit.config").joinpath("languages.tsv").read_text("utf-8")
     rows = [line.split("\t") for line in table.splitlines()]

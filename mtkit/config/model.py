@@ -104,11 +104,7 @@ class Embeddings(Settings):
         """Return the encoder and decoder that this is short for."""
 
     def as_transformer(self) -> TransformerSettings:
-        """Return the settings of two Transformers as one, with the dropout of the encoder.
-
-        Raises:
-            ValueError: naming the setting that shows that it is not two Transformers alike.
-        """
+        """Return two Transformers alike as one; ValueError naming the setting that differs."""
         raise ValueError(f"model.kind: {self.kind}")
 
     def check_length(self, setting: str, length: int) -> None:

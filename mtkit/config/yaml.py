@@ -56,8 +56,7 @@ def load_config(
 ) -> Config:
     """Return the settings of a file (default: ./mtkit.yaml, else the demo) and `key.path=value`s.
 
-    Raises:
-        UserError: in one line that names the file and line, or the override, at fault.
+    Raises UserError in one line that names the file and line, or the override, at fault.
     """
     return read_config(path, overrides, run)[0]
 

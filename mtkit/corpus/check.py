@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtkit.config.batching import DROP_RULES, DropRule
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.languages import language_code
+from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
     Finding,
     Status,

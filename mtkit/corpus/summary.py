@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from mtkit.config.batching import BatchingSettings
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, NamedCorpora, SideReport, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.statistics import Languages

@@ -27,8 +27,7 @@ from mtkit.artifacts.recipe import (
 )
 from mtkit.artifacts.stage import Stage
 from mtkit.config.base import Scope, Settings
-from mtkit.config.batching import BatchingSettings
-from mtkit.config.settings import Config, TrainingSettings
+from mtkit.config.settings import BatchingSettings, Config, TrainingSettings
 from mtkit.pipeline import run
 
 INPUTS = {"corpus": "c0ffee"}

@@ -16,9 +16,8 @@ from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.encode import OUTCOMES, length_outcomes
 from mtkit.batching.store import Store
-from mtkit.config.batching import BatchingSettings
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
 from mtkit.corpus import read
 from mtkit.corpus.read import Pair
 from mtkit.errors import UserError

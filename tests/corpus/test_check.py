@@ -13,9 +13,8 @@ import pytest
 
 from commands import call
 from mtkit.batching.build import build_batches
-from mtkit.config.batching import DROP_RULES, BatchingSettings
 from mtkit.config.corpora import TableCorpus, TextCorpus
-from mtkit.config.settings import Config
+from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.rules import held_out_sources

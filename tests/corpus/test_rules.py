@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.batching import DROP_RULES, BatchingSettings
+from mtkit.config.settings import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
 from mtkit.corpus.scripts import count_scripts

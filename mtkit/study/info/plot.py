@@ -13,9 +13,8 @@ from torch import Tensor
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import PairLengths, Rows, padding, plan_epoch
-from mtkit.config.batching import BatchingSettings
 from mtkit.config.schedules import ScheduleInputs
-from mtkit.config.settings import Config
+from mtkit.config.settings import BatchingSettings, Config
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.models.layers import compute_sinusoids
