@@ -1,17 +1,18 @@
 """Trains a MarianMTModel of Hugging Face transformers in a plain torch loop, and tells its speed.
 
-Run by train_against_peers.py, in an interpreter that has torch and transformers; mtkit is not used.
+Run by train_against_peers.py, with options as JSON, in an interpreter that has torch and
+transformers; mtkit is not used.
 Writes {"tokens_per_second": [of each window]} to stdout.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
+import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle
+from types import SimpleNamespace
 
 import safetensors.torch
 import torch
@@ -24,10 +25,26 @@ WINDOWS = 10
 
 
 def main() -> None:
-    options = _options()
+    options = SimpleNamespace(**json.loads(sys.argv[1]))
     torch.manual_seed(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = MarianMTModel(_config(options)).to(device).train()
+    config = MarianConfig(
+        **options.model,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        max_position_embeddings=512,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+        attn_implementation="sdpa",
+    )
+    model = MarianMTModel(config).to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
     is_reduced = options.precision != "float32"
     rates: list[float] = []
@@ -66,55 +83,14 @@ def main() -> None:
     print(json.dumps({"tokens_per_second": rates}))
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("batches", help="safetensors file that train_against_peers.py writes")
-    for name in ("layers", "d_model", "ffn", "heads", "vocab"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    for name in ("dropout", "warm-up", "seconds"):
-        parser.add_argument(f"--{name}", type=float, required=True)
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), required=True)
-    return parser.parse_args()
-
-
-def _config(options: argparse.Namespace) -> MarianConfig:
-    return MarianConfig(
-        vocab_size=options.vocab,
-        decoder_vocab_size=options.vocab,
-        d_model=options.d_model,
-        encoder_layers=options.layers,
-        decoder_layers=options.layers,
-        encoder_ffn_dim=options.ffn,
-        decoder_ffn_dim=options.ffn,
-        encoder_attention_heads=options.heads,
-        decoder_attention_heads=options.heads,
-        dropout=options.dropout,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        activation_function="relu",
-        max_position_embeddings=512,
-        scale_embedding=True,
-        share_encoder_decoder_embeddings=True,
-        tie_word_embeddings=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-        attn_implementation="sdpa",
-    )
-
-
 def _batches(path: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Source, target that is read, target that is asked for; again and again."""
-    tensors = safetensors.torch.load_file(os.fspath(path))
+    """Yield source, target input and target output of each batch, without end."""
+    tensors = safetensors.torch.load_file(path)
     count = len(tensors) // 3
     for index in cycle(range(count)):
-        yield (
-            tensors[f"{index}.source"],
-            tensors[f"{index}.target_input"],
-            tensors[f"{index}.target_output"],
-        )
+        names = ("source", "target_input", "target_output")
+        source, target_input, target_output = (tensors[f"{index}.{name}"] for name in names)
+        yield source, target_input, target_output
 
 
 if __name__ == "__main__":

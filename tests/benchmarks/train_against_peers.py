@@ -23,6 +23,7 @@ eole    eole; all that it requires, or what its start needs: pip install --no-de
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -108,13 +109,19 @@ def run_hf(task: Task) -> Result:
     batches = task.work / "batches.safetensors"
     if not batches.exists():
         _write_batches(task, batches)
-    options, settings = task.options, task.config.model.model_dump()
-    settings["vocab"] = task.config.tokenizer.vocab_size
-    names = ("layers", "d_model", "ffn", "heads", "dropout", "vocab")
-    command = [options.peer_python, str(Path(__file__).with_name("peer_hf.py")), str(batches)]
-    command += [word for name in names for word in (f"--{name}", str(settings[name]))]
-    command += ["--precision", BEST_PRECISION[options.size]]
-    command += ["--warm-up", str(WARM_UP), "--seconds", str(options.seconds)]
+    options, model, vocab = task.options, task.config.model.model_dump(), task.config.tokenizer
+    sizes = {"layers": model["layers"], "ffn_dim": model["ffn"], "attention_heads": model["heads"]}
+    marian = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sizes.items()}
+    marian |= {"d_model": model["d_model"], "dropout": model["dropout"]}
+    marian |= dict.fromkeys(("vocab_size", "decoder_vocab_size"), vocab.vocab_size)
+    settings: dict[str, Any] = {
+        "batches": str(batches),
+        "precision": BEST_PRECISION[options.size],
+        "model": marian,
+    }
+    settings |= {"warm_up": WARM_UP, "seconds": options.seconds}
+    script = str(Path(__file__).with_name("peer_hf.py"))
+    command = [options.peer_python, script, json.dumps(settings)]
     finished = run(command, threads=options.threads)
     return Result(median(finished.record["tokens_per_second"]), finished.peak_mib)
 
