@@ -36,7 +36,7 @@ class Journal:
         if self._metrics is not None:
             self._metrics.truncate(state.progress.step)
             if config.training.tensorboard:
-                self._board = _open_board(Path(config.run) / "tensorboard", state.progress.step)
+                self._open_board()
         self._began = time.monotonic() - state.seconds
         self._restart_rate()
 
@@ -90,6 +90,17 @@ class Journal:
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
         self._restart_rate()
 
+    def _open_board(self) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError(
+                "training.tensorboard: TensorBoard is not installed: "
+                "pip install 'mtkit[tensorboard]'"
+            ) from None
+        folder, step = Path(self.config.run) / "tensorboard", self.state.progress.step
+        self._board = SummaryWriter(folder, purge_step=step + 1)
+
     def close(self) -> None:
         if self._board is not None:
             self._board.close()
@@ -116,13 +127,3 @@ class Journal:
 
     def _rate(self) -> float:
         return self._tokens / max(1e-9, time.monotonic() - self._since)
-
-
-def _open_board(folder: Path, step: int) -> SummaryWriter:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError(
-            "training.tensorboard: TensorBoard is not installed: pip install 'mtkit[tensorboard]'"
-        ) from None
-    return SummaryWriter(folder, purge_step=step + 1)

@@ -36,10 +36,7 @@ from mtkit.training.memory import MAX_BATCH_TOKENS, MEMORY_SHARE
 from mtkit.training.process_group import LostProcess
 
 MIN_STEP_TOKENS = 512
-"""Tokens of a step that each process should have. On two cores, two processes with that many are as
-fast as one process with two threads; where other programs run they are faster, because threads that
-wait for each other lose their share. With 256 tokens, a core trains half as fast as with 1,024.
-"""
+"""Tokens of a step for each process; with 256, a core trains half as fast as with 1,024."""
 PROCESS_BYTES = 1 << 29
 """Memory of a process without its model: the program, its libraries and a batch."""
 COPIES = 6
@@ -79,7 +76,8 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     batch = config.batching.max_tokens
     tokens = training.accumulate * (MAX_BATCH_TOKENS if batch == "auto" else batch)
     memory = MEMORY_SHARE * memory_limit_bytes() if device.type == "cpu" else math.inf
-    return useful_processes(devices, tokens, memory / process_bytes(parameters))
+    process_bytes = PROCESS_BYTES + COPIES * 4 * parameters
+    return useful_processes(devices, tokens, memory / process_bytes)
 
 
 def useful_processes(devices: int, tokens: int, limit: float) -> int:
@@ -88,11 +86,6 @@ def useful_processes(devices: int, tokens: int, limit: float) -> int:
     limit: how many fit into memory.
     """
     return int(max(1, min(devices, tokens // MIN_STEP_TOKENS, limit)))
-
-
-def process_bytes(parameters: int) -> int:
-    """Return roughly how much memory a process takes with so many parameters in float32."""
-    return PROCESS_BYTES + COPIES * 4 * parameters
 
 
 def count_devices(device: torch.device) -> int:

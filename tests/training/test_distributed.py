@@ -102,9 +102,7 @@ def two(folder: Path) -> Config:
     return config
 
 
-def test_two_ranks_make_the_updates_of_one_with_dropout_on_where_they_divide_what_is_accumulated(
-    folder: Path,
-) -> None:
+def test_two_processes_equal_one_with_dropout_if_they_divide_accumulate(folder: Path) -> None:
     for ranks in (1, 2):
         config = prepared(folder, f"accumulated-by-{ranks}", accumulate=2, ranks=ranks)
         train(config)
@@ -123,7 +121,7 @@ def test_two_ranks_make_the_updates_of_one_with_dropout_on_where_they_divide_wha
     assert models[0]["request"] == models[1]["request"]
 
 
-def test_the_ranks_that_mtkit_starts_are_those_that_torchrun_would_start(
+def test_processes_started_by_mtkit_and_by_torchrun_give_the_same_model(
     folder: Path, two: Config
 ) -> None:
     prepared(folder, "own", ranks=2)
@@ -147,7 +145,7 @@ def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, 
     return ended
 
 
-def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had_happened(
+def test_a_run_with_killed_and_stopped_processes_equals_an_uninterrupted_one(
     folder: Path, two: Config
 ) -> None:
     prepared(folder, "struck", ranks=2)
@@ -173,7 +171,7 @@ def test_a_run_whose_processes_are_killed_or_told_to_stop_ends_as_if_nothing_had
     assert (code, identity("struck")) == (0, identity("two")), lines
 
 
-def test_what_ranks_fail_from_is_said_once(folder: Path) -> None:
+def test_an_error_of_processes_is_one_line(folder: Path) -> None:
     prepared(folder, "wrong")
     command = ["-m", "mtkit", "train", "-q", "-c", "wrong.yaml", "--set", "training.ranks=2"]
     small = 10_000  # bytes, of a file
@@ -194,7 +192,9 @@ def test_what_ranks_fail_from_is_said_once(folder: Path) -> None:
     assert any("in load_last" in line for line in lines), lines
 
 
-def test_two_machines_are_two_launchers_of_torch(folder: Path, two: Config, tmp_path: Path) -> None:
+def test_two_launchers_give_the_same_model_as_one(
+    folder: Path, two: Config, tmp_path: Path
+) -> None:
     prepared(folder, "machines")
     meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint={tmp_path / 'meeting'}"]
     meeting += ["--rdzv-conf=store_type=file", "--local-addr=127.0.0.1", "--rdzv-id=two"]
@@ -211,7 +211,7 @@ def test_two_machines_are_two_launchers_of_torch(folder: Path, two: Config, tmp_
     [(Loss(1, 7, signal.SIGKILL), 7), (Loss(0, 7, signal.SIGTERM), 8)],
     ids=["killed", "told to stop"],
 )
-def test_a_lost_rank_ends_the_run_and_rerunning_it_equals_a_run_that_lost_none(
+def test_a_lost_process_ends_the_run_which_resumes_exactly(
     folder: Path, two: Config, loss: Loss, checkpoint: int, tmp_path: Path
 ) -> None:
     name = f"lost{loss.rank}"

@@ -33,7 +33,7 @@ def first_updates(_: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(24, marks=pytest.mark.campaign)])
-def test_a_first_update_has_the_same_bits_in_every_process(processes: int) -> None:
+def test_a_first_step_is_bitwise_identical_in_every_process(processes: int) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         first, *others = pool.map(first_updates, range(processes))
     assert len(first) == WAYS

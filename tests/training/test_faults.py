@@ -90,7 +90,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[TrainingLoss], bool]
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
+def test_a_step_with_a_loss_or_gradient_that_is_not_finite_is_skipped(
     where: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = fresh("transformer")
@@ -122,7 +122,9 @@ def test_an_update_with_a_loss_or_gradient_that_is_not_finite_changes_no_weight(
     )
 
 
-def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., Config]) -> None:
+def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(
+    fresh: Callable[..., Config],
+) -> None:
     config = fresh("transformer")
     state = state_of(config, "float16")
     state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
@@ -135,7 +137,7 @@ def test_an_overflow_of_scaled_fp16_gradients_is_no_fault(fresh: Callable[..., C
     assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
 
 
-def test_gradients_that_are_no_numbers_at_any_scale_of_fp16_are_skipped(
+def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(
     fresh: Callable[..., Config],
 ) -> None:
     config = fresh("transformer")
@@ -147,7 +149,7 @@ def test_gradients_that_are_no_numbers_at_any_scale_of_fp16_are_skipped(
     assert state.progress.skipped_in_a_row == 2
 
 
-def test_a_run_goes_back_to_no_checkpoint_of_other_settings(
+def test_a_run_never_rolls_back_to_a_checkpoint_of_other_settings(
     fresh: Callable[..., Config],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -163,7 +165,7 @@ def test_a_run_goes_back_to_no_checkpoint_of_other_settings(
 
 
 @both
-def test_a_run_that_diverges_goes_back_and_ends_with_a_lower_rate(
+def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
     kind: str,
     fresh: Callable[..., Config],
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +184,7 @@ def test_a_run_that_diverges_goes_back_and_ends_with_a_lower_rate(
     assert rates[7] == pytest.approx(0.5 * 0.01 * math.sqrt(4 / 7))
 
 
-def test_a_run_that_went_back_leaves_no_checkpoint_of_where_it_had_been(
+def test_a_roll_back_removes_later_checkpoints(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would end, or go on, with the weights that had diverged."""
@@ -203,22 +205,9 @@ def test_a_run_that_went_back_leaves_no_checkpoint_of_where_it_had_been(
     assert finish(config).report["steps"] == 7
 
 
-def test_a_skipped_update_after_going_back_is_logged_with_the_last_that_was_made(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run goes back to a step between two logged ones, and skips the one that is logged."""
-    calls = iter(range(1000))
-    poison(monkeypatch, lambda self: self.training and next(calls) in {3, 4, 5})
-    train(fresh("transformer", training={"max_skipped": 2, "log_every": 4, "save_every": 3}))
-    log = [r for r in MetricsLog(Path("run")).read() if r["kind"] == "train"]
-    assert [record["step"] for record in log] == [4, 6, 8, 12]
-    assert log[0]["skipped"] == 1
-    assert log[0]["learning_rate"] == pytest.approx(0.01 * 3 / 4)  # of step 3, before going back
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 5])
-def test_a_run_goes_back_to_before_the_updates_that_were_skipped(
+def test_a_run_rolls_back_to_before_the_skipped_steps(
     keep: int,
     fresh: Callable[..., Config],
     monkeypatch: pytest.MonkeyPatch,
@@ -234,7 +223,7 @@ def test_a_run_goes_back_to_before_the_updates_that_were_skipped(
     assert "rolled back to step 7, at 0.5" in capsys.readouterr().err
 
 
-def test_no_model_is_made_of_weights_whose_loss_is_no_number(
+def test_weights_with_a_loss_of_nan_never_become_a_model(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last updates diverge, too few for going back."""
@@ -249,7 +238,7 @@ def test_no_model_is_made_of_weights_whose_loss_is_no_number(
     assert not Path("other/model").exists()
 
 
-def test_a_run_that_diverges_whatever_the_rate_ends_and_says_where(
+def test_a_run_that_diverges_at_every_rate_ends_with_an_error(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(monkeypatch, lambda self: self.training)
@@ -272,7 +261,7 @@ def out_of_memory_above(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @both
-def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_update(
+def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
     kind: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = fresh(kind, model={"dropout": 0.0})
@@ -290,7 +279,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_update(
         torch.testing.assert_close(a, b)
 
 
-def test_a_run_goes_on_with_parts_of_what_is_too_large_for_memory(
+def test_a_run_continues_with_halves_of_batches_too_large_for_memory(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out_of_memory_above(60, monkeypatch)
@@ -299,7 +288,7 @@ def test_a_run_goes_on_with_parts_of_what_is_too_large_for_memory(
     assert log[-1]["step"] == 12
 
 
-def test_a_batch_that_does_not_fit_in_halves_ends_the_run_with_its_state_saved(
+def test_out_of_memory_even_with_halves_saves_the_state_and_ends(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(fresh("transformer", "whole"))
@@ -345,7 +334,7 @@ except Exception as error:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
-def test_an_allocation_that_the_system_refuses_is_such_an_end_too(
+def test_an_allocation_refused_by_the_system_saves_the_state_and_ends(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
     deep = {"d_model": 128, "ffn": 512, "heads": 2, "layers": 8}
@@ -386,7 +375,7 @@ def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(
     how: str,
     name: str,
     half_done: Path,
@@ -405,9 +394,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-def test_a_run_of_damaged_checkpoints_alone_is_not_started_anew_by_itself(
-    fresh: Callable[..., Config],
-) -> None:
+def test_a_run_with_only_damaged_checkpoints_is_an_error(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer"))
     for file in Path("run/checkpoints").glob("step-*/state.json"):
         damage(file, "flipped")
@@ -415,7 +402,7 @@ def test_a_run_of_damaged_checkpoints_alone_is_not_started_anew_by_itself(
         train(fresh("transformer", training={"steps": 20}))
 
 
-def test_the_automatic_batch_is_the_largest_that_is_not_refused(
+def test_max_tokens_auto_is_the_largest_batch_that_fits(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = fresh("transformer", batching={"max_tokens": "auto"})
@@ -430,7 +417,7 @@ def test_the_automatic_batch_is_the_largest_that_is_not_refused(
     assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_BATCH_TOKENS
 
 
-def test_a_validation_pair_over_the_budget_is_refused_before_any_update(
+def test_a_validation_pair_over_max_tokens_is_refused_before_training(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = fresh("transformer")
@@ -443,7 +430,7 @@ def test_a_validation_pair_over_the_budget_is_refused_before_any_update(
     assert not list(Path("run").glob("checkpoints/step-*"))
 
 
-def test_the_automatic_batch_is_decided_once(
+def test_max_tokens_auto_is_decided_once(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batching = {"max_tokens": "auto"}
@@ -459,7 +446,7 @@ def test_the_automatic_batch_is_decided_once(
     assert '"max_tokens": 256' in found[1]
 
 
-def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
+def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
     checkpoints, state = (checkpoints_in(tmp_path / "kept"), state_of(fresh("transformer")))
@@ -478,7 +465,7 @@ def test_a_checkpoint_made_before_damaged_ones_is_not_given_up_for_them(
     assert state.progress.step == 3
 
 
-def test_progress_is_restored_exactly_even_values_that_are_not_finite(
+def test_progress_is_restored_exactly_even_infinite_values(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
     checkpoints = checkpoints_in(tmp_path / "kept")
@@ -493,7 +480,7 @@ def test_progress_is_restored_exactly_even_values_that_are_not_finite(
     assert other.progress == state.progress
 
 
-def test_the_scale_of_half_precision_is_resumed(
+def test_the_gradient_scale_of_float16_is_resumed(
     fresh: Callable[..., Config], tmp_path: Path
 ) -> None:
     checkpoints, config = checkpoints_in(tmp_path / "kept"), fresh("transformer")
@@ -505,9 +492,7 @@ def test_the_scale_of_half_precision_is_resumed(
     assert other.scaler.get_scale() == 8.0
 
 
-def test_what_a_killed_process_left_of_checkpoints_is_cleared_away_when_the_run_goes_on(
-    fresh: Callable[..., Config],
-) -> None:
+def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", training={"steps": 12}))
     checkpoints = Path("run/checkpoints")
     index = (checkpoints / "checkpoints.json").read_bytes()

@@ -72,9 +72,7 @@ def test_bfloat16_products_stay_near_float32() -> None:
 # An LSTM runs in float32, so that the loss's own rounding is more of what is left to compare.
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "most"), [("transformer", 1.1), ("seq2seq", 1.25)])
-def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
-    kind: str, most: float
-) -> None:
+def test_bfloat16_gradients_are_as_accurate_as_plain_autocast(kind: str, most: float) -> None:
     def gradient(fused: bool, precision: str) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, precision == "bfloat16"):
             if fused:
@@ -100,7 +98,7 @@ def test_bfloat16_gradients_err_no_more_than_those_of_plain_autocast(
     assert 0 < errors[0] < most * errors[1]
 
 
-def test_certain_predictions_neither_overflow_nor_vanish() -> None:
+def test_extreme_logits_neither_overflow_nor_underflow() -> None:
     hidden = torch.tensor([[[1000.0, 0.0]]], requires_grad=True)
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
     right = projected_loss(hidden, weight, torch.tensor([[1]]), 0.0)
@@ -109,7 +107,7 @@ def test_certain_predictions_neither_overflow_nor_vanish() -> None:
     assert wrong.smoothed.item() == 2000
 
 
-def test_a_batch_of_padding_alone_costs_nothing() -> None:
+def test_a_batch_of_only_padding_has_loss_and_gradient_zero() -> None:
     hidden, weight, target = example(4)
     loss = projected_loss(hidden, weight, torch.zeros_like(target), 0.1)
     loss.smoothed.backward()
@@ -118,7 +116,7 @@ def test_a_batch_of_padding_alone_costs_nothing() -> None:
     assert not weight.grad.any()
 
 
-def test_without_gradients_none_are_made() -> None:
+def test_inference_mode_gives_the_same_loss() -> None:
     hidden, weight, target = example(4)
     with torch.inference_mode():
         loss = projected_loss(hidden, weight, target, 0.0)

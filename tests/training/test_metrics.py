@@ -23,7 +23,7 @@ from mtkit.training.train import train
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
-def test_truncate_keeps_whole_records_up_to_the_step(
+def test_truncate_keeps_complete_records_up_to_the_step(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], last: int, torn: str
 ) -> None:
     log = MetricsLog(tmp_path_factory.mktemp("run"))
@@ -54,7 +54,7 @@ def test_records_are_on_the_disk_when_write_and_truncate_return(
     assert stored[log.path.stat().st_ino] == log.path.stat().st_size > 0
 
 
-def test_what_is_no_number_is_null_as_json_has_no_other_word(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     log.write({"step": 1, "kind": "valid", "loss": float("nan"), "gradient_norm": float("inf")})
     (line,) = log.path.read_text(encoding="utf-8").splitlines()
@@ -63,12 +63,12 @@ def test_what_is_no_number_is_null_as_json_has_no_other_word(tmp_path: Path) -> 
     assert points_of([found], "valid", "loss") == []
 
 
-def test_truncate_of_a_new_run_makes_nothing(tmp_path: Path) -> None:
+def test_truncate_of_a_new_run_writes_nothing(tmp_path: Path) -> None:
     MetricsLog(tmp_path).truncate(0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
+def test_points_are_the_finite_numbers_of_a_log(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     for loss in (1.5, math.nan, "high", None, True, math.inf):
         log.write({"kind": "train", "step": 1, "loss": loss})
@@ -77,7 +77,7 @@ def test_only_finite_numbers_of_a_log_are_drawn(tmp_path: Path) -> None:
     assert MetricsLog(tmp_path / "none").read() == []
 
 
-def test_every_bleu_that_is_stored_says_how_it_was_counted(fresh: Callable[..., Config]) -> None:
+def test_every_stored_score_has_its_signature(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", data={"target_language": "zh"}))
     theirs = {"bleu": BLEU(tokenize="zh"), "chrf": CHRF()}
     for metric in theirs.values():
@@ -91,7 +91,7 @@ def test_every_bleu_that_is_stored_says_how_it_was_counted(fresh: Callable[..., 
 
 
 @pytest.mark.parametrize("steps", [12, 16])
-def test_bleu_of_a_run_is_counted_in_one_way(
+def test_a_run_cannot_change_the_tokenization_of_its_bleu(
     steps: int, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(fresh("transformer", data={"target_language": "de"}))

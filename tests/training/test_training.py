@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import signal
 import weakref
@@ -87,7 +86,7 @@ def batch_of(some: list[tuple[list[int], list[int]]]) -> Batch:
 
 @pytest.mark.slow
 @both
-def test_accumulated_micro_batches_give_the_update_of_the_whole_batch(
+def test_accumulated_micro_batches_equal_one_large_batch(
     kind: str, fresh: Callable[..., Config]
 ) -> None:
     config = fresh(kind, model={"dropout": 0.0})
@@ -129,7 +128,7 @@ def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
     assert math.sqrt(sum(m.pow(2).sum().item() for m in moved)) == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[..., Config]) -> None:
+def test_dropout_depends_only_on_seed_step_and_micro_batch(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer", model={"dropout": 0.5})
     first, second = state_of(config), state_of(config)
     torch.manual_seed(123)
@@ -142,7 +141,7 @@ def test_dropout_depends_on_seed_step_and_micro_batch_alone(fresh: Callable[...,
     assert len(seeds) == 27
 
 
-def test_dropout_is_drawn_anew_for_each_micro_batch_step_and_seed(
+def test_every_micro_batch_step_and_seed_has_its_own_dropout(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int] = []
@@ -196,7 +195,7 @@ def test_settings_reach_the_optimizer_and_the_loss(
     ],
     ids=lambda it: it["kind"] if isinstance(it, dict) else "",
 )
-def test_a_run_goes_by_its_schedule_and_bound(
+def test_a_run_follows_its_schedule_and_clip_norm(
     schedule: dict[str, Any],
     rates: list[float],
     fresh: Callable[..., Config],
@@ -256,7 +255,7 @@ class ProductFormats(TorchDispatchMode):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_an_update_multiplies_in_the_precision_of_its_run_alone(
+def test_all_matrix_products_use_the_precision_of_the_run(
     optimizer: str, precision: Precision, fresh: Callable[..., Config]
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
@@ -268,7 +267,7 @@ def test_an_update_multiplies_in_the_precision_of_its_run_alone(
 
 
 @both
-def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
+def test_muon_updates_matrices_orthogonally_and_the_rest_like_adamw(
     kind: str, fresh: Callable[..., Config]
 ) -> None:
     rate, moved = 0.01, {}
@@ -288,7 +287,7 @@ def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_as_adam(
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_muon_moves_matrices_as_torchs_own_does(precision: str) -> None:
+def test_muon_equals_torch_optim_muon(precision: str) -> None:
     torch.manual_seed(3)  # rounding to bfloat16 alone comes near the bound with others
     shapes = [(8, 8), (16, 8), (8, 16), (8, 8)]
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -347,7 +346,7 @@ RICH = {
         ("seq2seq", signal.SIGHUP, RICH),
     ],
 )
-def test_interrupted_equals_uninterrupted_bit_for_bit(
+def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
     kind: str,
     number: int,
     settings: dict[str, Any],
@@ -383,7 +382,7 @@ def test_interrupted_equals_uninterrupted_bit_for_bit(
 @pytest.mark.slow
 @both
 @pytest.mark.parametrize("step", [6, 12])
-def test_a_run_whose_validation_fails_goes_on_with_it_bit_for_bit(
+def test_a_run_whose_validation_failed_resumes_exactly(
     kind: str, step: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"save_every": 100, "log_every": 5, "keep": 9}
@@ -402,7 +401,7 @@ def test_a_run_whose_validation_fails_goes_on_with_it_bit_for_bit(
     assert comparable(Path("failed")) == comparable(Path("whole"))
 
 
-def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
+def test_a_finished_run_is_up_to_date_until_more_steps_are_requested(
     fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(fresh("transformer"))
@@ -417,7 +416,7 @@ def test_a_finished_run_is_up_to_date_and_goes_on_when_more_steps_are_asked_for(
 
 
 @pytest.mark.parametrize("stage", [train_tokenizer, build_batches])
-def test_what_checkpoints_were_made_from_is_not_made_anew(
+def test_inputs_of_checkpoints_are_not_rebuilt(
     fresh: Callable[..., Config], stage: Callable[[Config], Artifact]
 ) -> None:
     """Without the batches of before, neither `train` nor `finish` could go on."""
@@ -433,18 +432,8 @@ def test_what_checkpoints_were_made_from_is_not_made_anew(
     assert stage(fresh("transformer", **{section: setting}))
 
 
-def test_longer_along_a_cosine_is_from_the_weights(fresh: Callable[..., Config]) -> None:
-    schedule = {"kind": "cosine", "peak": 1e-3}
-    train(fresh("transformer", training={"schedule": schedule}))
-    with pytest.raises(UserError, match=r"set training\.init_from=\S*/run in another"):
-        train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
-    shutil.rmtree("run/model")
-    with pytest.raises(UserError, match=r"end it with `mtkit finish \S*/run`, and set training"):
-        train(fresh("transformer", training={"schedule": schedule, "steps": 20}))
-
-
 @pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine"])
-def test_what_the_end_is_made_of_may_change_and_along_a_cosine_not_where_it_is(
+def test_average_and_patience_may_change_and_steps_only_without_cosine(
     fresh: Callable[..., Config], kind: str
 ) -> None:
     def course(**others: Any) -> Config:
@@ -460,7 +449,7 @@ def test_what_the_end_is_made_of_may_change_and_along_a_cosine_not_where_it_is(
         assert train(course(steps=16, **other)).report["steps"] == 16
 
 
-def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
+def test_fewer_steps_than_done_end_an_interrupted_run_with_a_model(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = Journal.add
@@ -475,7 +464,7 @@ def test_fewer_steps_than_are_done_end_an_interrupted_run_with_a_model(
     assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
 
 
-def test_a_model_is_told_of_more_updates_than_are_asked_for_now(
+def test_a_model_of_more_steps_than_requested_is_a_warning(
     fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = fresh("transformer", training={"average": 1})
@@ -485,12 +474,12 @@ def test_a_model_is_told_of_more_updates_than_are_asked_for_now(
     assert "training.steps: 6: " in capsys.readouterr().err
 
 
-def test_epochs_are_counted_in_passes_over_the_data(fresh: Callable[..., Config]) -> None:
+def test_a_run_of_epochs_ends_after_them(fresh: Callable[..., Config]) -> None:
     model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
     assert model.report["epochs"] == 2
 
 
-def test_a_checkpoint_of_other_settings_is_refused_by_name(fresh: Callable[..., Config]) -> None:
+def test_a_checkpoint_of_other_settings_is_refused(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer")
     train(config)
     with pytest.raises(UserError, match=r"training\.label_smoothing: 0\.1, now 0\.2"):
@@ -525,35 +514,20 @@ def test_early_stopping_waits_for_patience_validations() -> None:
     assert not is_stalled(history[:4], "loss", None)
 
 
-def test_bleu_ranks_upwards_and_loss_downwards() -> None:
+def test_higher_bleu_and_lower_loss_are_better() -> None:
     history = [Validation(1, 2.0, 7.4, bleu=10.0), Validation(2, 3.0, 20.1, bleu=30.0)]
     assert [v.step for v in rank(history, "loss")] == [1, 2]
     assert [v.step for v in rank(history, "bleu")] == [2, 1]
 
 
-def test_where_scores_are_equal_the_loss_ranks() -> None:
+def test_the_loss_decides_between_equal_scores() -> None:
     """BLEU is 0 at first: a model that learns is not stalled, nor is the first one the best."""
     history = [Validation(step, 6.0 - step, 1.0, bleu=0.0) for step in range(4)]
     assert [v.step for v in rank(history, "bleu")] == [3, 2, 1, 0]
     assert not is_stalled(history, "bleu", 1)
 
 
-def test_patience_that_ends_a_run_is_told(
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def worse(run: TrainingRun, state: TrainState) -> Validation:
-        return Validation(state.progress.step, float(state.progress.step), 1.0)
-
-    monkeypatch.setattr("mtkit.training.train.validate", worse)
-    ending = {"validate_every": 2, "best_by": "loss", "average": 1, "patience": 2}
-    assert train(fresh("transformer", training=ending)).report["steps"] == 6
-    told = "no new best in 2 validations (training.patience): ending after step 6 of 12"
-    assert told in capsys.readouterr().err
-
-
-def test_ctrl_c_in_the_last_validation_is_heard(
+def test_ctrl_c_during_the_last_validation_interrupts(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validate = run_validate.validate
@@ -570,7 +544,7 @@ def test_ctrl_c_in_the_last_validation_is_heard(
     assert train(fresh("transformer")).report["steps"] == 12
 
 
-def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> None:
+def test_best_by_step_takes_the_last_weights(fresh: Callable[..., Config]) -> None:
     worse_and_worse = [Validation(1, 2.0, 7.4, 30.0, 50.0), Validation(2, 3.0, 20.1, 10.0, 20.0)]
     assert [v.step for v in rank(worse_and_worse, "step")] == [2, 1]
     by_step: dict[str, Any] = {"best_by": "step", "average": 1}
@@ -581,7 +555,7 @@ def test_by_step_the_last_weights_are_taken(fresh: Callable[..., Config]) -> Non
             fresh("transformer", training=by_step | useless)
 
 
-def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
+def test_averaged_weights_are_kept_only_if_validation_improves(
     fresh: Callable[..., Config],
 ) -> None:
     model = train(fresh("transformer", training={"best_by": "loss", "validate_every": 2}))
@@ -591,7 +565,7 @@ def test_the_mean_of_checkpoints_is_kept_only_if_validation_improves(
 
 
 @pytest.mark.parametrize("is_better", [True, False])
-def test_the_mean_of_the_best_checkpoints_makes_the_model_where_it_is_better(
+def test_the_average_of_the_best_checkpoints_is_their_mean(
     is_better: bool, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def validated(run: TrainingRun, state: TrainState) -> Validation:
@@ -613,7 +587,7 @@ def test_the_mean_of_the_best_checkpoints_makes_the_model_where_it_is_better(
         torch.testing.assert_close(weight, mean, rtol=0, atol=0)
 
 
-def test_while_rivals_are_validated_the_weights_of_their_mean_are_not_held(
+def test_averaged_checkpoints_are_freed_before_validation(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[weakref.ref[torch.Tensor]] = []
@@ -647,7 +621,7 @@ def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Con
         torch.testing.assert_close(base[name], tuned[name])
 
 
-def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> None:
+def test_fine_tuning_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", "base"))
     tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
     tuned = tuned.model_copy(update={"run": "tuned"})
@@ -667,7 +641,7 @@ def test_a_run_that_fine_tunes_takes_over_the_tokenizer(fresh: Callable[..., Con
     assert "base" not in json.dumps(asked)
 
 
-def test_a_run_is_not_made_from_itself(fresh: Callable[..., Config]) -> None:
+def test_a_run_cannot_start_from_itself(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer"))
     shutil.rmtree("run/checkpoints")
     for place in ("run", "run/model"):
@@ -697,7 +671,7 @@ def test_fine_tuning_with_another_tokenizer_is_refused(
     ],
     ids=["another layer", "a wider one"],
 )
-def test_a_model_of_another_shape_is_refused_before_any_work(
+def test_init_from_a_model_of_another_shape_is_refused(
     model: dict[str, int], complaint: str, fresh: Callable[..., Config]
 ) -> None:
     train(fresh("transformer", "base"))
@@ -729,20 +703,14 @@ def test_batches_of_another_tokenizer_are_refused(
         train(config)
 
 
-def test_the_last_run_is_linked_for_translate(fresh: Callable[..., Config]) -> None:
-    for run in ("one", "two"):
-        train(fresh("transformer", run))
-        assert os.path.samefile("runs/latest", run)
-
-
-def test_tensorboard_gets_what_metrics_jsonl_gets(fresh: Callable[..., Config]) -> None:
+def test_tensorboard_has_the_values_of_metrics_jsonl(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", training={"tensorboard": True}))
     events = list(Path("run/tensorboard").glob("events.*"))
     assert len(events) == 1
     assert b"valid/bleu" in events[0].read_bytes()
 
 
-def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]) -> None:
+def test_a_missing_gpu_is_an_error(fresh: Callable[..., Config]) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(UserError, match="cuda"):
@@ -750,7 +718,7 @@ def test_gpu_is_refused_by_name_where_there_is_none(fresh: Callable[..., Config]
 
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
-def test_compiling_is_refused_where_it_only_costs(fresh: Callable[..., Config], kind: str) -> None:
+def test_compiling_is_refused_on_a_cpu(fresh: Callable[..., Config], kind: str) -> None:
     config = fresh(kind, training={"compile": True, "device": "cpu"})
     written = Path(config.run, "config.yaml")
     before = written.read_bytes()

@@ -65,7 +65,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(st.lists(line, max_size=5), st.sampled_from([0.1, 0.9]), seeds)
-def test_any_text_survives(
+def test_sampled_subwords_decode_to_the_same_text(
     tokenizers: dict[str, Tokenizer], name: str, lines: list[str], alpha: float, seed: int
 ) -> None:
     tokenizer = tokenizers[name]
@@ -78,9 +78,7 @@ def test_any_text_survives(
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_pieces_marked_as_unused_are_never_drawn(
-    tokenizers: dict[str, Tokenizer], name: str
-) -> None:
+def test_unused_pieces_are_never_sampled(tokenizers: dict[str, Tokenizer], name: str) -> None:
     """Imported models have those of the other side's vocabulary."""
     model = ModelProto.FromString(tokenizers[name].models["spm.model"])
     unused = [i for i, piece in enumerate(model.pieces) if i > EOS and len(piece.piece) in (2, 3)]
@@ -102,9 +100,7 @@ def test_words_with_unknown_characters_or_bytes_keep_their_ids(
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_much_of_it_is_cut_otherwise_and_otherwise_for_another_seed(
-    tokenizers: dict[str, Tokenizer], name: str
-) -> None:
+def test_another_seed_samples_other_subwords(tokenizers: dict[str, Tokenizer], name: str) -> None:
     tokenizer = tokenizers[name]
     stored = tokenizer.encode_target(SENTENCES)
     versions = [stored, *(tokenizer.samplers(0.2)[1](stored, seed) for seed in range(3))]
@@ -115,7 +111,7 @@ def test_much_of_it_is_cut_otherwise_and_otherwise_for_another_seed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_a_draw_is_a_function_of_its_seed_whatever_other_threads_draw(
+def test_sampling_is_a_function_of_the_seed_in_every_thread(
     tokenizers: dict[str, Tokenizer], name: str
 ) -> None:
     tokenizer = tokenizers[name]
@@ -140,7 +136,7 @@ print(tokenizer.samplers(0.3)[0](tokenizer.encode_source(sys.argv[2:]), 7))
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_another_process_draws_the_same(
+def test_another_process_samples_the_same_subwords(
     tokenizers: dict[str, Tokenizer], name: str, tmp_path: Path
 ) -> None:
     tokenizer = tokenizers[name]
@@ -152,7 +148,7 @@ def test_another_process_draws_the_same(
     assert theirs.stdout.decode().strip() == str(ours)
 
 
-def test_bpe_dropout_runs_from_the_stored_subwords_to_characters(
+def test_bpe_dropout_ranges_from_stored_subwords_to_characters(
     tokenizers: dict[str, Tokenizer],
 ) -> None:
     bpe = tokenizers["bpe"]
@@ -163,7 +159,7 @@ def test_bpe_dropout_runs_from_the_stored_subwords_to_characters(
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
-def test_unigram_segmentations_come_as_often_as_their_probability_says(
+def test_unigram_sampling_follows_the_probabilities(
     tokenizers: dict[str, Tokenizer], alpha: float
 ) -> None:
     unigram, word = tokenizers["unigram"], "▁kusamisi▁te"
@@ -186,7 +182,7 @@ def test_unigram_segmentations_come_as_often_as_their_probability_says(
         assert drawn.count(way) / len(drawn) == pytest.approx(expected, abs=0.025)
 
 
-def test_a_tokenizer_that_knows_one_segmentation_is_refused() -> None:
+def test_sampling_needs_a_tokenizer_with_several_segmentations() -> None:
     char = trained({"type": "char", "vocab_size": 300})
     with pytest.raises(UserError, match=r"training\.subword_sampling: a char tokenizer"):
         char.samplers(0.1)
@@ -235,7 +231,7 @@ def batch_of(
 
 
 @pytest.mark.parametrize("sides", ["source", "target", "both"])
-def test_the_chosen_sides_alone_are_sampled(
+def test_only_the_chosen_sides_are_sampled(
     tokenizers: dict[str, Tokenizer], store: Store, sides: Literal["source", "target", "both"]
 ) -> None:
     stored = batch_of(store, tokenizers["bpe"], 1)
@@ -247,13 +243,15 @@ def test_the_chosen_sides_alone_are_sampled(
         assert batch.source.tolist() != batch.target_output.tolist()
 
 
-def test_a_batch_is_a_function_of_its_seed(tokenizers: dict[str, Tokenizer], store: Store) -> None:
+def test_a_sampled_batch_is_a_function_of_its_seed(
+    tokenizers: dict[str, Tokenizer], store: Store
+) -> None:
     one, again, other = (batch_of(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
     assert one.source.equal(again.source) and one.target_input.equal(again.target_input)
     assert not one.source.equal(other.source)
 
 
-def test_a_side_that_would_be_too_long_stays_as_it_is(
+def test_a_side_that_would_be_too_long_keeps_its_subwords(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
     longest = int(store.lengths.max()) + 3

@@ -51,7 +51,7 @@ def interrupted(
 
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
-def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
+def test_an_unfinished_run_translates_with_its_best_checkpoint(
     kind: str,
     fresh: Callable[..., Config],
     interrupted: Callable[[Config, int], None],
@@ -81,7 +81,7 @@ def test_an_unfinished_run_is_its_best_checkpoint_so_far_and_says_so(
     assert "the newest checkpoint, as none is validated yet, of step 7" in capsys.readouterr().err
 
 
-def test_every_command_that_takes_a_model_takes_an_unfinished_run(
+def test_every_command_accepts_an_unfinished_run_as_a_model(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     interrupted(fresh("transformer"), 7)
@@ -99,7 +99,7 @@ def test_every_command_that_takes_a_model_takes_an_unfinished_run(
         assert capsys.readouterr().err.count(said) == 1, command
 
 
-def test_info_says_of_how_many_steps_when_it_ends_and_what_its_checkpoints_are_worth(
+def test_info_shows_the_progress_and_checkpoints_of_an_unfinished_run(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
@@ -133,14 +133,14 @@ def test_info_says_of_how_many_steps_when_it_ends_and_what_its_checkpoints_are_w
     assert "  step   12" in told()
 
 
-def test_the_last_run_is_linked_from_the_start_of_its_training(
+def test_runs_latest_is_the_run_from_the_start_of_its_training(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
 ) -> None:
     interrupted(fresh("transformer", "one"), 1)
     assert os.path.samefile("runs/latest", "one")
 
 
-def test_ending_early_makes_the_model_of_a_run_that_would_have_ended_there(
+def test_finish_gives_the_model_of_a_run_planned_to_end_there(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
 ) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
@@ -157,7 +157,7 @@ def test_ending_early_makes_the_model_of_a_run_that_would_have_ended_there(
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
-def test_a_run_that_was_ended_early_trains_on_as_if_it_had_not_been(
+def test_a_finished_run_can_resume_as_if_never_finished(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     whole, ended = fresh("transformer", "whole"), fresh("transformer", "ended")
@@ -176,14 +176,14 @@ def test_a_run_that_was_ended_early_trains_on_as_if_it_had_not_been(
     assert open_artifact(Path("ended/model"), "model").identity == models[1].identity
 
 
-def test_what_has_made_no_update_cannot_be_ended(fresh: Callable[..., Config]) -> None:
+def test_a_run_without_a_step_cannot_be_finished(fresh: Callable[..., Config]) -> None:
     train(fresh("transformer", "before"))
     with pytest.raises(UserError, match="train with `mtkit train`"):
         finish(fresh("transformer"))
     assert Path("runs/latest").resolve() == Path("before").resolve()
 
 
-def test_damaged_checkpoints_are_passed_over_at_the_end_too(
+def test_damaged_checkpoints_are_ignored_at_the_end(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     changes = {"validate_every": 2, "best_by": "loss", "keep": 9, "average": 2}
@@ -200,7 +200,7 @@ def test_damaged_checkpoints_are_passed_over_at_the_end_too(
     assert (model.report["weights"], model.report["averaged_steps"]) == ("best checkpoint", [7])
 
 
-def test_the_last_weights_are_the_last_though_fewer_updates_are_asked_for_now(
+def test_best_by_step_takes_the_last_weights_even_of_more_steps(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
 ) -> None:
     by_step = {"best_by": "step", "average": 1, "validate_every": 3}
@@ -210,7 +210,7 @@ def test_the_last_weights_are_the_last_though_fewer_updates_are_asked_for_now(
 
 
 @pytest.mark.slow
-def test_finish_ends_the_last_run_with_its_scores_wherever_it_lies(
+def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     config = fresh("transformer").model_copy(update={"run": "run"})
@@ -231,7 +231,7 @@ def test_finish_ends_the_last_run_with_its_scores_wherever_it_lies(
     assert capsys.readouterr().err.endswith("nowhere: no run here\n")
 
 
-def test_finish_never_ends_the_run_that_translates_by_default(
+def test_finish_ignores_mtkit_model(
     fresh: Callable[..., Config],
     interrupted: Callable[[Config, int], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -242,7 +242,7 @@ def test_finish_never_ends_the_run_that_translates_by_default(
     assert open_artifact(Path("run/model"), "model")
 
 
-def test_checkpoints_are_verified_too(
+def test_checkpoints_are_verified(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     interrupted(fresh("transformer"), 7)
@@ -256,7 +256,7 @@ def test_checkpoints_are_verified_too(
     assert call("info", "run", "--verify", "--config") == 2
 
 
-def test_runs_that_begin_together_both_begin(
+def test_two_runs_can_start_at_the_same_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each makes itself the last one, many times."""
@@ -272,7 +272,7 @@ def test_runs_that_begin_together_both_begin(
     assert [path.name for path in Path("runs").iterdir()] == ["latest"]
 
 
-def test_a_folder_that_cannot_be_written_stops_no_run(
+def test_an_unwritable_runs_latest_stops_no_run(
     fresh: Callable[..., Config], capsys: Capture
 ) -> None:
     """Its own lies elsewhere."""
@@ -282,7 +282,7 @@ def test_a_folder_that_cannot_be_written_stops_no_run(
     assert "runs/latest: cannot be written" in capsys.readouterr().err
 
 
-def test_a_run_without_an_update_takes_other_settings(
+def test_a_run_without_a_step_accepts_other_settings(
     fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
 ) -> None:
     interrupted(fresh("transformer", training={"save_every": 50, "validate_every": 50}), 1)

@@ -38,7 +38,7 @@ class One(ProcessGroup):
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 6), st.integers(1, 7))
-def test_an_updates_sentences_do_not_depend_on_the_number_of_ranks(
+def test_the_sentences_of_a_step_do_not_depend_on_the_number_of_processes(
     sizes: list[int], accumulate: int, count: int
 ) -> None:
     ends = np.cumsum(sizes)
@@ -55,7 +55,7 @@ def test_an_updates_sentences_do_not_depend_on_the_number_of_ranks(
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
+def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
     kind: str, count: int, prepared: Path
 ) -> None:
     config = tiny_config(prepared, kind)
@@ -77,7 +77,7 @@ def test_gradients_of_the_parts_sum_to_that_of_the_whole_batch(
     assert sum(losses) == pytest.approx(loss, rel=1e-5)
 
 
-def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
+def test_a_process_without_a_sentence_adds_nothing(prepared: Path) -> None:
     config = tiny_config(prepared, "transformer")
     state = untrained_state(EncoderDecoder(config.model, 20, 20), config.training)
     assert accumulate_gradients(state, [EMPTY_BATCH], 5, config.seed, SINGLE_PROCESS) == (0.0, 0.0)
@@ -98,7 +98,7 @@ def test_a_rank_without_a_sentence_adds_nothing(prepared: Path) -> None:
         (8, 1 << 20, math.inf, 8),
     ],
 )
-def test_as_many_ranks_pay_as_have_a_processor_enough_work_and_memory(
+def test_processes_are_limited_by_devices_work_and_memory(
     there: int, tokens: int, most: float, ranks: int
 ) -> None:
     assert useful_processes(there, tokens, most) == ranks
@@ -116,7 +116,7 @@ def started(config: Config) -> int:
 
 
 @pytest.mark.usefixtures("eight")
-def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
+def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     fresh: Callable[..., Config],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -146,7 +146,7 @@ def test_the_setting_says_otherwise_and_others_who_start_ranks_are_left_alone(
 
 
 @pytest.mark.usefixtures("eight")
-def test_a_run_goes_on_with_as_many_ranks_as_it_had(
+def test_a_run_resumes_with_as_many_processes_as_before(
     fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = fresh("transformer", training={"steps": 2})
