@@ -78,20 +78,18 @@ def find_best(path: str | Path | None) -> Artifact:
     if has_model or not (folder / INDEX).is_file():
         return find_model(place)
     match read_json(folder / INDEX):
-        case {"best": int(step), "last": int(last)}:
-            name = "best checkpoint so far"
-        case {"best": None, "last": int(step) as last}:
-            name = "newest checkpoint, as none is validated yet"
+        case {"best": int() | None as best, "last": int(last)}:
+            pass
         case _:
             raise UserError(f"{folder / INDEX}: damaged: resume with `mtkit train`")
+    name = "newest checkpoint" if best is None else "best checkpoint so far"
     try:
+        step = last if best is None else best
         checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
     except UserError as damage:
-        if step == last:
-            raise
-        warn(f"{damage}: using the newest checkpoint")
-        checkpoint = open_artifact(checkpoint_at(folder, last), "checkpoint", verify=True)
+        warn(str(damage))
         name, step = "newest checkpoint", last
+        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
     say(f"{place}: training is not finished: using the {name}, of step {step:,}")
     return checkpoint
 

@@ -78,7 +78,7 @@ def test_an_unfinished_run_translates_with_its_best_checkpoint(
     assert load(tmp_path / "elsewhere" / "copy", engine="torch").translate(LINES) == translations
     index.write_text('{"best": null, "last": 7}')
     assert load("run").translate(LINES)
-    assert "the newest checkpoint, as none is validated yet, of step 7" in capsys.readouterr().err
+    assert "the newest checkpoint, of step 7" in capsys.readouterr().err
 
 
 def test_every_command_accepts_an_unfinished_run_as_a_model(
