@@ -309,12 +309,6 @@ def test_the_alignment_is_the_last_field_of_a_line(copier: Translator, tmp_path:
     assert records[0]["soft_alignment"] == [[0, 0, 1.0], [1, 1, 1.0], [2, 2, 1.0]]
 
 
-def test_alignments_change_no_translation(copier: Translator) -> None:
-    plain = list(copier.results(SENTENCES))
-    assert [t.text for t in plain] == [t.text for t in aligned(copier, SENTENCES)]
-    assert not any(t.blocks for t in plain)
-
-
 def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> None:
     engine = PyTorchEngine(make("seq2seq-none", vocab=tokenizer.source_vocab).float())
     request = Request(DecodingSettings(beam=1, max_length=8), attention=True)

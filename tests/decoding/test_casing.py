@@ -86,12 +86,6 @@ def test_a_truecased_line_is_translated_like_the_ordinary_one(
     assert with_settings(translator, **settings).translate([LINE.upper()]) != others[-1:]
 
 
-def test_the_n_best_list_of_a_line_in_capitals_has_no_text_twice(translator: Translator) -> None:
-    quiet, loud = translator.translate([LINE, LINE.upper()], n_best=5, truecase=True)
-    assert loud[:4] == list(dict.fromkeys(text.upper() for text in quiet))[:4]
-    assert len(set(loud)) == len(loud)
-
-
 @pytest.mark.parametrize(
     "emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪", *"⏰⌛⏩", "▶️", "↗️", "1️⃣", "©️", "‼️", "㊗️"]
 )

@@ -24,7 +24,6 @@ from mtkit.decoding.api import load
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.conversion import cached
 from mtkit.decoding.engine import EngineOptions, Hypothesis, Request, Sentence
-from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.symbols import EOS
@@ -151,16 +150,6 @@ def test_translations_without_scores_are_the_same(folder: Path, engine: str, bea
         assert one.score is not None and math.isfinite(one.score)
 
 
-def test_both_engines_give_the_same_lines(plain: Path, tmp_path: Path) -> None:
-    content = b"A dog runs.\n\n \t \xff\xfe\r\nWhy? " + b"It rains. " * 20 + b"\n" + b"x" * 99
-    (tmp_path / "in").write_bytes(content)
-    for engine in ("torch", "ctranslate2"):
-        translator = load(plain, engine=engine)
-        translate(translator, Files(tmp_path / "in", tmp_path / engine), Format())
-    assert (tmp_path / "torch").read_bytes() == (tmp_path / "ctranslate2").read_bytes()
-    assert (tmp_path / "torch").read_bytes().count(b"\n") == content.count(b"\n") + 1
-
-
 def test_both_engines_read_very_long_sentences_alike(plain: Path) -> None:
     ids = random.Random(1).choices(range(4, 300), k=1500)
     request = Request(DecodingSettings(beam=2, max_length=20))
@@ -242,6 +231,8 @@ def test_unsupported_options_are_named(plain: Path) -> None:
         load(plain, "cpu", compute_type="int8", max_length=9000)
     with pytest.raises(UserError, match="device: no tpu"):
         load(plain, "tpu")
+    with pytest.raises(UserError, match="workers: 0: must be at least 1"):
+        load(plain, "cpu", workers=0)
     with pytest.raises(UserError, match="engine: fast: choose"):
         load(plain, "cpu", engine="fast")
 
@@ -326,21 +317,6 @@ def test_without_a_home_directory_torch_translates(
     monkeypatch.setattr(Path, "home", homeless)
     assert engine_of(plain) == "torch float32"
     assert "home directory: using" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-@pytest.mark.parametrize("option", ["workers", "threads"])
-def test_less_than_one_worker_or_thread_is_refused(plain: Path, engine: str, option: str) -> None:
-    with pytest.raises(UserError, match=f"{option}: 0: must be at least 1"):
-        engine_of(plain, engine=engine, **{option: 0})
-
-
-def test_a_cached_int8_model_does_not_change_the_default(plain: Path, empty_cache: Path) -> None:
-    expected = load(plain, "cpu").translate(SENTENCES)
-    cached(open_model(plain), "int8")
-    assert engine_of(plain) == "ctranslate2 float32"
-    assert load(plain, "cpu").translate(SENTENCES) == expected
-    assert engine_of(plain, compute_type="int8") == "ctranslate2 int8"
 
 
 def test_stderr_names_the_engine_once(

@@ -402,13 +402,6 @@ def test_the_model_is_path_then_environment_then_latest_run(
         find_model("elsewhere")
 
 
-def test_a_tokenizer_of_another_model_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    model = write_model(tmp_path / "model", tokenizer, transformer())
-    train(normalization_rule_name="identity").copy_to(model)
-    with pytest.raises(UserError, match=r"spm\.model: "):
-        load(model, "cpu")
-
-
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", tokenizer, transformer())
     with create(tmp_path / "other", "model", {}, {}) as other:
@@ -449,11 +442,6 @@ def test_n_best_is_at_most_the_beam(real: Path, tmp_path: Path) -> None:
 def test_output_is_never_named_gz() -> None:
     with pytest.raises(UserError, match=r"out\.gz: output is plain text"):
         Files(output=Path("out.gz")).check()
-
-
-def test_a_missing_input_is_named(real: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing\.txt: cannot be read"):
-        translate(load(real, "cpu"), Files(tmp_path / "nothing.txt"), Format())
 
 
 def test_none_leaves_the_settings_of_the_model(real: Path) -> None:
@@ -713,14 +701,6 @@ def test_prefixes_may_come_through_a_pipe(tmp_path: Path, copier: Translator) ->
         files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "pipe")
         translate(copier, files, Format())
     assert (tmp_path / "out").read_bytes() == expected
-
-
-def test_a_missing_prefix_file_is_named(tmp_path: Path, copier: Translator) -> None:
-    (tmp_path / "in").write_bytes(b"A dog.\n")
-    files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "nope")
-    with pytest.raises(UserError, match="nope: cannot be read"):
-        translate(copier, files, Format())
-    assert left_behind(tmp_path) == []
 
 
 def test_memory_does_not_grow_with_the_input(copier: Translator) -> None:

@@ -114,7 +114,8 @@ def test_a_check_of_an_unsupported_compute_type_writes_nothing(
     alone: Path, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "text").write_text("ant bee")
-    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
+    supported = "mtkit.decoding.ctranslate2._library.get_supported_compute_types"
+    monkeypatch.setattr(supported, lambda device: {"float32"})
     for output in (tmp_path / "out", None):
         with pytest.raises(UserError, match=r"--check: compute type: int8: .* supports float32"):
             export_to_ctranslate2(
