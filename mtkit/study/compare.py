@@ -28,13 +28,12 @@ X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """The settings, records and test translations of a run."""
+    """The settings, records and test translations (if any) of a run."""
 
     name: str
     config: Config
     records: list[dict[str, Any]]
     references: Sequence[str] = ()
-    """The lines of its test set; empty if it has not been translated."""
     hypotheses: Sequence[str] = ()
 
 

@@ -99,13 +99,11 @@ def _only(sentences: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A sentence and its translation, as subwords and words."""
+    """A sentence and its translation, as subwords (without BOS and EOS) and words."""
 
     translation: str
     source_ids: list[int]
-    """Subwords of the sentence, without EOS."""
     target_ids: list[int]
-    """Subwords of the translation, without BOS and EOS."""
     source: Labels
     target: Labels
 
@@ -160,11 +158,7 @@ class Reader:
         return Reading(translation, source_ids, target_ids, *labels)
 
     def heat_maps(self, reading: Reading) -> dict[AttentionKind, HeatMap]:
-        """Return the attention weights between the words, by the kind of attention.
-
-        Raises:
-            UserError: the model has no attention.
-        """
+        """Return the attention weights by kind; UserError if the model has none."""
         begin, end = (label_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
         source, target, before = reading.source + end, reading.target + end, begin + reading.target
         axes: dict[AttentionKind, tuple[Labels, Labels]] = {

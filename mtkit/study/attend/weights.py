@@ -70,7 +70,6 @@ def _ends_unspaced_word(word: Sequence[str], piece: str) -> bool:
 
 
 def _spell(pieces: Sequence[str]) -> str:
-    """Return the text of subwords, bytes decoded; a single space is shown by its symbol."""
     matches = ((piece, _BYTE.fullmatch(piece)) for piece in pieces)
     raw = (bytes.fromhex(byte[1]) if byte else piece.encode() for piece, byte in matches)
     return b"".join(raw).decode(errors="replace").removeprefix(SPACE) or SPACE
@@ -78,13 +77,11 @@ def _spell(pieces: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The attention weights between two sentences, or within one: a map for each head."""
+    """The attention of queries (words) to keys, by layer and head."""
 
     kind: AttentionKind
     queries: list[str]
-    """The words that attend; on the target side the word that is predicted."""
     keys: list[str]
-    """The words that are attended to."""
     weights: Float[Tensor, "L H J I"]
     """Weights of J queries and I keys by layer and head; rows sum to 1."""
     titles: Sequence[str] = ()
@@ -93,22 +90,15 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class MapSelection:
-    """Which attention maps of a sentence are shown."""
+    """Which attention maps are shown, by numbers from 1; empty: all. `average`: their mean."""
 
     kind: AttentionKind = "cross"
     layers: Sequence[int] = ()
-    """Numbers of layers, from 1; empty: all."""
     heads: Sequence[int] = ()
-    """Numbers of heads, from 1; empty: all."""
     average: bool = False
-    """Whether one map shows the mean of all selected ones."""
 
     def select(self, maps: Mapping[AttentionKind, HeatMap]) -> HeatMap:
-        """Return the selected maps.
-
-        Raises:
-            UserError: the model has no such attention, layer or head.
-        """
+        """Return the selected maps; UserError if the model has no such attention, layer or head."""
         if self.kind not in maps:
             raise UserError(f"the model has no {self.kind} attention, only {', '.join(maps)}")
         weights = maps[self.kind].weights
@@ -131,7 +121,6 @@ def _name(name: str, numbers: Sequence[int]) -> str:
 
 
 def _check_numbers(name: str, numbers: Sequence[int], count: int) -> Sequence[int]:
-    """Return the numbers if they are at most `count`, and all of those if there are none."""
     every = range(1, count + 1)
     for number in numbers:
         if number not in every:

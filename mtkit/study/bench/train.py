@@ -78,13 +78,11 @@ class TrainingSample:
 
 @dataclass(frozen=True)
 class TimedStep:
-    """One training step: its target tokens, its seconds, and those of them spent on waiting."""
+    """Target tokens of a step, seconds since the step before, and those spent waiting for data."""
 
     tokens: int
     seconds: float
-    """Seconds since the end of the step before."""
     waiting_seconds: float
-    """Seconds until its batches were there."""
 
 
 def training_speed(

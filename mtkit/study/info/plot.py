@@ -42,11 +42,7 @@ SHOWN_POSITIONS, TERMINAL_POSITIONS = 128, 32
 
 
 def plot_curves(run: Path, config: Config, output: Path | None) -> None:
-    """Plot what metrics.jsonl holds.
-
-    Raises:
-        UserError: nothing has been logged.
-    """
+    """Plot what metrics.jsonl holds; UserError if that is nothing."""
     log = MetricsLog(run)
     records = log.read()
     curves = {name: points for name, of in LOGGED.items() if (points := points_of(records, *of))}
@@ -70,11 +66,7 @@ def _show_curves(curves: Mapping[str, Points], output: Path | None) -> None:
 
 
 def schedule(run: Path, config: Config) -> list[tuple[int, float]]:
-    """Return steps and their learning rates.
-
-    Raises:
-        UserError: the length of the run is given in epochs, and there are no batches to count.
-    """
+    """Return steps and their learning rates; UserError without batches to count epochs by."""
     training = config.training
     losses = [
         (int(step), loss) for step, loss in points_of(MetricsLog(run).read(), "valid", "loss")
@@ -100,11 +92,7 @@ def length_histogram(lengths: PairLengths) -> tuple[list[int], dict[str, list[in
 
 
 def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str]:
-    """Return the lengths in RUN/batches, the batches of the first epoch, and their padding.
-
-    Raises:
-        UserError: there are no batches, or a pair is over the budget.
-    """
+    """Return the lengths in RUN/batches, the batches of the first epoch, and a line on padding."""
     batches, budget = open_batches(run / "batches"), config.batching.max_tokens
     if budget == "auto":
         budget = BatchingSettings.model_fields["max_tokens"].default
@@ -129,11 +117,7 @@ def plot_corpus_lengths(run: Path, config: Config, output: Path | None) -> None:
 
 
 def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
-    """Return the encoding of every position: by formula, or learned by the model of the run.
-
-    Raises:
-        UserError: the architecture has no positions, or the model that learns them is missing.
-    """
+    """Return the encodings, by formula or of the run's model; UserError if there are none."""
     pair = config.model.as_pair()
     if not pair.has_positions:
         raise UserError("model.kind: has no positional encodings: it reads word after word")
