@@ -115,11 +115,7 @@ def vocabulary_parameters(
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """Return the file itself: in the hub's cache every name is a link.
-
-    Raises:
-        UserError: there is none, or the weights are a pickle.
-    """
+    """Return the file itself: in the hub's cache every name is a link."""
     path = (folder / name).resolve()
     if path.is_file():
         return path
@@ -133,11 +129,7 @@ def find_file(folder: Path, name: str) -> Path:
 
 
 def read_json_object(folder: Path, name: str) -> dict[str, Any]:
-    """Read a file of the folder.
-
-    Raises:
-        UserError: it is missing or not a JSON object.
-    """
+    """Read a file of the folder; raise a UserError if it is not a JSON object."""
     value = read_json(find_file(folder, name))
     if not isinstance(value, dict):
         raise UserError(f"{folder / name}: not a JSON object")
@@ -145,11 +137,7 @@ def read_json_object(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-    """Read the named weights of a file in float32, and ignore others.
-
-    Raises:
-        UserError: as for `read_weights`.
-    """
+    """Read the named weights of a file in float32, and ignore others."""
     like = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
     return read_weights(path, like, may_hold_others=True)
 

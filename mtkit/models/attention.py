@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mtkit.models.dropout import Dropout
-from mtkit.models.layers import SUBLAYER_GAIN, linear
+from mtkit.models.layers import SUBLAYER_GAIN, Dropout, linear
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 MASKED_BIAS = -1e9

@@ -48,7 +48,6 @@ class Memory:
     """The encoder memory that a decoder attends to; every tensor leads with B."""
 
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
-    """Self-attention weights of the encoder, if requested."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,10 @@ class State:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of `decode`."""
+    """The output of the last decoder layer, and the state after the last target symbol."""
 
     hidden: Hidden
-    """Output of the last decoder layer, the input of `project`."""
     state: State
-    """The state after the last target symbol."""
     attention: Float[Tensor, "N L H T S"] | None
     """Encoder-decoder attention weights, if requested and the model has any."""
     self_attention: Float[Tensor, "N L H T P"] | None = None

@@ -28,9 +28,8 @@ from torch import Tensor, nn
 
 from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import GLOBAL_ATTENTIONS
-from mtkit.models.dropout import Dropout, build_embedding_dropout
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import linear
+from mtkit.models.layers import Dropout, build_embedding_dropout, linear
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 

@@ -24,9 +24,8 @@ from mtkit.models.attention import (
     build_causal_bias,
     mask_to_bias,
 )
-from mtkit.models.dropout import build_embedding_dropout
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import RESIDUALS, FeedForward, to_autocast_dtype
+from mtkit.models.layers import RESIDUALS, FeedForward, build_embedding_dropout, to_autocast_dtype
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 

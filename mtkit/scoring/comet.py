@@ -9,10 +9,9 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import which
 from tempfile import TemporaryDirectory
 
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import MtkitError
 from mtkit.report import say
 from mtkit.scoring.metrics import Score
 
@@ -21,18 +20,6 @@ COMET_COMMAND = "comet-score"
 COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 _SCORE_LINE = re.compile(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", re.MULTILINE)
-
-
-def check_comet() -> None:
-    """Check that the command is installed.
-
-    Raises:
-        UserError: it is not.
-    """
-    if which(COMET_COMMAND) is None:
-        raise UserError(
-            f"--comet: no {COMET_COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
-        )
 
 
 def score_with_comet(

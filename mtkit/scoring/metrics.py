@@ -228,22 +228,8 @@ def resampling_obstacle(lines: int) -> str | None:
     return f"{lines:,} lines: intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,}"
 
 
-def length_ratio(
-    hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
-) -> float:
-    """Return the tokens of all hypotheses over those of the references, as BLEU counts them.
-
-    Among several references of a line the closest in length counts.
-    """
-    scorer = BLEU(tokenize=bleu_tokenizer(language), force=True)
-    return float(scorer.corpus_score(hypotheses, references).ratio)
-
-
 def bleu_tokenizer(language: str | None) -> str:
-    """Return sacreBLEU's tokenizer for a language: 13a by default.
-
-    It is "char" for a language whose tokenizer needs packages that are not installed.
-    """
+    """Return sacreBLEU's tokenizer: 13a by default, "char" if packages are not installed."""
     name, packages = TOKENIZERS.get(language_code(language), ("13a", ()))
     return name if all(map(find_spec, packages)) else "char"
 

@@ -2,18 +2,100 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from heapq import nsmallest
+from itertools import repeat
 from pathlib import Path
+from shutil import which
 from typing import Any
+
+from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.config.languages import language_code
 from mtkit.errors import UserError
 from mtkit.report import printable, table, warn
-from mtkit.scoring import metrics, sentences
-from mtkit.scoring.comet import COMET, check_comet, score_with_comet
+from mtkit.scoring import metrics
+from mtkit.scoring.comet import COMET, COMET_COMMAND, score_with_comet
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
+
+BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
+"""Most source words in each bucket; a last bucket holds all longer sources."""
+BUCKET_METRICS = ("bleu", "chrf")
+
+
+@dataclass(frozen=True)
+class ScoredSentence:
+    """A sentence with its sentence-level chrF2."""
+
+    line: int
+    """Line number, from 1."""
+    chrf: float
+    source: str | None
+    references: Sequence[str]
+    hypothesis: str
+
+
+def worst_sentences(
+    hypotheses: Sequence[str], references: ReferenceTexts, sources: Sequence[str], count: int
+) -> list[ScoredSentence]:
+    """Return the sentences of lowest chrF2, lowest first; `sources` may be empty."""
+    chrf = CHRF()
+    rows = zip(hypotheses, sources or repeat(None, len(hypotheses)), *references, strict=True)
+    scored = (
+        ScoredSentence(line, chrf.sentence_score(ours, right).score, source, right, ours)
+        for line, (ours, source, *right) in enumerate(rows, start=1)
+    )
+    return nsmallest(count, scored, key=lambda sentence: sentence.chrf)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The lines whose source has from `shortest` to `longest` (None: any number of) words."""
+
+    shortest: int
+    longest: int | None
+    rows: Sequence[int]
+    """Its lines, from 0."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The range of lengths, for tables and plots."""
+        is_last = self.longest is None
+        return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
+
+    def scored(
+        self, hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
+    ) -> Bucket:
+        """Return the bucket with the scores of its lines alone."""
+        ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
+        intervals = metrics.resampling_obstacle(len(self.rows)) is None
+        scores = {
+            key: metrics.METRICS[key].compute({"": ours}, right, language, intervals=intervals)[""]
+            for key in BUCKET_METRICS
+        }
+        return replace(self, scores=scores)
+
+    def record(self) -> dict[str, Any]:
+        """Return the scores as JSON."""
+        scores = {key: score.record() for key, score in self.scores.items()}
+        return {"words": [self.shortest, self.longest], "lines": len(self.rows), **scores}
+
+
+def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
+    """Group lines by the number of space-separated source words; empty buckets are left out."""
+    words = [len(line.split()) for line in sources]
+    if sum(map(len, sources)) > 20 * max(1, sum(words)):
+        warn("--by-length counts words between spaces, and the source seems to have few")
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, count in enumerate(words):
+        rows[bisect_left(BUCKET_LIMITS, count)].append(row)
+    limits = (-1, *BUCKET_LIMITS, None)
+    return [Bucket((limits[i] or 0) + 1, limits[i + 1], rows[i]) for i in sorted(rows)]
 
 
 @dataclass(frozen=True)
@@ -25,8 +107,8 @@ class SystemScores:
     length_ratio: float
     """Tokens of the hypotheses over those of the references."""
     scores: Mapping[str, Score]
-    worst: Sequence[sentences.ScoredSentence] = ()
-    by_length: Sequence[sentences.Bucket] = ()
+    worst: Sequence[ScoredSentence] = ()
+    by_length: Sequence[Bucket] = ()
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""
@@ -65,8 +147,10 @@ def score_files(
     """
     if comet and len(references) > 1:
         raise UserError("--comet: compares with one reference: name one with -r")
-    if comet:
-        check_comet()
+    if comet and which(COMET_COMMAND) is None:
+        raise UserError(
+            f"--comet: no {COMET_COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
+        )
     right, texts, sources = read_texts(references, hypotheses, source)
     if metrics.bleu_tokenizer(language) == "char":
         code = language_code(language)
@@ -75,12 +159,12 @@ def score_files(
         warn(f"BLEU is computed on characters{how}")
     systems = score_systems(texts, right, language, paired)
     comets = score_with_comet(texts, right[0], sources) if comet else {}
-    buckets = sentences.bucket_by_length(sources) if by_length else []
+    buckets = bucket_by_length(sources) if by_length else []
     return [
         replace(
             system,
             scores={**system.scores, **comets.get(system.name, {})},
-            worst=sentences.worst_sentences(lines, right, sources, worst),
+            worst=worst_sentences(lines, right, sources, worst),
             by_length=[bucket.scored(lines, right, language) for bucket in buckets],
         )
         for system, lines in zip(systems, texts.values(), strict=True)
@@ -93,20 +177,16 @@ def score_systems(
     language: str | None,
     test: SignificanceTest | None = None,
 ) -> list[SystemScores]:
-    """Score every system with intervals, and test it against the first if requested.
-
-    Raises:
-        UserError: the test cannot be made.
-    """
+    """Score every system with intervals, and test it against the first if requested."""
     obstacle = metrics.resampling_obstacle(len(references[0]))
     if obstacle and len(references[0]) > metrics.MAX_RESAMPLED:
         warn(obstacle)
     scores = metrics.compute_scores(
         systems, references, language, intervals=not obstacle, test=test
     )
-    ratio = metrics.length_ratio
+    scorer = metrics.METRICS["bleu"].build(language)
     return [
-        SystemScores(name, len(lines), ratio(lines, references, language), scores[name])
+        SystemScores(name, len(lines), scorer.corpus_score(lines, references).ratio, scores[name])
         for name, lines in systems.items()
     ]
 
@@ -129,9 +209,9 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the tables of scores and of scores by length, then the worst sentences."""
+    """Yield the tables of scores and of scores by length, then the worst"""
     yield from score_table(systems)
-    for key in sentences.BUCKET_METRICS if systems[0].by_length else ():
+    for key in BUCKET_METRICS if systems[0].by_length else ():
         title = f"{systems[0].scores[key].name} by words of the source"
         rows = [[title, "lines", *(system.name for system in systems)]]
         for buckets in zip(*(system.by_length for system in systems), strict=True):

@@ -48,11 +48,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
-        """Load the tokenizer of a tokenizer artifact or a model folder.
-
-        Raises:
-            UserError: there is none, or not of ours.
-        """
+        """Load the tokenizer of a tokenizer artifact or a model folder, or raise a UserError."""
         is_joint = (folder / JOINT_MODEL).is_file()
         names = (JOINT_MODEL,) if is_joint else (SOURCE_MODEL, TARGET_MODEL)
         try:
@@ -81,11 +77,7 @@ class Tokenizer:
         return UNK not in ids and not any(self._source.is_byte(ids))
 
     def samplers(self, alpha: float) -> tuple[SubwordSampler, SubwordSampler]:
-        """Return subword samplers of source and target.
-
-        Raises:
-            UserError: a text has only one segmentation.
-        """
+        """Return subword samplers of source and target."""
         return SubwordSampler(self._source, alpha), SubwordSampler(self._target, alpha)
 
     def decode(self, ids: list[list[int]]) -> list[str]:
@@ -107,8 +99,10 @@ class Tokenizer:
             if is_byte:
                 raw = bytes(self._bytes[ids[place]] for place in kept)
                 # A byte that belongs to no character decodes to a surrogate, which is one byte.
-                characters = raw.decode(errors="surrogateescape")
-                whole = [c < "\ud800" or c > "\udfff" for c in characters for _ in _utf8(c)]
+                errors = "surrogateescape"
+                characters = raw.decode(errors=errors)
+                sizes = [(c, len(c.encode(errors=errors))) for c in characters]
+                whole = [c < "\ud800" or c > "\udfff" for c, size in sizes for _ in range(size)]
                 kept = list(compress(kept, whole))
             text += kept
         return text
@@ -120,10 +114,7 @@ class Tokenizer:
         return [max(begin, end - 1) for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
-        """Return the place of the last character of each id in the decoded text.
-
-        An id without text has the place before it.
-        """
+        """Return the place of each id's last character in the decoded text, or the one before."""
         places = self._text_places(ids)
         mapping = self._target.decode(
             [ids[place] for place in places], return_type="offset_mapping"
@@ -158,10 +149,6 @@ def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
             "train a tokenizer with mtkit"
         )
     return processor, pieces
-
-
-def _utf8(character: str) -> bytes:
-    return character.encode(errors="surrogateescape")
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:

@@ -130,11 +130,7 @@ def _count_characters(pairs: list[tuple[str, str]]) -> int:
 
 
 def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
-    """Train a SentencePiece model and return it serialised; `name` is its file.
-
-    Raises:
-        UserError: the text does not suit the settings.
-    """
+    """Train a SentencePiece model and return it serialised; raise a UserError if that fails."""
     size = MAX_LINE_CHARACTERS
     pieces = (line[i : i + size] for line in lines for i in range(0, len(line), size))
     model = BytesIO()

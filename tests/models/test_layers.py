@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from mtkit.config.model import TransformerLayers
 from mtkit.models.attention import MultiHeadAttention
-from mtkit.models.dropout import Dropout
 from mtkit.models.layers import (
+    Dropout,
     FeedForward,
     PostNorm,
     PreNorm,

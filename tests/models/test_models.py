@@ -26,9 +26,9 @@ from architectures import (
 )
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
-from mtkit.models.dropout import Dropout
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import select
+from mtkit.models.layers import Dropout
 from mtkit.models.weights import get_weights, load_model, load_weights, save_weights
 from mtkit.symbols import PAD
 from mtkit.training.loss import projected_loss

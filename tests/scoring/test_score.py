@@ -18,8 +18,13 @@ from commands import Stdin, call
 from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.comet import COMET_MODEL
 from mtkit.scoring.metrics import corpus_bleu
-from mtkit.scoring.score import score_files, score_lines
-from mtkit.scoring.sentences import BUCKET_LIMITS, bucket_by_length, worst_sentences
+from mtkit.scoring.score import (
+    BUCKET_LIMITS,
+    bucket_by_length,
+    score_files,
+    score_lines,
+    worst_sentences,
+)
 
 Capture = pytest.CaptureFixture[str]
 

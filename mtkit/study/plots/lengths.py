@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.scoring.score import SystemScores
-from mtkit.scoring.sentences import BUCKET_METRICS
+from mtkit.scoring.score import BUCKET_METRICS, SystemScores
 from mtkit.study.plots.picture import add_legend, make_figure, save_picture
 
 
