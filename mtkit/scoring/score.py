@@ -209,7 +209,7 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the tables of scores and of scores by length, then the worst"""
+    """Yield the tables of scores and of scores by length, then the worst sentences."""
     yield from score_table(systems)
     for key in BUCKET_METRICS if systems[0].by_length else ():
         title = f"{systems[0].scores[key].name} by words of the source"
