@@ -352,8 +352,8 @@ def test_translate_never_overwrites_its_input(at_home: Path, capsys: Capture, op
 
 def test_info_finds_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
     run = load_config("mtkit.yaml").run
-    told = [(call("info", path), capsys.readouterr().out) for path in ("mtkit.yaml", run)]
-    assert told[0] == told[1]
+    outputs = [(call("info", path), capsys.readouterr().out) for path in ("mtkit.yaml", run)]
+    assert outputs[0] == outputs[1]
 
 
 def test_translate_reads_a_file_and_writes_as_many_lines(at_home: Path, capsys: Capture) -> None:

@@ -41,7 +41,6 @@ from mtkit.artifacts.manifest import (
     open_artifact,
     remove,
 )
-from mtkit.artifacts.runs import save_config
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.cli.main import main
 from mtkit.config.settings import Config
@@ -185,8 +184,7 @@ main(sys.argv[2:])
 
 
 @pytest.mark.parametrize(
-    ("command", "limit", "lost"),
-    [("train-spm", 100_000, KINDS), ("batch", 4_000, KINDS[1:]), ("train", 40_000, KINDS[2:])],
+    ("command", "limit", "lost"), [("batch", 4_000, KINDS[1:]), ("train", 40_000, KINDS[2:])]
 )
 def test_a_run_resumes_after_the_disk_was_full(
     here: Path, command: str, limit: int, lost: tuple[str, ...]
@@ -222,24 +220,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("file systems cannot be mounted here")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_full_disk_keeps_the_old_artifact(
-    small_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(small_disk)
-    write_reversal_task(Path())
-    config = config_in(small_disk)
-    older = train_tokenizer(config).identity
-    (small_disk / "ballast").write_bytes(bytes(650_000))
-    changed = config.model_copy(update={"seed": 2})
-    save_config(changed)
-    code, line = failure_of("train-spm", "-c", "run/config.yaml", capsys=capsys)
-    assert (code, line) == (1, "run/tokenizer: No space left on device")
-    assert open_artifact(Path("run/tokenizer"), "tokenizer", verify=True).identity == older
-    assert {path.name for path in Path("run").iterdir()} <= {"config.yaml", "tokenizer", ".lock"}
-    (small_disk / "ballast").unlink()
-    assert train_tokenizer(changed).identity != older
 
 
 def test_a_finished_run_on_a_read_only_disk_is_up_to_date(
