@@ -33,6 +33,7 @@ every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
 both = pytest.mark.parametrize("name", ["transformer-neighbourhood", "seq2seq-general-feeding"])
 
 
+@pytest.mark.slow
 @every_model
 def test_an_exhaustive_beam_finds_everything_in_order(name: str) -> None:
     model = random_model(name)
@@ -62,6 +63,7 @@ def test_beam_1_is_greedy(name: str) -> None:
         assert actual.finished[sentence, 0].item() == (len(tokens) < 8)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("beam", [2, 3, 4])
@@ -105,6 +107,7 @@ def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -
             assert ends == (len(tokens) < 7)
 
 
+@pytest.mark.slow
 @every_model
 def test_a_translation_does_not_depend_on_its_batch(name: str) -> None:
     model = random_model(name, seed=1).float()

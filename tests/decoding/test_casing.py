@@ -86,6 +86,7 @@ def test_a_truecased_line_is_translated_like_the_ordinary_one(
     assert with_settings(translator, **settings).translate([LINE.upper()]) != others[-1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "emoji", ["😀", "👍🏽", FAMILY, "🏳️‍🌈", "☕️", "🇰🇷🇩🇪", *"⏰⌛⏩", "▶️", "↗️", "1️⃣", "©️", "‼️", "㊗️"]
 )

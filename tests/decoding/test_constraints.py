@@ -49,6 +49,7 @@ def live_of(written: list[list[int]]) -> Live:
     return Live(rows, tokens, torch.zeros(len(rows), 1), rows.unsqueeze(1))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(decoding=DECODING, prefixes=PREFIXES, seed=st.integers(0, 3))
 @both
@@ -142,6 +143,7 @@ def test_a_prefix_overrides_other_constraints() -> None:
     assert (actual[1] == NEG_INF).all()  # is left as it was
 
 
+@pytest.mark.slow
 @given(prefixes=PREFIXES, seed=st.integers(0, 5))
 @both
 def test_samples_begin_with_their_prefix(name: str, prefixes: list[list[int]], seed: int) -> None:

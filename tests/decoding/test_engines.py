@@ -118,6 +118,7 @@ def test_both_engines_find_the_same_with_the_same_score(
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"beam": 1}, {"beam": 4, "min_length": 8, "repetition_penalty": 1.2}], ids=str
 )
@@ -137,6 +138,7 @@ def test_both_engines_continue_a_prefix_alike(folder: Path, settings: dict[str, 
         assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_translations_without_scores_are_the_same(folder: Path, engine: str, beam: int) -> None:
@@ -212,6 +214,7 @@ def test_a_named_engine_says_what_it_does_not_support(
         load(model, "cpu", engine="ctranslate2", **options)
 
 
+@pytest.mark.slow
 def test_cancelled_batches_are_not_searched(plain: Path) -> None:
     options = EngineOptions("ctranslate2", device="cpu", workers=1)
     request = Request(DecodingSettings(beam=5, max_length=50, batch_tokens=1))

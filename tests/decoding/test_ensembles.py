@@ -158,6 +158,7 @@ def test_the_command_and_python_write_the_same(
     assert all([it["text"] for it in records][: len(SENTENCES)] != each for each in alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

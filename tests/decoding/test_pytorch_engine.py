@@ -45,6 +45,7 @@ def assert_same(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]
         )
 
 
+@pytest.mark.slow
 @every_model
 def test_a_translation_does_not_depend_on_batches_or_workers(name: str) -> None:
     expected = in_windows(engine_of(name, 1), 1, Request(SETTINGS, 3))

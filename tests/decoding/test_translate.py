@@ -144,6 +144,7 @@ CONTENT = st.one_of(
 ).filter(lambda content: not content.startswith((b"\x1f\x8b", b"\xfd7zXZ")))  # compressed
 
 
+@pytest.mark.slow
 @given(content=CONTENT)
 def test_there_is_one_line_out_for_each_line_in(
     content: bytes, tmp_path: Path, copier: Translator
@@ -474,6 +475,7 @@ def test_a_stream_that_ends_early_cancels_its_searches(
 # Beginnings that are given
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(prefix=st.text(st.characters(exclude_categories=["Cs"]), max_size=8), n_best=st.booleans())
 def test_translations_begin_with_their_prefix(prefix: str, n_best: bool, real: Path) -> None:
@@ -577,6 +579,7 @@ def left_behind(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_best", [None, 2])
 @pytest.mark.parametrize("share", [0.0, 0.31, 0.5, 0.99, 1.0])
 def test_resuming_after_a_kill_gives_the_same_output(
@@ -703,6 +706,7 @@ def test_prefixes_may_come_through_a_pipe(tmp_path: Path, copier: Translator) ->
     assert (tmp_path / "out").read_bytes() == expected
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(copier: Translator) -> None:
     made: list[weakref.ref[Translation]] = []
     copier = with_settings(copier, beam=1)

@@ -63,6 +63,7 @@ def test_step_by_step_equals_teacher_forcing(name: str) -> None:
         torch.testing.assert_close(stepped, at_once)
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_decoding_in_chunks_equals_decoding_at_once(name: str, cut: int) -> None:
@@ -191,6 +192,7 @@ def test_tied_embeddings_are_one_tensor(name: str) -> None:
     assert (model.output_weight is model.target_embedding.weight) == (tie != "none")
 
 
+@pytest.mark.slow
 @every_architecture
 def test_every_architecture_memorises_eight_pairs(name: str) -> None:
     torch.manual_seed(0)

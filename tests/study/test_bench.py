@@ -101,6 +101,7 @@ def test_all_translations_of_a_drawn_model_have_the_same_length(drawn: Path, eng
 # Counts
 
 
+@pytest.mark.slow
 def test_peak_memory_is_the_memory_that_lives_at_once() -> None:
     x = torch.randn(100, 100)
 

@@ -133,6 +133,7 @@ def test_attention_of_words_sums_to_what_is_not_on_the_end(name: str) -> None:
     assert (shares.sum(dim=1) < 1).all()
 
 
+@pytest.mark.slow
 @with_attention
 def test_falls_are_those_without_the_best_words(name: str) -> None:
     example = pair(make(name))

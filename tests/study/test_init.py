@@ -259,6 +259,7 @@ def everything(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_what_is_written_is_said_reproducible_and_disjoint(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -385,6 +386,7 @@ def test_the_config_names_a_run_directory_without_checkpoints(corpus: Path) -> N
     assert load_config("mtkit.yaml").run == "runs/mtkit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -156,6 +156,7 @@ def config_of(run: Path, **training: object) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update=training)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["positions", "schedule", "curves", "lengths"])
 def test_every_plot_of_a_run_is_text_or_picture(what: str, run: Path, capsys: Capture) -> None:
     info(run, plot=what)  # type: ignore[arg-type]
