@@ -147,10 +147,9 @@ class Checkpoints:
 
 def recorded_processes(folder: Path) -> int | None:
     """Return how many processes wrote the newest checkpoint in `folder`; None if there is none."""
-    for step in reversed(checkpoint_steps(folder)):
-        with suppress(UserError):
-            report = open_artifact(checkpoint_at(folder, step), "checkpoint").report
-            return int(report.get("processes", 1))
+    for step in checkpoint_steps(folder)[-1:]:
+        with suppress(UserError):  # damaged
+            return int(open_artifact(checkpoint_at(folder, step), "checkpoint").report["processes"])
     return None
 
 

@@ -67,14 +67,6 @@ class SampledPairs:
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """Some batches of an epoch, as rows of `pairs`."""
-
-    pairs: Store | SampledPairs
-    batches: list[Rows]
-
-
-@dataclass(frozen=True)
 class StepData:
     """The micro-batches of this process for one step, and the position after it."""
 
@@ -109,12 +101,13 @@ class Stream:
         while True:
             block, plan = (position.epoch, position.block), self.plan(position)
             while (position.epoch, position.block) == block:
-                chunk, after = self.chunk(position, plan), self._next_chunk(position, plan)
-                count = -(-len(chunk.batches) // accumulate)
+                pairs, batches = self.chunk(position, plan)
+                after = self._next_chunk(position, plan)
+                count = -(-len(batches) // accumulate)
                 for step in range(position.step, count):
-                    batches = chunk.batches[step * accumulate : (step + 1) * accumulate]
-                    rows_of_parts = shard(batches, accumulate, self.group)
-                    parts = tuple(_batch(chunk.pairs, rows) for rows in rows_of_parts)
+                    of_step = batches[step * accumulate : (step + 1) * accumulate]
+                    rows_of_parts = shard(of_step, accumulate, self.group)
+                    parts = tuple(_batch(pairs, rows) for rows in rows_of_parts)
                     is_last = step + 1 == count
                     yield StepData(parts, after if is_last else replace(position, step=step + 1))
                 position = after
@@ -122,8 +115,7 @@ class Stream:
     def steps_per_epoch(self) -> int:
         """Return the number of steps of the first epoch, estimated from its first chunk."""
         plan = self.plan(Position())
-        batches = len(self.chunk(Position(), plan).batches)
-        steps = -(-batches // self.config.training.accumulate)
+        steps = -(-len(self.chunk(Position(), plan)[1]) // self.config.training.accumulate)
         share = min(self._chunk_size(plan), len(plan)) / len(plan)
         return round(steps * count_blocks(len(self.data.train)) / share)
 
@@ -163,10 +155,13 @@ class Stream:
             return len(plan)
         return max(CHUNK_BATCHES, self.config.training.accumulate)
 
-    def chunk(self, position: Position, plan: list[Rows]) -> Chunk:
+    def chunk(
+        self, position: Position, plan: list[Rows]
+    ) -> tuple[Store | SampledPairs, list[Rows]]:
+        """Return the batches of a chunk of a block's plan, as rows of some pairs."""
         store = self.data.train
         if self._samplers == (None, None):
-            return Chunk(store, plan)
+            return store, plan
         size = self._chunk_size(plan)
         start = position.chunk * size
         rows = np.concatenate(plan[start : start + size])
@@ -179,7 +174,7 @@ class Stream:
         )
         pairs = SampledPairs(*sides)
         batches = plan_epoch(pairs.lengths, max_tokens=self.max_tokens, seed=seed, epoch=0)
-        return Chunk(pairs, batches)
+        return pairs, batches
 
 
 def _sample(

@@ -39,7 +39,7 @@ def finish(config: Config) -> Artifact:
     inputs = open_inputs(config)
     last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
     for step in (None, *last):
-        if model := inputs.model_stage(ended=step).current():
+        if model := inputs.stage("model", step).current():
             say(f"train: {model.path} is up to date")
             return model
     with open_run(inputs, SINGLE_PROCESS) as (run, state):
@@ -50,7 +50,7 @@ def finish(config: Config) -> Artifact:
         say(f"train: ending after step {progress.step:,} of {run.total_steps:,}")
         if progress.step not in [validation.step for validation in progress.validations]:
             progress.validations.append(validate(run, state))
-        stage = inputs.model_stage(ended=progress.step)
+        stage = inputs.stage("model", progress.step)
         write_model(run, state, stage)
     return stage.open()
 

@@ -13,12 +13,11 @@ import torch
 
 from mtkit.artifacts.explain import changed_files, origin_of
 from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
-from mtkit.artifacts.recipe import Recipe, checkpoint_recipe, model_recipe
+from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
     WEIGHTS,
-    checkpoint_steps,
     find_origin,
     link_latest,
     locked,
@@ -35,12 +34,10 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import get_signatures
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch
-from mtkit.training.metrics import MetricsLog
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
@@ -59,17 +56,12 @@ class RunInputs:
     identities: dict[str, str]
     """Identity of each artifact, by name."""
 
-    def model_stage(self, ended: int | None = None) -> Stage:
-        """Return the stage of RUN/model; `ended` is the step at which `mtkit finish` ends it."""
-        return self._stage("model", "model", model_recipe(self.config, ended))
-
-    def checkpoint_stage(self) -> Stage:
-        """Return the stage of the checkpoints."""
-        return self._stage("checkpoint", CHECKPOINTS, checkpoint_recipe(self.config))
-
-    def _stage(self, kind: Literal["model", "checkpoint"], name: str, recipe: Recipe) -> Stage:
-        path, origin = Path(self.config.run) / name, origin_of(self.data.artifact)
-        return Stage(kind, path, recipe, self.identities, origin)
+    def stage(self, kind: Literal["model", "checkpoint"], ended: int | None = None) -> Stage:
+        """Return the stage of the model or checkpoints; `ended`: the step of `mtkit finish`."""
+        config, origin = self.config, origin_of(self.data.artifact)
+        name = CHECKPOINTS if kind == "checkpoint" else kind
+        recipe = checkpoint_recipe(config) if kind == "checkpoint" else model_recipe(config, ended)
+        return Stage(kind, Path(config.run) / name, recipe, self.identities, origin)
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,6 @@ def open_inputs(config: Config) -> RunInputs:
                     f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
                     "this setting takes over the model's"
                 )
-    _check_comparable(config)
     return RunInputs(config, data, tokenizer, identities)
 
 
@@ -144,28 +135,6 @@ def check_origin(config: Config) -> Artifact | None:
     return origin
 
 
-def _check_comparable(config: Config) -> None:
-    """Raise UserError if BLEU would be computed differently than in the validations so far."""
-    language = config.data.target_language
-    if not any(checkpoint_steps(Path(config.run) / CHECKPOINTS)):
-        return  # training starts anew
-    for record in MetricsLog(Path(config.run)).read():
-        match record:
-            case {"signatures": {"bleu": str(signature)}}:
-                before, now = map(_unversioned, (signature, get_signatures(language)["bleu"]))
-                if before != now:
-                    raise UserError(
-                        f"data.target_language: {language}: BLEU of this run's validations was "
-                        f"computed with {before}, and would now be with {now}, which cannot be "
-                        "compared: restore the language, or train in another run directory (--run)"
-                    )
-
-
-def _unversioned(signature: str) -> str:
-    """Return a signature without the version of sacreBLEU."""
-    return "|".join(part for part in signature.split("|") if not part.startswith("version:"))
-
-
 @contextmanager
 def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
     """Yield a run, which no other process can write meanwhile, and its newest state.
@@ -177,7 +146,7 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
     save = partial(
         save_model_config, config=model_config(config, inputs.tokenizer), tokenizer=inputs.tokenizer
     )
-    checkpoints = Checkpoints(inputs.checkpoint_stage(), save, group.size)
+    checkpoints = Checkpoints(inputs.stage("checkpoint"), save, group.size)
     with locked(Path(config.run)) if group.is_main else nullcontext():
         state = initial_state(config, inputs.tokenizer, group)
         if group.is_main:

@@ -47,7 +47,7 @@ def train(config: Config) -> Artifact:
         MtkitError: out of memory, diverged, or a process was lost, with a checkpoint saved.
     """
     inputs, training = open_inputs(config), config.training
-    stage = inputs.model_stage()
+    stage = inputs.stage("model")
     model = stage.current()
     if model is None and (count := count_processes(config, inputs.tokenizer)) > 1:
         start_processes(train, count, config)

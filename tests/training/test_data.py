@@ -84,7 +84,7 @@ def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Confi
         stream = stream_of(config.model_copy(update={"seed": seed}), 256)
         plan = [np.arange(len(stream.data.train))]
         for epoch in (0, 1):
-            ids, _ = stream.chunk(Position(epoch), plan).pairs.side(plan[0][:100], target=False)
+            ids, _ = stream.chunk(Position(epoch), plan)[0].side(plan[0][:100], target=False)
             sampled.add(ids.tobytes())
     assert len(sampled) == 4
 

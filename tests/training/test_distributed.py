@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -164,7 +163,7 @@ def test_a_run_with_killed_and_stopped_processes_equals_an_uninterrupted_one(
         assert sum("process was lost" in line or stopped in line for line in lines) <= 1, lines
         assert all(line.startswith(OF_MTKIT) for line in lines), lines
         if (owner := Path("struck") / OWNER).exists():  # of those that had no time to clear it away
-            assert json.loads(owner.read_text())["command"].endswith(" ".join(command[2:]))
+            assert " ".join(command[2:]) in owner.read_text()
     code, lines = finish("-m", "mtkit", "finish", "struck")
     assert (code, identity("struck") == identity("two")) == (0, False), lines
     code, lines = finish(*command)

@@ -28,7 +28,7 @@ from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.tokenizer.train import train_model
-from mtkit.training.data import CHUNK_BATCHES, Chunk, Position, Stream, load_batch
+from mtkit.training.data import CHUNK_BATCHES, Position, SampledPairs, Stream, load_batch
 from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
@@ -217,7 +217,7 @@ def stream_of(
     return Stream(config, data, tokenizer, max_tokens)
 
 
-def chunks_of(stream: Stream, plan: list[Rows]) -> list[Chunk]:
+def chunks_of(stream: Stream, plan: list[Rows]) -> list[tuple[Store | SampledPairs, list[Rows]]]:
     count = -(-len(plan) // CHUNK_BATCHES)
     return [stream.chunk(Position(3, 0, index), plan) for index in range(count)]
 
@@ -227,7 +227,7 @@ def batch_of(
 ) -> Batch:
     rows = np.arange(len(store))
     stream = stream_of(store, tokenizer, seed, max_length, **sampling)
-    return load_batch(stream.chunk(Position(3), [rows]).pairs, rows)
+    return load_batch(stream.chunk(Position(3), [rows])[0], rows)
 
 
 @pytest.mark.parametrize("sides", ["source", "target", "both"])
@@ -273,7 +273,7 @@ def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
     chunks = chunks_of(stream_of(store, bpe, max_tokens=max_tokens, alpha=0.3), plan)
     assert len(chunks) > 1
-    batches = [load_batch(chunk.pairs, rows) for chunk in chunks for rows in chunk.batches]
+    batches = [load_batch(pairs, rows) for pairs, part in chunks for rows in part]
     assert max(max(b.source.numel(), b.target_output.numel()) for b in batches) <= max_tokens
     assert sum(b.source.numel() for b in batches) > sum(len(ids) + 1 for ids in stored_ids(store))
     decode = reference(bpe).decode
@@ -291,16 +291,16 @@ def test_max_tokens_below_the_longest_sampled_pair_is_kept(
     max_tokens = int(store.lengths.max()) + 1
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)[:9]
     stream = stream_of(store, tokenizers["bpe"], max_tokens=max_tokens, alpha=0.9)
-    chunk = stream.chunk(Position(3), plan)
-    assert all(load_batch(chunk.pairs, rows).source.numel() <= max_tokens for rows in chunk.batches)
+    pairs, batches = stream.chunk(Position(3), plan)
+    assert all(load_batch(pairs, rows).source.numel() <= max_tokens for rows in batches)
 
 
 def test_empty_samples_are_arrays_of_integers(
     tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SubwordSampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
-    chunk = stream_of(store, tokenizers["bpe"], alpha=0.3).chunk(Position(3), [np.arange(4)])
-    ids, lengths = chunk.pairs.side(np.arange(4), target=False)
+    pairs, _ = stream_of(store, tokenizers["bpe"], alpha=0.3).chunk(Position(3), [np.arange(4)])
+    ids, lengths = pairs.side(np.arange(4), target=False)
     assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
 
 
@@ -308,5 +308,4 @@ def test_without_sampling_pairs_are_those_stored(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
     plan = [np.arange(4), np.arange(4, 9)]
-    chunk = stream_of(store, tokenizers["bpe"]).chunk(Position(3), plan)
-    assert chunk.pairs is store and chunk.batches is plan
+    assert stream_of(store, tokenizers["bpe"]).chunk(Position(3), plan) == (store, plan)
