@@ -53,15 +53,6 @@ class Settings(BaseModel):
         names = group.model_fields.keys() - {"kind"}
         return group(**{name: value for name, value in self if name in names} | others)
 
-    def without_defaults(self) -> dict[str, Any]:
-        """Return the settings that differ from their defaults, as plain data, and every kind."""
-        fields = type(self).model_fields
-        return {
-            name: value.without_defaults() if isinstance(value, Settings) else value
-            for name, value in self
-            if name == "kind" or value != fields[name].get_default()
-        }
-
 
 def scope_of(section: type[Settings], name: str) -> Scope | None:
     """Return the scope of a setting, if it has one."""

@@ -75,7 +75,7 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
         _export_tokenizer(folder, opened)
     say(f"exported: {output}")
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
-    changed = opened.config.decoding.without_defaults()
+    changed = opened.config.decoding.model_dump(exclude_defaults=True)
     for name, reason in UNSUPPORTED_SEARCH.items():
         if name in changed:
             say(f"decoding.{name} is not exported: {reason}")

@@ -224,7 +224,9 @@ def test_a_whole_run_survives_added_settings_and_notices_a_changed_default(
     manifests = sorted(Path(config.run).glob("*/manifest.json"))
     before = [json.loads(path.read_text("utf-8"))["identity"] for path in manifests]
     file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(config.without_defaults()), "utf-8")
+    settings = config.model_dump()
+    del settings["training"]["label_smoothing"]
+    file.write_text(yaml.safe_dump(settings), "utf-8")
 
     def run_with(package: Path, *arguments: str) -> str:
         command = [sys.executable, "-m", "mtkit", "run", "-c", str(file), *arguments]

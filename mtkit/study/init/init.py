@@ -204,7 +204,7 @@ def _data_values(
         names = (f"{folder / part}.{side}" for side in sides)
         corpus = dict(zip(("source", "target"), names, strict=True))
         if part in options.existing:
-            corpus = options.existing[part].without_defaults()
+            corpus = options.existing[part].model_dump(exclude_defaults=True)
         values |= {part: flow(corpus), f"{part}_pairs": counts[part]}
     return values
 
