@@ -121,7 +121,8 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
             lines[key] = line
             if len(lines) > MAX_SETTINGS:
                 raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
-        data: dict[str, Any] = loader.construct_document(node)
+        # An alias becomes a copy, so that an override changes one place only.
+        data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = ": indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
@@ -130,16 +131,9 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         raise UserError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UserError(f"{name}: nested without end") from None
-    except (ValueError, KeyError, AttributeError) as error:  # such as an integer that is too long
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # such as !!binary
         raise UserError(f"{name}: invalid value ({error}): quote it if text is meant") from None
-    return _unshared(data), lines
-
-
-def _unshared(tree: Any) -> Any:
-    """Return the data with each alias a copy, so that changing one changes no other."""
-    if isinstance(tree, dict):
-        return {name: _unshared(value) for name, value in tree.items()}
-    return [_unshared(value) for value in tree] if isinstance(tree, list) else tree
+    return data, lines
 
 
 def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
