@@ -35,16 +35,12 @@ from mtkit.models.folder import OpenedModel, open_model, save_model_config
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 
-MIN_POSITIONS = 1024
-"""Smallest table of sinusoids to ask for; ours have no end."""
 SPECIAL_IDS = {
     "pad_token_id": PAD,
     "bos_token_id": BOS,
     "eos_token_id": EOS,
     "decoder_start_token_id": BOS,
 }
-SUPPRESSED_BIAS = -1000.0
-"""Makes a symbol's probability 0 in float32."""
 UNSUPPORTED_SEARCH = {
     **dict.fromkeys(("sentences", "truecase"), "transformers takes lines as they are"),
     "repetition_penalty": marian.PENALTY_DIFFERS,
@@ -127,7 +123,7 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
         "encoder_layers": pair.encoder.layers,
         "decoder_layers": pair.decoder.layers,
         "activation_function": settings.activation,
-        "max_position_embeddings": max(MIN_POSITIONS, opened.config.decoding.max_length + 1),
+        "max_position_embeddings": max(1024, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
         **{
             f"{side}_{theirs}": getattr(settings, ours)
@@ -142,7 +138,6 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
 
 
 def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
-    """Return the nearest settings: K finished hypotheses end a search, PAD and BOS never occur."""
     return {
         **SPECIAL_IDS,
         **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH_SETTINGS.items()},
@@ -154,7 +149,6 @@ def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
 
 
 def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
-    """Write two SentencePiece models and the ids of their pieces, one list if they agree."""
     tokenizer = opened.tokenizer
     models = list(tokenizer.models.values())  # one for both sides, or source then target
     (folder / marian.SOURCE_SPM).write_bytes(models[0])
@@ -255,7 +249,6 @@ def _validate(kind: type[AnySettings], path: Path, settings: Mapping[str, Any]) 
 def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
-    """Return our weights; an output bias of zeros is left out."""
     per_symbol = marian.vocabulary_parameters(settings, source.size, target.size)
     parameters = [*marian.layer_parameters(settings), *per_symbol]
     shapes = {parameter.theirs: parameter.shape for parameter in parameters}
@@ -265,5 +258,5 @@ def _import_weights(
     for name, *_ in per_symbol:
         weights[name] = weights[name][(source if name.startswith("source") else target).rows]
     bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
-    bias[torch.tensor(target.suppressed, dtype=torch.long)] = SUPPRESSED_BIAS
+    bias[torch.tensor(target.suppressed, dtype=torch.long)] = -1000.0  # their probability is 0
     return weights | {"output_bias": bias} if bias.any() else weights

@@ -38,7 +38,7 @@ class Symbols:
 
     @property
     def size(self) -> int:
-        """The number of former symbols; all of them are kept."""
+        """The number of former symbols."""
         return max(self.rows) + 1
 
 

@@ -85,10 +85,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Hidden, memory: KeyValue, bias: Bias | None, *, weights: bool = False
     ) -> tuple[Hidden, AttentionWeights | None]:
-        """Return the attended values and, if requested, the attention weights.
-
-        `bias` broadcasts to (B, H, K·T, S).
-        """
+        """Return the attended values and, if requested, the weights; `bias`: (B, H, K·T, S)."""
         # Scale the queries: they are fewer numbers than the scores.
         query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, len(memory.key))
         context, attention = self._attend(query, memory, bias, weights=weights)  # (B, H, K·T, D/H)

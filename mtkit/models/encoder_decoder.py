@@ -112,10 +112,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     def output_factors(
         self, hidden: Float[Tensor, "... D"]
     ) -> tuple[Float[Tensor, "... E"], Float[Tensor, "V E"]]:
-        """Return two matrices whose product equals `project`.
-
-        An output bias becomes the weight of one more input that is always 1.
-        """
+        """Return two matrices whose product equals `project`; a bias is one more input, 1."""
         if self.output_bias is None:
             return hidden, self.output_weight
         one = hidden.new_ones(*hidden.shape[:-1], 1)

@@ -68,7 +68,10 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
         decoded = [it.decode(own, before, target, attention=attention) for it, own, before in each]
         hidden = torch.cat([it.hidden for it in decoded], dim=-1)  # (N, T, D1 + D2 + …)
         states = EnsembleState(tuple(it.state for it in decoded))
-        return Decoded(hidden, states, _last_attention(decoded))
+        # Alignments are read from the last layer, as the mean of its heads.
+        last = [it.attention[:, -1].mean(dim=1) for it in decoded if it.attention is not None]
+        shown = torch.stack(last, dim=1).unsqueeze(1) if len(last) == len(decoded) else None
+        return Decoded(hidden, states, shown)
 
     @torch.no_grad()
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
@@ -96,9 +99,3 @@ def _log_probs(
     # In place: allocating N·V new numbers costs more than computing them.
     log_probs = torch.log_softmax(logits, dim=-1, out=logits)
     return log_probs, first - log_probs[..., :1]
-
-
-def _last_attention(members: Sequence[Decoded]) -> Float[Tensor, "N 1 M T S"] | None:
-    """Return the weights of each member's last layer, the mean of its heads, for alignments."""
-    last = [it.attention[:, -1].mean(dim=1) for it in members if it.attention is not None]
-    return torch.stack(last, dim=1).unsqueeze(1) if len(last) == len(members) else None

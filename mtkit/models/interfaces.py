@@ -119,10 +119,9 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """The interface that training and search use for every architecture.
+    """The interface of every architecture.
 
-    `encode` runs once per sentence, and `start` returns the state of empty hypotheses. One `decode`
-    serves teacher forcing (the whole target), prefixes and single steps.
+    One `decode` serves teacher forcing (the whole target), prefixes and single steps.
     """
 
     @property
@@ -134,7 +133,7 @@ class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> OwnMemory:
-        """Encode the sentences; `attention` adds the self-attention weights of the encoder."""
+        """Encode each sentence once; `attention` adds the self-attention weights."""
 
     @abstractmethod
     def start(self, memory: OwnMemory, beam: int = 1) -> OwnState:

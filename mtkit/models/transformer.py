@@ -96,10 +96,7 @@ class DecoderLayer(nn.Module):
         *,
         weights: bool,
     ) -> tuple[Hidden, KeyValue, AttentionWeights | None, Float[Tensor, "N H T P"] | None]:
-        """Return the new hidden states and the grown cache, and two kinds of attention weights.
-
-        They are those of encoder-decoder attention and of self-attention, if requested.
-        """
+        """Return hidden states, the grown cache, and cross and self-attention weights."""
         inner = to_autocast_dtype(self.self_residual.before(x))
         cache = cache.append(self.self_attention.keys_values(inner))  # P = past + T positions
         attended, self_weights = self.self_attention(inner, cache, causal, weights=weights)
