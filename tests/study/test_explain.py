@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, VOCAB, make
-from commands import Stdin, call
+from commands import Stdin
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -217,23 +217,3 @@ def test_a_model_without_attention_is_refused(fresh: Callable[..., Config]) -> N
     train(config)
     with pytest.raises(UserError, match="no attention"):
         explain(config.run, "ant bee cat dog")
-
-
-@pytest.mark.parametrize(
-    ("options", "key"),
-    [
-        (["--explain", "--view", "html"], "--view: "),
-        (["--explain", "--target", "DOG"], "--target: "),
-        (["--explain", "--subwords"], "--subwords: "),
-        (["--explain", "--layer", "2"], "--layer: "),
-        (["--explain", "--average"], "--average: "),
-        (["--json"], "--json: "),
-        (["-r", "file"], "--reference: "),
-        (["--average"], "--average: "),
-        (["-o", "x.png"], "--output: "),
-        (["--view", "html", "--head", "1"], "--head: "),
-    ],
-)
-def test_options_without_effect_are_refused(options: list[str], key: str, capsys: Capture) -> None:
-    assert call("attend", "a dog", *options) == 2
-    assert capsys.readouterr().err.startswith(key)
