@@ -239,18 +239,10 @@ def _with_spare_hypotheses(request: Request) -> Request:
 
 
 def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
-    """Yield lines whose text is UTF-8; half of a surrogate pair becomes a question mark."""
     if isinstance(lines, str):  # whose characters would be its items
         raise TypeError("translate: expected a list of lines, not a string")
     for number, line in enumerate(lines):
-        if isinstance(line, str):
-            yield Line(_utf8(line), id=number)
-        else:
-            yield replace(line, text=_utf8(line.text), prefix=_utf8(line.prefix))
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()
+        yield Line(line, id=number) if isinstance(line, str) else line
 
 
 def _then(

@@ -96,7 +96,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
         return []
     prefix: list[int] = []
     if has_prefix := bool(line.prefix.strip()):
-        prefix = tokenizer.encode_target([line.prefix])[0][: settings.max_length]
+        prefix = tokenizer.encode_target([_utf8(line.prefix)])[0][: settings.max_length]
 
     def encode(part: str) -> list[int]:
         return tokenizer.encode_source([part])[0]
@@ -134,6 +134,8 @@ def join(
     It joins the best of each segment; its first alternative joins the second best, and so on. A
     segment that has no more stays with its last one.
     """
+    if not segments:
+        return Translation("", truncated=len(line.text) > MAX_TEXT_CHARACTERS)
     choices: list[list[Translation]] = []
     for part in segments:
         if isinstance(part, Verbatim):
@@ -146,7 +148,7 @@ def join(
     settings = request.settings
     joined = [
         _join_segments([ranked[min(rank, len(ranked) - 1)] for ranked in choices], settings)
-        for rank in range(max(map(len, choices), default=1))
+        for rank in range(max(map(len, choices)))
     ]
     if line.text.isupper() and _cased(line, tokenizer, settings) != line.text[:MAX_TEXT_CHARACTERS]:
         joined = [replace(one, text=one.text.upper()) for one in joined]
@@ -163,8 +165,13 @@ def join(
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
     """Return the text that the model reads."""
-    text = line.text[:MAX_TEXT_CHARACTERS]
+    text = _utf8(line.text[:MAX_TEXT_CHARACTERS])
     return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
+
+
+def _utf8(text: str) -> str:
+    """Return the text with question marks for halves of surrogate pairs."""
+    return text.encode(errors="replace").decode()
 
 
 def _runs(text: str, language: str | None, speller: Tokenizer | None) -> Iterator[tuple[str, bool]]:
