@@ -11,8 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.languages import language_code
@@ -26,16 +28,10 @@ from mtkit.corpus.findings import (
     check_size,
 )
 from mtkit.corpus.languages import is_supported
-from mtkit.corpus.misalignment import LineFeatures, find_passages
+from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
 from mtkit.corpus.rules import REPORT_RULES, RULES, Rule, held_out_sources
-from mtkit.corpus.statistics import (
-    CorpusStatistics,
-    Languages,
-    SideStatistics,
-    compute_statistics,
-    hash_of,
-)
+from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics, hash_of
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
@@ -53,29 +49,12 @@ NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 
 
 @dataclass(frozen=True)
-class SideReport:
-    """The size, scripts and language of one side."""
-
-    characters: int
-    median_length: float
-    scripts: list[str]
-    language: str | None
-    """Code of the language of most lines; None if too few lines were long enough to tell."""
-    language_share: float
-    """Share of the identified lines in that language."""
-    is_certain: bool
-    """Whether nearly all lines are in that language; else it may be a relative of the right one."""
-
-
-@dataclass(frozen=True)
 class CorpusReport:
     """The result of checking a corpus; `report[name]` is the finding of that name."""
 
     pairs: int
     blank_pairs: int
     repeated_pairs: int
-    source: SideReport
-    target: SideReport
     statistics: CorpusStatistics
     findings: list[Finding]
     drop: list[DropRule]
@@ -148,22 +127,20 @@ def check_corpus(
         for chunk in chunks(pairs):
             tally.add(chunk)
             bar.advance(len(chunk))
-    source = _report_side(tally.source, statistics.source)
-    target = _report_side(tally.target, statistics.target)
+    source, target = np.concatenate(tally.source), np.concatenate(tally.target)
+    median_length = max(float(np.median(side["length"])) for side in (source, target))
     blank, repeated = tally.counts["blank"], tally.counts["repeated pairs"]
-    passages = find_passages(tally.source, tally.target)
+    passages = find_passages(source, target)
     places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
     findings = [
         check_lengths(pairs.unequal),
-        check_alignment(passages, places, max(source.median_length, target.median_length)),
+        check_alignment(passages, places, median_length),
         check_size(pairs.count - blank - repeated, min_pairs),
         *check_languages(statistics, languages, tally.copied, pairs.count - blank),
         *tally.findings(),
     ]
     drop = _recommended(findings, languages)
-    return CorpusReport(
-        pairs.count, blank, repeated, source, target, statistics, findings, drop, repeated > 0
-    )
+    return CorpusReport(pairs.count, blank, repeated, statistics, findings, drop, repeated > 0)
 
 
 class _Pairs:
@@ -192,7 +169,8 @@ class _Tally:
         self.counts: Counter[str] = Counter()
         self.copied = 0
         """Pairs whose sides are the same text."""
-        self.source, self.target = LineFeatures(), LineFeatures()
+        self.source: list[NDArray[Any]] = []
+        self.target: list[NDArray[Any]] = []
         self._statistics, self._pairs = statistics, pairs
         self._rules = [*rules, Rule("repeated pairs", *REPEATED, self._is_repeated, max_share=1.0)]
         self._checked: Counter[str] = Counter()
@@ -217,8 +195,8 @@ class _Tally:
                 if rule.name != "language" or hash_of(pair) % self._pairs < IDENTIFIED_PAIRS:
                     self._count(rule, pair)
         self._rows += len(chunk)
-        self.source.add([pair.source for pair in chunk])
-        self.target.add([pair.target for pair in chunk])
+        self.source.append(line_features([pair.source for pair in chunk]))
+        self.target.append(line_features([pair.target for pair in chunk]))
 
     def _count(self, rule: Rule, pair: Pair) -> None:
         self._checked[rule.name] += 1
@@ -242,6 +220,9 @@ class _Tally:
         for rule in (*REPORT_RULES, *self._rules):
             count, checked = self.counts[rule.name], self._checked[rule.name]
             status: Status = "failed" if count > rule.max_share * checked else "warned"
+            setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
+            if rule.name == "repeated pairs":
+                setting = "batching.deduplicate: true"
             yield Finding(
                 rule.name,
                 status if count else "passed",
@@ -249,27 +230,9 @@ class _Tally:
                 checked,
                 rule.meaning,
                 rule.advice,
-                _setting_of(rule.name),
+                setting,
                 examples=self._examples[rule.name],
             )
-
-
-def _setting_of(name: str) -> str | None:
-    if name in DROP_RULES:
-        return f"batching.drop: [{name}]"
-    return "batching.deduplicate: true" if name == "repeated pairs" else None
-
-
-def _report_side(features: LineFeatures, statistics: SideStatistics) -> SideReport:
-    lengths, votes, language = features.lengths(), statistics.votes, statistics.likely_language
-    return SideReport(
-        int(lengths.sum(dtype=np.int64)),
-        float(np.median(lengths)),
-        sorted(statistics.scripts),
-        language,
-        votes[language] / votes.total() if language else 0.0,
-        statistics.language is not None,
-    )
 
 
 def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:

@@ -1,8 +1,9 @@
-"""Language identification of single lines by py3langid, whose model comes with the package."""
+"""Identify the script of letters by their Unicode names, and the language of lines by py3langid."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
@@ -14,6 +15,18 @@ from mtkit.config.languages import language_code
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
+SAME_SCRIPT = {
+    "CJK": "HAN",
+    "HIRAGANA": "KANA",
+    "KATAKANA": "KANA",
+    "KATAKANA-HIRAGANA": "KANA",
+    "HALFWIDTH": "KANA",
+    "FULLWIDTH": "LATIN",
+}
+"""First words that are not names of scripts, or name one of several that are used together."""
+NO_SCRIPT = frozenset(["", "COMBINING", "VARIATION", "MODIFIER"])
+UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"])
+"""Scripts without spaces between words."""
 MIN_IDENTIFIED_LETTERS = 24
 """Letters that a line needs for its language to be identified; an Asian letter counts as three."""
 NO_LANGUAGE = "zxx"
@@ -77,3 +90,21 @@ def is_foreign(text: str, language: str) -> bool:
         return False
     ranking = _identifier().rank(text)
     return bool(dict(ranking)[language] < FOREIGN_RATIO * ranking[0][1])
+
+
+@cache
+def script_of(character: str) -> str | None:
+    """Return the script of a letter or mark, such as LATIN or HAN; None for other characters."""
+    if unicodedata.category(character)[0] not in "LM":
+        return None
+    script = unicodedata.name(character, "").split(" ")[0]
+    return None if script in NO_SCRIPT else SAME_SCRIPT.get(script, script)
+
+
+def count_scripts(text: str) -> Counter[str]:
+    """Count the letters and marks of each script."""
+    counts: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if script := script_of(character):
+            counts[script] += count
+    return counts

@@ -56,24 +56,10 @@ Scores = NDArray[np.float64]
 """Log odds in nats."""
 
 
-class LineFeatures:
-    """What is noted of each line of one side: 11 bytes."""
-
-    def __init__(self) -> None:
-        self._chunks = [np.empty(0, FEATURES)]
-
-    def add(self, lines: Sequence[str]) -> None:
-        """Add the next lines."""
-        rows = [(min(len(it), MAX_LENGTH), _mark_bits(it), _word_bits(it)) for it in lines]
-        self._chunks.append(np.array(rows, FEATURES))
-
-    def lengths(self) -> NDArray[np.uint16]:
-        """(n,) in characters, at most MAX_LENGTH."""
-        return np.concatenate([chunk["length"] for chunk in self._chunks])
-
-    def array(self) -> NDArray[np.void]:
-        """(n,) of the type FEATURES."""
-        return np.concatenate(self._chunks)
+def line_features(lines: Sequence[str]) -> NDArray[Any]:
+    """(n,) what is noted of each line: 11 bytes, of the type FEATURES."""
+    rows = [(min(len(line), MAX_LENGTH), _mark_bits(line), _word_bits(line)) for line in lines]
+    return np.array(rows, FEATURES)
 
 
 def _mark_bits(line: str) -> int:
@@ -99,14 +85,14 @@ class Passage:
     """Line n belongs to line n + shift of the target; None: to no line near it."""
 
 
-def find_passages(source: LineFeatures, target: LineFeatures) -> list[Passage]:
+def find_passages(source: NDArray[Any], target: NDArray[Any]) -> list[Passage]:
     """Divide the lines into passages of one shift each: one of shift 0 if all are aligned.
 
-    Fewer than MIN_LINES cannot be judged, and count as aligned.
+    `source`, `target`: (n,) features of the lines. Fewer than MIN_LINES count as aligned.
     """
-    model = _PairModel(source.array(), target.array())
-    if model.lines < MIN_LINES:
-        return [Passage(0, model.lines, 0)]
+    if len(source) < MIN_LINES:
+        return [Passage(0, len(source), 0)]
+    model = _PairModel(source, target)
     gains = model.gains(np.arange(model.lines))
     best = max(gains, key=lambda shift: (gains[shift], -abs(shift)))
     # If all lines are alike, every shift explains as much: the median is taken for chance.
@@ -136,7 +122,7 @@ def _passages(shifts: Rows) -> list[Passage]:
 class _PairModel:
     """Scores whether two lines are a pair, by their lengths, marks and shared words."""
 
-    def __init__(self, source: NDArray[np.void], target: NDArray[np.void]) -> None:
+    def __init__(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         self._lengths = _quantiles(source["length"]), _quantiles(target["length"])
         self._marks = source["marks"], target["marks"]
         self._words = source["words"], target["words"]
@@ -191,8 +177,6 @@ class _PairModel:
 
 
 def _quantiles(lengths: NDArray[np.uint16]) -> Rows:
-    if not len(lengths):
-        return np.empty(0, np.int64)
     bounds = np.quantile(lengths, np.arange(1, LEVELS) / LEVELS)
     return np.asarray(np.searchsorted(bounds, lengths))
 

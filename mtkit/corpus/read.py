@@ -23,7 +23,6 @@ from mtkit.errors import MtkitError, UserError
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
-EXCERPT_CHARACTERS = 80
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
@@ -58,13 +57,9 @@ class Pair(NamedTuple):
 
     def excerpt(self) -> dict[str, str]:
         """Return the pair as an example: `where` it is, and the start of `source` and `target`."""
-        source, target = (shorten(text) for text in (self.source, self.target))
-        return {"where": self.where, "source": source, "target": target}
-
-
-def shorten(text: str) -> str:
-    """Return the text, cut after EXCERPT_CHARACTERS."""
-    return text if len(text) <= EXCERPT_CHARACTERS else f"{text[: EXCERPT_CHARACTERS - 1]}…"
+        texts = {"source": self.source, "target": self.target}
+        short = {side: f"{text[:79]}…" if len(text) > 80 else text for side, text in texts.items()}
+        return {"where": self.where, **short}
 
 
 class UnequalSidesError(UserError):

@@ -1,7 +1,7 @@
 """Rules that find faulty pairs: one table for `mtkit check` and for `batching.drop`.
 
 Rules are made to have few false alarms: where good translations may differ, they say nothing. To
-remove a rule, delete its entry in RULES and its name in `config/batching.py`.
+remove a rule, delete its entry in RULES and its name in `config/settings.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from html import unescape
 from itertools import pairwise
 
 from mtkit.config.corpora import Corpus
-from mtkit.corpus.languages import is_foreign
+from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair, read_pairs
-from mtkit.corpus.scripts import count_scripts
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
 MAX_DEVIATIONS = 4.5

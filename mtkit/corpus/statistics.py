@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from zlib import crc32
 
-from mtkit.corpus.languages import count_languages, is_supported
+from mtkit.corpus.languages import UNSPACED_SCRIPTS, count_languages, count_scripts, is_supported
 from mtkit.corpus.read import Pair, chunks
-from mtkit.corpus.scripts import UNSPACED_SCRIPTS, count_scripts
 from mtkit.progress import progress
 
 SAMPLE_SIZE = 20_000
@@ -43,7 +42,7 @@ class SideStatistics:
     """The scripts and languages of one side."""
 
     scripts: frozenset[str]
-    """Scripts that belong to the side, named as by `script_of`."""
+    """Scripts that belong to the side, named as by `count_scripts`."""
     votes: Counter[str]
     """Lines of the sample in each language, among those long enough to be identified."""
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from mtkit.config.settings import BatchingSettings, Config
-from mtkit.corpus.check import CorpusReport, NamedCorpora, SideReport, check_part
+from mtkit.corpus.check import CorpusReport, NamedCorpora, check_part
 from mtkit.corpus.findings import Finding
-from mtkit.corpus.statistics import Languages
+from mtkit.corpus.statistics import Languages, SideStatistics
 from mtkit.errors import UserError
 from mtkit.report import fitted, printable, show, table
 
 MAX_CELLS, INDENT = 80, 8
 """Width of a line in a terminal, and of the margin of what belongs to a finding."""
-ROWS = ["", "language", "script", "characters", "median length"]
 NOTES = (
     "Fixed while reading: byte order marks, Windows line ends, invalid UTF-8 (becomes U+FFFD), "
     "lines over 1 MiB (become blank).",
@@ -54,9 +53,12 @@ def check(
 
 
 def _record(report: CorpusReport) -> dict[str, Any]:
-    """Return the report as JSON, without the statistics."""
-    record = asdict(replace(report, statistics=replace(report.statistics, sample=())))
-    del record["statistics"]
+    """Return the report as JSON."""
+    record = vars(report) | {"findings": [asdict(finding) for finding in report.findings]}
+    statistics = record.pop("statistics")
+    for name in ("source", "target"):
+        side = getattr(statistics, name)
+        record[name] = {"language": side.language, "scripts": sorted(side.scripts)}
     return {"failed": bool(report.failed), **record}
 
 
@@ -64,8 +66,9 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
     for name, report in reports.items():
         yield f"{name}: {report.pairs:,} pairs"
         yield ""
-        columns = ROWS, _column("source", report.source), _column("target", report.target)
-        yield from table(zip(*columns, strict=True))
+        statistics = report.statistics
+        rows = _row("source", statistics.source), _row("target", statistics.target)
+        yield from table([["", "language", "script"], *rows])
         yield ""
         for status in ("passed", "warned", "failed"):
             findings = [finding for finding in report.findings if finding.status == status]
@@ -82,15 +85,11 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
         yield from textwrap.wrap(note, MAX_CELLS)
 
 
-def _column(name: str, side: SideReport) -> list[str]:
-    share = f"{side.language}, {side.language_share:.0%} of lines"
-    return [
-        name,
-        share if side.language else "too few long lines",
-        ", ".join(map(str.title, side.scripts)) or "none",
-        f"{side.characters:,}",
-        f"{side.median_length:,.0f}",
-    ]
+def _row(name: str, side: SideStatistics) -> list[str]:
+    likely = side.likely_language
+    share = likely and f"{likely}, {side.votes[likely] / side.votes.total():.0%} of lines"
+    scripts = ", ".join(sorted(side.scripts)).title()
+    return [name, share or "too few long lines", scripts or "no letters"]
 
 
 def _paragraph(finding: Finding) -> Iterator[str]:

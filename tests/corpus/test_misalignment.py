@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.corpus.check import check_corpus
-from mtkit.corpus.misalignment import LineFeatures, Passage, find_passages
+from mtkit.corpus.misalignment import Passage, find_passages, line_features
 from parallel import LINES, random_words, write_corpus
 
 TONES = ["light", "medium", "dark", "pale", "rosy"]
@@ -20,10 +20,7 @@ def sides() -> tuple[list[str], list[str]]:
 
 
 def passages(sources: list[str], targets: list[str]) -> list[Passage]:
-    features = LineFeatures(), LineFeatures()
-    for side, lines in zip(features, (sources, targets), strict=True):
-        side.add(lines)
-    return find_passages(*features)
+    return find_passages(line_features(sources), line_features(targets))
 
 
 @pytest.mark.parametrize("at", [0, 700, 2400])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.settings import DROP_RULES, BatchingSettings
+from mtkit.corpus.languages import count_scripts
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
-from mtkit.corpus.scripts import count_scripts
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics, compute_statistics
 
 LINES = [
