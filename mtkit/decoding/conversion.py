@@ -47,12 +47,7 @@ LAYER: Mapping[str, tuple[str, ...]] = {
 
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
-    """Open the converted model, and try it: a library may fail only when it is first used.
-
-    Raises:
-        RuntimeError: the library fails.
-        OSError: the cache cannot be written.
-    """
+    """Open the converted model, and try it: a library may fail only when it is first used."""
     options = replace(options, device=choose_device(options.device))
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
@@ -65,10 +60,6 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
     """Return the converted model from the cache; if it is not there, convert it, in seconds.
 
     A damaged model, or one of another version of CTranslate2, is converted again.
-
-    Raises:
-        OSError: the cache cannot be written.
-        UserError: the weights are not this model's.
     """
     path = _path(opened, compute_type)
     stage = _stage(opened, compute_type, path)
@@ -112,11 +103,7 @@ def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
 
 
 def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str) -> None:
-    """Write the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols.
-
-    Raises:
-        ValueError: it is no Transformer whose encoder and decoder are alike.
-    """
+    """Write the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols."""
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
