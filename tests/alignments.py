@@ -23,9 +23,9 @@ def alignment_error_rate(
     """
     allowed = sure if possible is None else possible
     hits = total = 0
-    for found, certain, might in zip(predicted, sure, allowed, strict=True):
-        hits += len(found & certain) + len(found & (might | certain))
-        total += len(found) + len(certain)
+    for links, certain, might in zip(predicted, sure, allowed, strict=True):
+        hits += len(links & certain) + len(links & (might | certain))
+        total += len(links) + len(certain)
     if not total:
         raise ValueError("no links: nothing to compare")
     return 1 - hits / total

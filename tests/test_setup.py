@@ -1,4 +1,4 @@
-"""What a fresh clone relies on: the package, its bounds and pins, and the make targets."""
+"""What a fresh clone needs: the installed package, version bounds and pins, make targets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REQUIREMENTS = [
 ]
 
 
-def test_the_demo_travels_with_the_package_in_one_copy() -> None:
+def test_the_demo_is_installed_with_the_package() -> None:
     demo = resources.files("mtkit.demo")
     for name in ("train.en", "train.ko", "valid.en", "valid.ko", "test.en", "test.ko", "demo.yaml"):
         assert (demo / name).is_file()
@@ -51,7 +51,7 @@ def test_every_package_folder_is_installed() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 
-def test_the_package_is_typed_and_says_its_version() -> None:
+def test_the_package_is_typed_and_has_a_version() -> None:
     assert (resources.files("mtkit") / "py.typed").is_file()
     assert metadata.version("mtkit") == mtkit.__version__
 
@@ -67,7 +67,7 @@ def test_pins_are_plain_versions() -> None:
     assert all(Version(version).local is None for version in PINS.values())
 
 
-def test_the_public_api_is_there_and_lazy() -> None:
+def test_the_public_api_is_importable() -> None:
     for name in mtkit.__all__:
         assert getattr(mtkit, name) is not None
     assert set(mtkit.__all__) <= set(dir(mtkit))
@@ -76,15 +76,15 @@ def test_the_public_api_is_there_and_lazy() -> None:
 
 
 @pytest.mark.parametrize("target", LISTED.split())
-def test_make_targets_parse_and_say_what_they_would_do(target: str) -> None:
+def test_make_targets_parse(target: str) -> None:
     dry = subprocess.run(
         ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert dry.stdout
 
 
-def test_make_targets_name_files_that_are_there() -> None:
-    for path in re.findall(r"\b(?:tests|data|configs)/[\w/.-]+\.\w+", MAKEFILE):
+def test_files_in_the_makefile_exist() -> None:
+    for path in re.findall(r"\b(?:tests|data/demo|configs)/[\w/.-]+\.\w+", MAKEFILE):
         assert (ROOT / path).exists(), path
 
 

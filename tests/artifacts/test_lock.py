@@ -1,4 +1,4 @@
-"""One process at a time writes to a run; the next one is refused, and told which process it is."""
+"""One process at a time writes to a run; the next one is refused, with the owner named."""
 
 from __future__ import annotations
 

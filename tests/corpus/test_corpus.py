@@ -99,9 +99,9 @@ def test_a_line_over_the_limit_is_blank_with_one_warning(
     fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES, 3_000_000))
     for name in ("a", "a.gz"):
         content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
-        found = list(read_lines(write(name, content)))
-        assert found[:-1] == ["abc", "", "ab", "", ""]
-        assert found[-1] == fits.decode()
+        lines = list(read_lines(write(name, content)))
+        assert lines[:-1] == ["abc", "", "ab", "", ""]
+        assert lines[-1] == fits.decode()
         warning = capsys.readouterr().err
         assert warning.count("\n") == 1
         assert f"{name}:2: longer than" in warning and "2 such lines" in warning

@@ -77,8 +77,8 @@ class Copier(EncoderDecoder):
         after = state.tensor + torch.arange(target.shape[1] + 1)
         place = after[:, :-1].clamp(max=source.shape[1] - 1)
         hidden = 30.0 * F.one_hot(source.gather(1, place), len(self.output_weight))
-        looks = F.one_hot(place, source.shape[1]).float()[:, None, None]
-        return Decoded(hidden, Copied(tensor=after[:, -1:]), looks if attention else None)
+        attended = F.one_hot(place, source.shape[1]).float()[:, None, None]
+        return Decoded(hidden, Copied(tensor=after[:, -1:]), attended if attention else None)
 
     def project(self, hidden: Tensor, *, out: Tensor | None = None) -> Tensor:
         return hidden

@@ -90,7 +90,7 @@ def identity(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Config:
-    """A run of two ranks, never interrupted and told to be quiet, which torchrun started."""
+    """A run of two ranks, never interrupted and quiet, which torchrun started."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         config = prepared(folder, "two")
@@ -134,12 +134,14 @@ def test_processes_started_by_mtkit_and_by_torchrun_give_the_same_model(
 
 def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, list[str]]:
     """`finish`, with a signal to `victims` when the first rank is about to save after `step`."""
-    told = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
+    environment = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
     places = filter(None, (str(STRIKE), os.environ.get("PYTHONPATH")))
-    told |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": os.pathsep.join(places)}
-    told |= {"TORCHINDUCTOR_CACHE_DIR": str(Path("inductor").absolute())}  # torch leaves it behind
+    environment |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": os.pathsep.join(places)}
+    environment |= {
+        "TORCHINDUCTOR_CACHE_DIR": str(Path("inductor").absolute())
+    }  # torch leaves it behind
     with TemporaryDirectory() as temporary:
-        ended = finish(*arguments, **told, TMPDIR=temporary)
+        ended = finish(*arguments, **environment, TMPDIR=temporary)
         assert not list(Path(temporary).iterdir())
     return ended
 
@@ -208,7 +210,7 @@ def test_two_launchers_give_the_same_model_as_one(
 @pytest.mark.parametrize(
     ("loss", "checkpoint"),
     [(Loss(1, 7, signal.SIGKILL), 7), (Loss(0, 7, signal.SIGTERM), 8)],
-    ids=["killed", "told to stop"],
+    ids=["killed", "stopped"],
 )
 def test_a_lost_process_ends_the_run_which_resumes_exactly(
     folder: Path, two: Config, loss: Loss, checkpoint: int, tmp_path: Path

@@ -108,12 +108,12 @@ def test_info_shows_the_progress_and_checkpoints_of_an_unfinished_run(
     records = [json.loads(line) | {"seconds": 120.0} for line in metrics.read_text().splitlines()]
     metrics.write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
-    def told() -> list[str]:
+    def progress_lines() -> list[str]:
         capsys.readouterr()
         assert call("info") == 0
         return capsys.readouterr().out.splitlines()
 
-    lines = told()
+    lines = progress_lines()
     assert "  step   7 of 12" in lines
     assert "  ends   0:01:40 left, at the speed so far" in lines
     table = [line.split() for line in lines[lines.index("checkpoints  runs/latest/checkpoints") :]]
@@ -123,14 +123,14 @@ def test_info_shows_the_progress_and_checkpoints_of_an_unfinished_run(
     assert rows["7"] == (["last"], "-")
     assert rows["5"] == ([], "-")
     finish(config)
-    assert "  ends   ended early, by `mtkit finish`" in told()
+    assert "  ends   ended early, by `mtkit finish`" in progress_lines()
     train(fresh("transformer", "whole"))
     Path("runs/latest").unlink()
     Path("runs/latest").symlink_to("../whole")
-    lines = told()
+    lines = progress_lines()
     assert {"  step   12 of 12", "  ends   finished"} <= set(lines)
     (Path("whole/checkpoints/checkpoints.json")).write_text("{")
-    assert "  step   12" in told()
+    assert "  step   12" in progress_lines()
 
 
 def test_runs_latest_is_the_run_from_the_start_of_its_training(
