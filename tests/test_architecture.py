@@ -47,7 +47,7 @@ LIGHT += ["study/info/info", "study/plots/picture", "training/metrics"]
 """Files that import nothing heavy, so that light commands start fast."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}
-SAME_NAMES = "MAX_EXAMPLES Progress Rows WIDTH explain pick_device"
+SAME_NAMES = "Rows explain"
 """Public names that two modules still define, to be renamed."""
 
 
