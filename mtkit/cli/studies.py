@@ -102,10 +102,11 @@ def attend(options: AttendOptions) -> None:
     average, subwords = options.average, options.subwords
     if options.explain:
         shape = {"kind": kind, "layer": layer, "head": head, "average": average}
-        refuse("not with --explain", target=options.target, view=view, subwords=subwords, **shape)
+        shape |= {"view": view, "subwords": subwords, "output": output}
+        refuse("not with --explain", target=options.target, **shape)
         from mtkit.study.attend.explain import explain
 
-        explain(model, text, options.reference, output, as_json=options.json, device=device)
+        explain(model, text, options.reference, as_json=options.json, device=device)
         return
     refuse("only with --explain", reference=options.reference, json=options.json)
     if view == "html":
@@ -180,7 +181,7 @@ def info(
     verify: bool = flag("--verify", help="Check the hash of every file."),
     config: bool = flag("--config", help="Print all settings, resolved, as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
-        None, help="Plot positional encodings, learning rate, training curves or lengths."
+        None, help="Plot learning rate, training curves, lengths or (with -o) positional encodings."
     ),
     output: Path | None = Option(None, "-o", "--output", help="With --plot: .png or .svg."),
 ) -> None:

@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from architectures import ARCHITECTURES, VOCAB, make
 from commands import Stdin
@@ -20,16 +19,16 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend.explain import (
-    ATTENTION,
-    COMPARED,
-    LEFT_OUT,
     RANKINGS,
     REMOVED,
-    ForcedPair,
     explain,
     kendall,
+    log_probs,
     measure_faithfulness,
+    word_attention,
 )
+from mtkit.study.attend.show import Reading
+from mtkit.study.attend.weights import Labels
 from mtkit.symbols import BOS, EOS
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -41,22 +40,22 @@ with_attention = pytest.mark.parametrize(
 )
 
 
-def pair(model: EncoderDecoder, seed: int = 1) -> ForcedPair:
-    """Five source words of seven subwords, and three target words of five."""
-    generator = torch.Generator().manual_seed(seed)
-    source, target = (torch.randint(4, VOCAB, (n,), generator=generator).tolist() for n in (7, 5))
-    return ForcedPair(model, source, target, [0, 1, 1, 2, 3, 3, 4], [0, 0, 1, 2, 2])
+GENERATOR = torch.Generator().manual_seed(1)
+SOURCE, TARGET = (torch.randint(4, VOCAB, (n,), generator=GENERATOR).tolist() for n in (7, 5))
+SOURCE_WORDS, TARGET_WORDS = [0, 1, 1, 2, 3, 3, 4], [0, 0, 1, 2, 2]
+READING = Reading(
+    "", SOURCE, TARGET, Labels(list("abcde"), SOURCE_WORDS), Labels(list("ABC"), TARGET_WORDS)
+)
 
 
-def log_probs(example: ForcedPair, removed: Sequence[int] = ()) -> Tensor:
+def stepwise_log_probs(model: EncoderDecoder, removed: Sequence[int] = ()) -> Tensor:
     """log P of each target word without these source words, step by step."""
-    numbered = zip(example.source, example.source_words, strict=True)
+    numbered = zip(SOURCE, SOURCE_WORDS, strict=True)
     ids = torch.tensor([[*(symbol for symbol, word in numbered if word not in removed), EOS]])
-    read = torch.tensor([[BOS, *example.target[:-1]]])
-    hidden = example.model(ids, torch.ones_like(ids, dtype=torch.bool), read)
-    steps = example.model.project(hidden)[0].log_softmax(dim=-1)
+    hidden = model(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([[BOS, *TARGET[:-1]]]))
+    steps = model.project(hidden)[0].log_softmax(dim=-1)
     words = torch.zeros(3, dtype=steps.dtype)
-    for step, symbol, word in zip(steps, example.target, example.target_words, strict=True):
+    for step, symbol, word in zip(steps, TARGET, TARGET_WORDS, strict=True):
         words[word] += step[symbol].detach()
     return words
 
@@ -94,40 +93,15 @@ def test_rank_correlations_go_row_by_row_and_are_nan_where_all_is_tied() -> None
 
 @every_architecture
 def test_without_a_word_the_model_reads_the_sentence_without_it(name: str) -> None:
-    example = pair(make(name))
-    rows = example.log_probs_without([set(), {1}, {0, 3}, {1}])
+    model = make(name)
+    rows = log_probs(model, READING, [set(), {1}, {0, 3}, {1}])
     for row, removed in zip(rows, ([], [1], [0, 3], [1]), strict=True):
-        torch.testing.assert_close(row, log_probs(example, removed))
-
-
-@every_architecture
-def test_gradient_times_input_is_the_derivative_along_the_embedding(name: str) -> None:
-    model, step = make(name), 1e-5
-    example = pair(model)
-    gradients = example.gradient_times_input()
-
-    def scaled(word: int, factor: float) -> Tensor:
-        seen: list[Tensor] = []
-
-        def scale(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
-            if seen:  # the target, where embeddings are tied
-                return None
-            seen.append(output)
-            ours = torch.tensor([number == word for number in [*example.source_words, -1]])
-            return torch.where(ours.unsqueeze(1), factor * output, output)
-
-        with model.source_embedding.register_forward_hook(scale), torch.no_grad():
-            return log_probs(example)
-
-    for word in range(5):
-        slope = (scaled(word, 1 + step) - scaled(word, 1 - step)) / (2 * step)
-        torch.testing.assert_close(gradients[:, word], slope, rtol=1e-5, atol=1e-8)
-    assert all(parameter.grad is None for parameter in model.parameters())
+        torch.testing.assert_close(row, stepwise_log_probs(model, removed))
 
 
 @with_attention
 def test_attention_of_words_sums_to_what_is_not_on_the_end(name: str) -> None:
-    shares = pair(make(name)).attention()
+    shares = word_attention(make(name), READING)
     assert shares.shape == (3, 5)
     assert (shares >= 0).all()
     assert (shares.sum(dim=1) < 1).all()
@@ -136,17 +110,17 @@ def test_attention_of_words_sums_to_what_is_not_on_the_end(name: str) -> None:
 @pytest.mark.slow
 @with_attention
 def test_falls_are_those_without_the_best_words(name: str) -> None:
-    example = pair(make(name))
-    falls, taus = measure_faithfulness(example, torch.Generator().manual_seed(1))
-    assert falls.shape == (len(RANKINGS), len(REMOVED))
-    assert taus.shape == (len(COMPARED),)
-    whole = log_probs(example)
-    best = example.attention().argsort(dim=1, descending=True)
+    model = make(name)
+    falls, taus = measure_faithfulness(model, READING, torch.Generator().manual_seed(1))
+    assert falls.shape == (3, len(REMOVED))
+    assert taus.shape == (2,)
+    whole = stepwise_log_probs(model)
+    best = word_attention(model, READING).argsort(dim=1, descending=True)
     for column, count in enumerate(REMOVED):
-        without = [log_probs(example, best[j, :count].tolist())[j] for j in range(3)]
+        without = [stepwise_log_probs(model, best[j, :count].tolist())[j] for j in range(3)]
         expected = (whole - torch.stack(without)).mean()
-        torch.testing.assert_close(falls[RANKINGS.index(ATTENTION), column], expected)
-    assert (falls[:, 0] <= falls[RANKINGS.index(LEFT_OUT), 0] + 1e-9).all()
+        torch.testing.assert_close(falls[RANKINGS.index("attention"), column], expected)
+    assert (falls[:, 0] <= falls[0, 0] + 1e-9).all()
 
 
 # The command
@@ -171,7 +145,7 @@ def test_table_and_json_show_the_same(
     translations = tmp_path / "translations"
     translations.write_text("DOG CAT BEE ANT\nANT\n\nIBIS HEN GNU FOX EEL\n")
     stdin(SENTENCES)
-    explain(str(run), references=translations, output=tmp_path / "plot.png")
+    explain(str(run), references=translations)
     table, said = capsys.readouterr()
     stdin(SENTENCES)
     explain(str(run), references=translations, as_json=True)
@@ -184,20 +158,17 @@ def test_table_and_json_show_the_same(
             listed = estimates if isinstance(estimates, list) else [estimates]
             cells = " ".join(f"{of['mean']:.3f} ± {of['plus_minus']:.3f}" for of in listed)
             assert [*label.split(), *cells.split()] in rows
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_by_default_the_translations_of_the_model_are_explained(run: Path, capsys: Capture) -> None:
     explain(str(run), "ant bee cat dog eel", as_json=True)
     record = json.loads(capsys.readouterr().out)
     assert record["sentences"] == 1
-    assert all(math.isfinite(fall["mean"]) for fall in record["log_prob_falls"][ATTENTION])
+    assert all(math.isfinite(fall["mean"]) for fall in record["log_prob_falls"]["attention"])
     assert record["kendall"]["attention and leave one out"]["plus_minus"] is None  # of one
 
 
 def test_what_cannot_be_explained_is_refused(run: Path, stdin: Stdin, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"plot\.pdf: "):
-        explain(str(run), "ant bee cat dog", output=tmp_path / "plot.pdf")
     (tmp_path / "short").write_text("DOG\n")
     stdin(SENTENCES)
     with pytest.raises(UserError, match="short: "):

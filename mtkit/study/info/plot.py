@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from mtkit.models.layers import compute_sinusoids
 from mtkit.models.weights import load_model
 from mtkit.report import data_lines
 from mtkit.study.plots.picture import draw_curves, make_figure, save_picture
-from mtkit.study.plots.terminal import Points, draw_bars, draw_curve, draw_shades, plot_width
+from mtkit.study.plots.terminal import Points, draw_bars, draw_curve
 from mtkit.training.metrics import MetricsLog, points_of
 
 LOGGED = {
@@ -37,8 +36,7 @@ MAX_POINTS = 1000
 """Largest number of steps on the curve of a schedule, besides the end of the warmup."""
 MAX_RANGES, LONGEST_PERCENT = 20, 0.5
 """Number of ranges of length, and per cent of all sentences that share one more: the longest."""
-SHOWN_POSITIONS, TERMINAL_POSITIONS = 128, 32
-"""Number of positions in a picture and in the terminal."""
+SHOWN_POSITIONS = 128
 
 
 def plot_curves(run: Path, config: Config, output: Path | None) -> None:
@@ -53,9 +51,8 @@ def plot_curves(run: Path, config: Config, output: Path | None) -> None:
 
 def plot_schedule(run: Path, config: Config, output: Path | None) -> None:
     """Plot the learning rate; that of `plateau` follows the validations of the run so far."""
-    _show_curves(
-        {f"learning rate ({config.training.schedule.kind})": schedule(run, config)}, output
-    )
+    name = f"learning rate ({config.training.schedule.kind})"
+    _show_curves({name: schedule(run, config)}, output)
 
 
 def _show_curves(curves: Mapping[str, Points], output: Path | None) -> None:
@@ -130,25 +127,18 @@ def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
 
 
 def plot_positions(run: Path, config: Config, output: Path | None) -> None:
-    """Plot the positional encodings: a row for each position."""
-    table = position_encodings(run, config)
-    halves = () if config.model.as_pair().learned_positions else ("sine", "cosine")
-    limit, dimensions = float(table.abs().max()), table.shape[1]
+    """Draw the positional encodings, a row for each position; UserError without `output`."""
     if output is None:
-        rows = table[:TERMINAL_POSITIONS]
-        shown = torch.linspace(0, dimensions - 1, min(plot_width(), dimensions)).round().long()
-        title = f"positions 0 to {len(rows) - 1} downwards, {len(shown)} of {dimensions} dimensions"
-        names = "".join(half.center(len(shown) // 2) for half in halves).rstrip()
-        maps = (draw_shades(row, -limit, limit) for row in rows[:, shown].tolist())
-        data_lines([title, *([names] if names else []), *maps])
-        return
+        raise UserError("--plot positions: only as a picture: name a file with -o")
+    table = position_encodings(run, config)
+    limit, dimensions = float(table.abs().max()), table.shape[1]
     drawn, (panel,) = make_figure(width=8)
     image = panel.imshow(table.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     panel.grid(visible=False)
     panel.set(xlabel="dimension", ylabel="position")
-    if halves:
+    if config.model.as_pair().learned_positions is None:
         top = panel.secondary_xaxis("top")
-        top.set_xticks([dimensions / 4, 3 * dimensions / 4], halves)
+        top.set_xticks([dimensions / 4, 3 * dimensions / 4], ("sine", "cosine"))
         top.tick_params(length=0)
     drawn.colorbar(image, label="value")
     save_picture(drawn, output)

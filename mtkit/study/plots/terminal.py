@@ -1,9 +1,9 @@
-"""Plots of characters: curves in Braille dots, sparklines, bars and shaded maps."""
+"""Plots of characters: curves in Braille dots, sparklines and bars."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 
 import numpy as np
@@ -13,15 +13,14 @@ Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 12
-"""Size of a plot without its labels, in characters; a narrow terminal has less."""
+"""Size in characters; a narrow terminal has less."""
 BLOCKS = "▁▂▃▄▅▆▇█"
-SHADES = " ░▒▓█"
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the 4 × 2 dots of a Braille character."""
 
 
-def plot_width(beside: int = 0) -> int:
+def _plot_width(beside: int) -> int:
     """Return the width of a plot with so many characters beside it."""
     return max(PLOT_HEIGHT, min(PLOT_WIDTH, get_terminal_size().columns - beside))
 
@@ -32,7 +31,7 @@ def draw_curve(points: Points) -> Iterator[str]:
     low, high = y.min(), y.max()
     labels = [format_number(high), *[""] * (PLOT_HEIGHT - 2), format_number(low)]
     beside = max(map(len, labels))
-    width = plot_width(beside + 2)
+    width = _plot_width(beside + 2)
     across = np.interp(np.linspace(x[0], x[-1], 2 * width), x, y)
     rows = np.rint([(4 * PLOT_HEIGHT - 1) * (1 - _fraction(y, low, high)) for y in across])
     before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * PLOT_HEIGHT)[:, None]
@@ -53,24 +52,17 @@ def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> 
     last = PLOT_WIDTH - 1
     first, last = (min(last, int(PLOT_WIDTH * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
     across = np.interp((np.arange(first, last + 1) + 0.5) * until / PLOT_WIDTH, x, y)
-    return " " * first + draw_shades(across, low, high, BLOCKS)
+    blocks = (BLOCKS[round((len(BLOCKS) - 1) * _fraction(at, low, high))] for at in across)
+    return " " * first + "".join(blocks)
 
 
 def draw_bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
     """Yield a bar for each value, next to its name; the longest takes the whole width."""
     beside, largest = max(map(len, names)), max(values)
-    width = plot_width(beside + 3 + max(len(format_number(value)) for value in values))
+    width = _plot_width(beside + 3 + max(len(format_number(value)) for value in values))
     for name, value in zip(names, values, strict=True):
         bar = BLOCKS[-1] * round(width * _fraction(value, 0.0, largest))
         yield f"{name:>{beside}} ┤{bar} {format_number(value)}"
-
-
-def draw_shades(
-    values: Iterable[Number], low: Number, high: Number, characters: str = SHADES
-) -> str:
-    """Return a character for each value, from the first for `low` to the last for `high`."""
-    last = len(characters) - 1
-    return "".join(characters[round(last * _fraction(value, low, high))] for value in values)
 
 
 def format_number(value: Number) -> str:
