@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,14 +22,11 @@ from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.study.bench.layers import (
     LAYER_TYPES,
-    LAYER_WIDTH,
-    RADIUS,
     SEQUENCE_LENGTHS,
     bench_layers,
-    differentiate,
+    count_peak_bytes,
     fit_exponent,
 )
-from mtkit.study.bench.machine import count_operations, count_peak_bytes
 from mtkit.study.bench.sample import (
     TRANSLATION_LENGTH,
     draw_batches,
@@ -141,26 +137,6 @@ def test_the_fitted_exponent_of_a_power_is_that_power(scale: float, power: float
 def test_the_shorter_half_of_the_lengths_does_not_count_in_the_fit() -> None:
     costs = [1.0 if length < 512 else 3.0 * length**2 for length in SEQUENCE_LENGTHS]
     assert fit_exponent(SEQUENCE_LENGTHS, costs) == pytest.approx(2)
-
-
-@pytest.mark.parametrize(
-    ("name", "operations"),
-    [
-        ("self-attention", lambda n: 8 * n * LAYER_WIDTH**2 + 4 * n**2 * LAYER_WIDTH),
-        ("restricted, r = 32", lambda n: 8 * n * LAYER_WIDTH**2 + 12 * n * RADIUS * LAYER_WIDTH),
-        ("recurrent", lambda n: 16 * n * LAYER_WIDTH**2),
-        ("convolution, k = 3", lambda n: 6 * n * LAYER_WIDTH**2),
-    ],
-)
-def test_operations_of_a_layer_are_those_of_the_published_formula(
-    name: str, operations: Callable[[int], int]
-) -> None:
-    layer = LAYER_TYPES[name][2]()
-    x = torch.randn(1, 4 * RADIUS, LAYER_WIDTH, requires_grad=True)
-    forward = operations(4 * RADIUS)
-    # Backward, each product makes two; the recurrent one lacks one in the first step, of state 0.
-    lacking = 8 * LAYER_WIDTH**2 if name == "recurrent" else 0
-    assert count_operations(lambda: differentiate(layer, x)) == 3 * forward - lacking
 
 
 @pytest.mark.slow

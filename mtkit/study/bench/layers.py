@@ -1,49 +1,45 @@
 """`mtkit bench layers`: what a layer costs by sequence length, next to the theory.
 
 Layers of equal width run forward and backward over one sequence (Vaswani et al. 2017, table 1). An
-exponent p says that the cost grows as n^p; it is fitted to the longer half of the lengths. The
-exponent of all operations of the layer, projections included, is shown too.
+exponent p says that the cost grows as n^p; it is fitted to the longer half of the lengths.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.progress import progress
-from mtkit.report import show
-from mtkit.study.bench.machine import (
-    Record,
-    count_operations,
-    count_peak_bytes,
-    describe_machine,
-    record_table,
-)
+from mtkit.report import show, table
+from mtkit.study.bench.machine import describe_machine
 from mtkit.study.plots.picture import check_picture, make_figure, save_picture
 
 SEQUENCE_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
-LAYER_WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3
-ATTENTION_SHAPE = (LAYER_WIDTH, HEADS, 0.0)
+WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3
 LAYER_TYPES: Mapping[str, tuple[str, str, Callable[[], nn.Module]]] = {
-    "self-attention": ("n²·d", "n²", partial(MultiHeadAttention, *ATTENTION_SHAPE)),
+    "self-attention": ("n²·d", "n²", lambda: MultiHeadAttention(WIDTH, HEADS, 0.0)),
     f"restricted, r = {RADIUS}": (
         "r·n·d",
         "r·n",
-        partial(NeighbourhoodAttention, *ATTENTION_SHAPE, RADIUS),
+        lambda: NeighbourhoodAttention(WIDTH, HEADS, 0.0, RADIUS),
     ),
-    "recurrent": ("n·d²", "n·d", partial(nn.LSTM, LAYER_WIDTH, LAYER_WIDTH, batch_first=True)),
+    "recurrent": ("n·d²", "n·d", lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True)),
     f"convolution, k = {KERNEL}": (
         "k·n·d²",
         "n·d",
-        partial(nn.Conv1d, LAYER_WIDTH, LAYER_WIDTH, KERNEL, padding=KERNEL // 2),
+        lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
     ),
 }
 """Time and memory by the length n in theory, and what builds the layer, by its name."""
@@ -66,38 +62,37 @@ def bench_layers(
     """
     if plot is not None:
         check_picture(plot)
-    place = pick_device(device)
-    record: Record = {"width": LAYER_WIDTH, "heads": HEADS, "lengths": list(lengths), "layers": []}
+    place, layers = pick_device(device), []
     with progress("bench layers", len(LAYER_TYPES), "types of layers") as shown:
         for name, (time, memory, build) in LAYER_TYPES.items():
             torch.manual_seed(1)
             costs = _measure(build().to(place), place, lengths, seconds_each)
-            exponents = {kind: fit_exponent(lengths, cost) for kind, cost in costs.items()}
+            exponents = {kind: fit_exponent(lengths, costs[key]) for kind, key, *_ in QUANTITIES}
             theory = {"time": time, "memory": memory}
-            of = {"layer": name, "seconds": costs["time"], "bytes": costs["memory"]}
-            record["layers"].append(of | {"exponents": exponents, "theory": theory})
+            layers.append({"layer": name, **costs, "exponents": exponents, "theory": theory})
             shown.advance()
+    record = {"width": WIDTH, "heads": HEADS, "lengths": list(lengths), "layers": layers}
     show(record | describe_machine(place), _text, as_json=as_json)
     if plot is not None:
-        _draw(record["layers"], lengths, plot)
+        _draw(layers, lengths, plot)
 
 
 def _measure(
     layer: nn.Module, device: torch.device, lengths: Sequence[int], seconds_each: float
 ) -> dict[str, list[float]]:
-    costs: dict[str, list[float]] = {"time": [], "arithmetic": [], "memory": []}
+    costs: dict[str, list[float]] = {"seconds": [], "bytes": []}
     for length in lengths:
-        x = torch.randn(1, length, LAYER_WIDTH, device=device, requires_grad=True)
-        step = partial(differentiate, layer, x)
-        costs["arithmetic"].append(count_operations(step))  # allocates the gradients, too
-        costs["memory"].append(count_peak_bytes(step, device))
+        x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
+        step = partial(_differentiate, layer, x)
+        step()  # allocates the gradients
+        costs["bytes"].append(count_peak_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
-        costs["time"].append(timer.blocked_autorange(min_run_time=seconds_each).median)
+        costs["seconds"].append(timer.blocked_autorange(min_run_time=seconds_each).median)
     return costs
 
 
-def differentiate(layer: nn.Module, x: Tensor) -> None:
-    """Run the layer forward and backward; x: (1, n, LAYER_WIDTH)."""
+def _differentiate(layer: nn.Module, x: Tensor) -> None:
+    """Run the layer forward and backward; x: (1, n, WIDTH)."""
     match layer:
         case MultiHeadAttention():
             output = layer(x, layer.keys_values(x), None)[0]
@@ -108,6 +103,20 @@ def differentiate(layer: nn.Module, x: Tensor) -> None:
     output.sum().backward()
 
 
+def count_peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
+    """Return the largest amount of memory that it allocates on the device at once; reproducible."""
+    # Without it torch writes to stderr of its own accord, in the first profile of a process.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device.type == "cuda")
+    with profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
+        compute()
+    results: Any = profiler.profiler
+    events = [event for event in results.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in events if event.device_type().name.lower() == device.type]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate((int(event.nbytes()) for event in events), initial=0))
+
+
 def fit_exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
     """Return the p, to four digits, of the c·n^p that fits the longer half of the lengths best."""
     half = len(lengths) // 2
@@ -115,21 +124,21 @@ def fit_exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
     return round(float(slope), 4)
 
 
-def _text(record: Record) -> Iterator[str]:
+def _text(record: dict[str, Any]) -> Iterator[str]:
     yield "{processor}, {threads} threads, torch {torch}".format_map(record)
-    yield f"width {LAYER_WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
-    lengths = {f"{n:,}": f"{{cost[{i}]:,.2f}}" for i, n in enumerate(record["lengths"])}
+    yield f"width {WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
+    lengths = [f"{length:,}" for length in record["lengths"]]
     for name, key, factor, unit in QUANTITIES:
-        exponents = {"exponent": f"{{exponents[{name}]:.2f}}"}
-        if name == "time":
-            exponents["arithmetic"] = "{exponents[arithmetic]:.2f}"
-        columns = {f"{unit} by length": "{layer}"} | lengths | exponents
-        rows = [of | {"cost": [cost * factor for cost in of[key]]} for of in record["layers"]]
+        rows = [[f"{unit} by length", *lengths, "exponent", "theory"]]
+        for of in record["layers"]:
+            costs = [f"{cost * factor:,.2f}" for cost in of[key]]
+            theory = f"O({of['theory'][name]})"
+            rows.append([of["layer"], *costs, f"{of['exponents'][name]:.2f}", theory])
         yield ""
-        yield from record_table(rows, columns | {"theory": f"O({{theory[{name}]}})"})
+        yield from table(rows)
 
 
-def _draw(layers: Sequence[Record], lengths: Sequence[int], path: Path) -> None:
+def _draw(layers: Sequence[dict[str, Any]], lengths: Sequence[int], path: Path) -> None:
     drawn, panels = make_figure(width=10, columns=2)
     for panel, (name, key, factor, unit) in zip(panels, QUANTITIES, strict=True):
         for of, marker in zip(layers, "os^D", strict=True):

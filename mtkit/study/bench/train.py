@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.benchmark import Timer
 
 from mtkit.artifacts.manifest import open_artifact
@@ -21,14 +23,14 @@ from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
 from mtkit.models.device import TORCH_DTYPES, pick_device
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
 from mtkit.report import show
-from mtkit.study.bench.machine import Record, count_operations, describe_machine
+from mtkit.study.bench.machine import describe_machine
 from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
-from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import Stream, load_batch
+from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
@@ -179,7 +181,7 @@ def bench_train(
                 show(record, _text, as_json=as_json)
 
 
-def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Record:
+def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> dict[str, Any]:
     state, config = sample.new_state(group), sample.config
     device, lengths, steps = state.model.device, sample.data.train.lengths, []
     with progress("training", unit="steps") as shown:
@@ -207,21 +209,21 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> Rec
         "padding": round(padding(lengths, plan), 4),
         "peak_mib": peak,
     }
-    batch = load_batch(sample.data.train, plan[len(plan) // 2]).to(device)
-    speed = _operations_per_token(state, batch) * median(rates)
+    speed = _operations_per_token(state.model) * median(rates)
     limit = sum(group.gather(_matrix_operations_per_second(state)))
     record["gflop_per_second"] = round(speed / 1e9, 1)
     # The model FLOPs utilization of Chowdhery et al. 2022 (PaLM), by a limit that is measured.
     return record | {"share_of_limit": round(speed / limit, 4)} | describe_machine(device)
 
 
-def _operations_per_token(state: TrainState, batch: Batch) -> float:
-    def differentiate() -> None:
-        with state.autocast():
-            loss = state.loss(batch.source, batch.target_input, batch.target_output)
-        loss.smoothed.backward()
+def _operations_per_token(model: EncoderDecoder) -> int:
+    """Return six for each parameter that is multiplied, forward and backward (Kaplan et al. 2020).
 
-    return count_operations(differentiate) / batch.target_tokens
+    Those of tables that are only looked up are not.
+    """
+    tables = {part.weight for part in model.modules() if isinstance(part, nn.Embedding)}
+    looked_up = sum(table.numel() for table in tables - {model.output_weight})
+    return 6 * (sum(parameter.numel() for parameter in model.parameters()) - looked_up)
 
 
 def _matrix_operations_per_second(state: TrainState) -> float:
@@ -233,6 +235,6 @@ def _matrix_operations_per_second(state: TrainState) -> float:
     return 2 * width**3 / timer.blocked_autorange(min_run_time=0.2).median
 
 
-def _text(record: Record) -> Iterator[str]:
+def _text(record: dict[str, Any]) -> Iterator[str]:
     peak = ", ".join(f"{mib:,} MiB {place}" for place, mib in record["peak_mib"].items())
     yield REPORT.format(**record, rate=record["tokens_per_second"], peak=peak)

@@ -28,7 +28,7 @@ from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
-from mtkit.report import say, show
+from mtkit.report import say, show, table
 from mtkit.scoring.files import SOURCE_FILE
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
@@ -37,16 +37,7 @@ WARM_UP_LINES = 64
 """Number of lines before anything counts: kernels are chosen, memory is allocated."""
 MIN_SINGLE_LINES = 20
 """Smallest number of lines that are translated one at a time."""
-TRANSLATION_COLUMNS = {
-    "": "{engine}",
-    "beam": "{beam}",
-    "sentences/s": "{sentences_per_second:,.1f}",
-    "target tokens/s": "{tokens_per_second:,.0f}",
-    "one line: p50, ms": "{latency_ms[p50]:,.1f}",
-    "p95": "{latency_ms[p95]:,.1f}",
-    "p99": "{latency_ms[p99]:,.1f}",
-    "MiB": "{peak_mib:,}",
-}
+COLUMNS = ("", "beam", "sentences/s", "target tokens/s", "one line: p50, ms", "p95", "p99", "MiB")
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,7 @@ def bench_translate(
         UserError: the engine is unavailable.
     """
     from mtkit.models.device import pick_device
-    from mtkit.study.bench.machine import describe_machine, record_table
+    from mtkit.study.bench.machine import describe_machine
 
     rows = []
     with progress("measuring", unit="engines and beams") as shown:
@@ -121,26 +112,32 @@ def bench_translate(
                     rows.append({"engine": name, "beam": width} | rate)
                     shown.advance()
 
-    def text(record: dict[str, Any]) -> Iterator[str]:
-        yield "{task}: {sentences:,} sentences".format_map(record)
-        yield "{processor}, {cores} cores".format_map(record)
-        yield ""
-        yield from record_table(record["engines"], TRANSLATION_COLUMNS)
-
     record = {"task": task.name, "sentences": len(task.lines), "cores": len(available_cpus())}
     record |= describe_machine(pick_device(device)) | {"engines": rows}
-    show(record, text, as_json=as_json)
+    show(record, _text, as_json=as_json)
+
+
+def _text(record: dict[str, Any]) -> Iterator[str]:
+    yield "{task}: {sentences:,} sentences".format_map(record)
+    yield "{processor}, {cores} cores".format_map(record)
+    yield ""
+    rows = [COLUMNS]
+    for of in record["engines"]:
+        rates = f"{of['sentences_per_second']:,.1f}", f"{of['tokens_per_second']:,.0f}"
+        latencies = (f"{milliseconds:,.1f}" for milliseconds in of["latency_ms"].values())
+        rows.append((of["engine"], f"{of['beam']}", *rates, *latencies, f"{of['peak_mib']:,}"))
+    yield from table(rows)
 
 
 def measure_in_process(
     load: Callable[[], Translator], lines: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """Return `measure_translation` of a new process, whose memory is that of this translator."""
+    """Measure in a new process, whose memory is that of this translator."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(measure_translation, load, lines, seconds).result()
+        return process.submit(_measure, load, lines, seconds).result()
 
 
-def measure_translation(
+def _measure(
     load: Callable[[], Translator], lines: Sequence[str], seconds: float
 ) -> dict[str, Any]:
     """Measure runs over the lines for about `seconds` seconds, then single lines for half of that.
