@@ -102,8 +102,9 @@ def attend(options: AttendOptions) -> None:
     average, subwords = options.average, options.subwords
     if options.explain:
         shape = {"kind": kind, "layer": layer, "head": head, "average": average}
-        shape |= {"view": view, "subwords": subwords, "output": output}
-        refuse("not with --explain", target=options.target, **shape)
+        refuse("not with --explain", **shape)
+        views = {"view": view, "subwords": subwords, "output": output}
+        refuse("not with --explain", target=options.target, **views)
         from mtkit.study.attend.explain import explain
 
         explain(model, text, options.reference, as_json=options.json, device=device)
