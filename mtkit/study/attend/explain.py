@@ -72,19 +72,7 @@ def explain(
         raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
     if len(rows) < len(sources):
         warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
-    falls, taus = (torch.stack(column, dim=-1) for column in zip(*rows, strict=True))
-    record = {
-        "sentences": len(rows),
-        "words_removed": REMOVED,
-        "log_prob_falls": {
-            name: list(map(_estimate, of)) for name, of in zip(RANKINGS, falls, strict=True)
-        },
-        "kendall": {
-            f"{name} and {RANKINGS[0]}": _estimate(of)
-            for name, of in zip(RANKINGS[1:], taus, strict=True)
-        },
-    }
-    show(record, _table, as_json=as_json)
+    show(_record(rows), _table, as_json=as_json)
 
 
 @torch.no_grad()
@@ -145,6 +133,18 @@ def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tenso
     """Return Kendall's τ-b of each pair of rows; NaN where all of a row are tied."""
     x, y = ((rows.unsqueeze(-1) - rows.unsqueeze(-2)).sign().flatten(-2) for rows in (a, b))
     return (x * y).sum(dim=-1) / (x.square().sum(dim=-1) * y.square().sum(dim=-1)).sqrt()
+
+
+def _record(rows: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    falls, taus = (torch.stack(column, dim=-1) for column in zip(*rows, strict=True))
+    by_ranking = zip(RANKINGS, falls, strict=True)  # (K, N) each
+    compared = zip(RANKINGS[1:], taus, strict=True)  # (N,) each
+    return {
+        "sentences": len(rows),
+        "words_removed": REMOVED,
+        "log_prob_falls": {name: [_estimate(row) for row in of] for name, of in by_ranking},
+        "kendall": {f"{name} and {RANKINGS[0]}": _estimate(of) for name, of in compared},
+    }
 
 
 def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
