@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
@@ -185,6 +186,7 @@ def _starting_workers(count: int) -> Iterator[None]:
     environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
     environment["PYTHONSAFEPATH"] = "1"
     before = {name: os.environ.get(name) for name in environment}
+    resource_tracker.ensure_running()  # first, as its start unblocks signals
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     os.environ.update(environment)
