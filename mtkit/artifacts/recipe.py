@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mtkit.config.base import Scope, Settings, flattened, scope_of
+from mtkit.config.base import Scope, Settings, flattened
 
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
@@ -44,8 +44,8 @@ class Recipe:
         """Return the settings of a section that results depend on."""
         if isinstance(section, Mapping):
             return dict(section)
-        kind = type(section)
-        return {name: value for name, value in section if scope_of(kind, name) not in self.ignored}
+        fields = type(section).model_fields
+        return {k: v for k, v in section if self.ignored.isdisjoint(fields[k].metadata)}
 
     def _plain(self, value: Any) -> Any:
         if not isinstance(value, Settings | Mapping):

@@ -125,9 +125,9 @@ def _describe_usage(error: typer.TyperException) -> str:
     """Return the message of a usage error, in mtkit's words where pydantic found it."""
     from pydantic import ValidationError
 
-    from mtkit.config.base import first_error
+    from mtkit.config.base import error_message
 
     text, cause = error.format_message(), error.__cause__
     if isinstance(cause, ValidationError):
-        text = text.replace(error.message, first_error(cause)[1])
+        text = text.replace(error.message, error_message(cause.errors(include_url=False)[0]))
     return text

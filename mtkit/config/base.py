@@ -10,6 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from mtkit.errors import UserError
+
 Probability = Annotated[float, Field(ge=0, lt=1)]
 FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(os.path.expanduser)]
 """A path that may begin with ~, as in a shell."""
@@ -54,12 +56,6 @@ class Settings(BaseModel):
         return group(**{name: value for name, value in self if name in names} | others)
 
 
-def scope_of(section: type[Settings], name: str) -> Scope | None:
-    """Return the scope of a setting, if it has one."""
-    metadata = section.model_fields[name].metadata
-    return next((tag for tag in metadata if isinstance(tag, Scope)), None)
-
-
 def dotted(key: Key) -> str:
     """Return the path as people write it: model.heads."""
     return ".".join(map(str, key))
@@ -74,10 +70,14 @@ def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
     return flat
 
 
-def first_error(error: ValidationError) -> tuple[str, str]:
-    """Return the setting and the message of the first error, for settings that no config holds."""
-    detail = error.errors(include_url=False)[0]
-    return dotted(detail["loc"]), error_message(detail)
+def validated(section: type[Group], values: Any, where: str = "") -> Group:
+    """Return a section that no config holds; UserError for the first error, with its place."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        parts = where, dotted(detail["loc"]), error_message(detail)
+        raise UserError(": ".join(filter(None, parts))) from None
 
 
 def error_message(detail: Mapping[str, Any], show: Callable[[Any], str] = reprlib.repr) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
@@ -10,8 +9,8 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from mtkit.config.base import Paths, Settings
 
 
-def _check_word(tag: str) -> str:
-    if tag.split() != [tag]:
+def _check_word(tag: str | None) -> str | None:
+    if tag and tag.split() != [tag]:
         raise ValueError(f"expected one word, such as <bt>, found {tag!r}")
     return tag
 
@@ -21,7 +20,7 @@ Weight = Annotated[
 ]
 SourceTag = Annotated[
     str | None,
-    AfterValidator(lambda tag: tag and _check_word(tag)),
+    AfterValidator(_check_word),
     Field(description="word before each source that the model reads, such as <bt>; training only"),
 ]
 
@@ -61,14 +60,10 @@ class DatasetCorpus(Settings):
 
 
 def _corpus_kind(value: Any) -> str:
-    keys = _keys(value)
-    if "dataset" in keys:
+    settings = dict(value) if isinstance(value, dict | Settings) else {}
+    if "dataset" in settings:
         return "DatasetCorpus"
-    return "TableCorpus" if "table" in keys else "TextCorpus"
-
-
-def _keys(value: Any) -> Collection[str]:
-    return value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else ()
+    return "TableCorpus" if "table" in settings else "TextCorpus"
 
 
 Corpus = Annotated[

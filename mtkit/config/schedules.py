@@ -21,9 +21,7 @@ class ScheduleInputs:
     """Everything besides the step that a learning rate may depend on."""
 
     warmup: int
-    """Number of warmup steps."""
     total_steps: int
-    """Number of steps in the whole run."""
     d_model: int
     validations: Sequence[tuple[int, float]] = ()
     """Step and loss of every validation so far."""
@@ -33,8 +31,7 @@ class Schedule(Settings):
     """The learning rate as a pure function of the step."""
 
     depends_on_length: ClassVar[bool] = False
-    """Whether the rate depends on `total_steps`; such a run cannot be resumed with another length.
-    """
+    """Whether the rate depends on `total_steps`; such a run resumes with the same length only."""
     kind: str
 
     @abstractmethod

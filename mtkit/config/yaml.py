@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ LOCAL = Path("mtkit.yaml")
 """Config that is read by default."""
 MAX_SETTINGS = 10_000
 """Most settings in a file: aliases of aliases could make any number of a few lines."""
+INVALID_YAML = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What text that is not YAML raises, or a value without JSON, such as !!binary."""
 
 Override = tuple[list[str], Any, str]
 """Parts of the key, value, and the option as it was written."""
@@ -111,28 +114,20 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:
-            raise UserError(f"{name}: empty: a config needs at least run, data and training")
         if not isinstance(node, yaml.MappingNode):
-            kind = "a list" if isinstance(node, yaml.SequenceNode) else "text"
-            raise UserError(f"{name}:1: expected settings (key: value), found {kind}")
-        lines: dict[Key, int] = {}
-        for key, line in _lines(name, node, ()):
-            lines[key] = line
-            if len(lines) > MAX_SETTINGS:
-                raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
+            raise UserError(f"{name}: expected settings (key: value): run, data and training")
+        lines = dict(islice(_lines(name, node, ()), MAX_SETTINGS + 1))
+        if len(lines) > MAX_SETTINGS:
+            raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
         # An alias becomes a copy, so that an override changes one place only.
         data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = ": indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
         raise UserError(f"{name}:{line}: not YAML: {error.problem}{hint}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
-    except RecursionError:
-        raise UserError(f"{name}: nested without end") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:  # such as !!binary
-        raise UserError(f"{name}: invalid value ({error}): quote it if text is meant") from None
+    except INVALID_YAML as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{name}: not YAML: {reason}: put quotes around text") from None
     return data, lines
 
 
@@ -180,8 +175,8 @@ def _split(override: str) -> Override:
     if not equals or not all(parts):
         raise UserError(f"{option}: expected key.path=value, such as training.steps=500")
     try:
-        return parts, yaml.load(text, _Loader), option
-    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError):
+        return parts, json.loads(json.dumps(yaml.load(text, _Loader))), option
+    except INVALID_YAML:
         raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
 
 

@@ -16,9 +16,7 @@ from itertools import chain
 from typing import Any, Literal, TypeVar, overload
 from weakref import ref
 
-from pydantic import ValidationError
-
-from mtkit.config.base import Settings, first_error
+from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
@@ -218,12 +216,7 @@ def _change_request(
 
 
 def _updated(section: _AnySettings, changes: Mapping[str, Any]) -> _AnySettings:
-    if not changes:
-        return section
-    try:
-        return type(section).model_validate({**section.model_dump(), **changes})
-    except ValidationError as error:
-        raise UserError(": ".join(filter(None, first_error(error)))) from None
+    return validated(type(section), {**section.model_dump(), **changes}) if changes else section
 
 
 def _with_spare_hypotheses(request: Request) -> Request:

@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from mtkit.artifacts.manifest import create, hash_file, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
-from mtkit.config.base import Settings, first_error
+from mtkit.config.base import validated
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
@@ -48,7 +47,6 @@ UNSUPPORTED_SEARCH = {
 """Settings of our search that an export leaves out, and why."""
 ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 """Activations, by their name and ours."""
-AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def export_to_huggingface(model: str | None, output: Path | None) -> None:
@@ -193,7 +191,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
         "target_vocab": tokenizer.target_vocab,
         "decoding": _import_search(folder, config),
     }
-    ours = _validate(ModelConfig, folder, settings)
+    ours = validated(ModelConfig, settings, str(folder))
     files = [folder / name for name in marian.MARIAN_FILES if (folder / name).is_file()]
     inputs = {file.name: hash_file(file) for file in files}
     report = {"parameters": sum(weight.numel() for weight in weights.values())}
@@ -224,7 +222,7 @@ def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
         **{ours: config.get(f"encoder_{name}") for name, ours in marian.SHARED_SETTINGS.items()},
         **{name: config.get(name, 0.0) for name in marian.DROPOUT_SETTINGS},
     }
-    return _validate(TransformerSettings, path, settings)
+    return validated(TransformerSettings, settings, str(path))
 
 
 def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
@@ -236,14 +234,7 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
     settings |= {ours: present[theirs] for theirs, ours in named.items() if theirs in present}
-    return _validate(DecodingSettings, path, settings)
-
-
-def _validate(kind: type[AnySettings], path: Path, settings: Mapping[str, Any]) -> AnySettings:
-    try:
-        return kind.model_validate(settings)
-    except ValidationError as error:
-        raise UserError(": ".join(filter(None, (str(path), *first_error(error))))) from None
+    return validated(DecodingSettings, settings, str(path))
 
 
 def _import_weights(

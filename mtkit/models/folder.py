@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import WEIGHTS, find_best
 from mtkit.artifacts.storage import read_json, write_json
-from mtkit.config.base import first_error
+from mtkit.config.base import validated
 from mtkit.config.decoding import ModelConfig
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -32,7 +30,6 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
-        """The file of weights."""
         return self.artifact.path / WEIGHTS
 
     @property
@@ -43,16 +40,17 @@ class OpenedModel:
 
 
 def open_model(path: Place | None = None) -> OpenedModel:
-    """Open the model of a run or a model folder.
-
-    Of an unfinished run it is the best checkpoint so far. Every file's hash is compared before
-    anything reads it.
+    """Open the verified model of a run or a model folder; of an unfinished run, its best so far.
 
     Raises:
         UserError: there is no model, it is damaged, or its tokenizer is that of another model.
     """
     artifact = find_best(path)
-    config = _read_config(artifact.path / CONFIG)
+    path = artifact.path / CONFIG
+    try:
+        config = validated(ModelConfig, read_json(path), str(path))
+    except OSError as error:
+        raise UserError(f"{path}: not the config of a model ({error})") from None
     tokenizer = Tokenizer.load(artifact.path)
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
@@ -91,13 +89,3 @@ def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -
     """Write all that decoding needs besides weights into the folder of a model."""
     write_json(folder / CONFIG, config.model_dump())
     tokenizer.copy_to(folder)
-
-
-def _read_config(path: Path) -> ModelConfig:
-    try:
-        return ModelConfig.model_validate(read_json(path))
-    except ValidationError as error:
-        complaint = ": ".join(filter(None, first_error(error)))
-        raise UserError(f"{path}: {complaint}") from None
-    except OSError as error:
-        raise UserError(f"{path}: not the config of a model ({error})") from None

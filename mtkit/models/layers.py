@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.model import TransformerLayers
+from mtkit.config.model import LstmLayers, TransformerLayers
 from mtkit.terms import Hidden
 
 SUBLAYER_GAIN = 0.1
@@ -177,9 +177,10 @@ class Dropout(nn.Module):
         return cast(Tensor, _ByteDropout.apply(x, threshold))  # type: ignore[no-untyped-call]
 
 
-def build_embedding_dropout(p: float | None, default: float) -> Dropout:
+def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
     """Return the dropout of embedded words; without a setting of its own, that of the layers."""
-    return Dropout(default if p is None else p)
+    p = settings.embedding_dropout
+    return Dropout(settings.dropout if p is None else p)
 
 
 class _ByteDropout(torch.autograd.Function):

@@ -89,9 +89,7 @@ class LstmEncoder(Encoder):
             LstmEncoderLayer(settings, d_model) for _ in range(settings.layers)
         )
         self.dropout = Dropout(settings.dropout)
-        self.embedding_dropout = build_embedding_dropout(
-            settings.embedding_dropout, settings.dropout
-        )
+        self.embedding_dropout = build_embedding_dropout(settings)
 
     def forward(
         self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
@@ -119,9 +117,7 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         kind = GLOBAL_ATTENTIONS.get(settings.attention)
         self.attention = None if kind is None else kind(d_model)
         self.dropout = Dropout(settings.dropout)
-        self.embedding_dropout = build_embedding_dropout(
-            settings.embedding_dropout, settings.dropout
-        )
+        self.embedding_dropout = build_embedding_dropout(settings)
 
     def prepare_memory(self, encoded: EncoderOutput) -> LstmMemory:
         # [W; W'] as one product. A state lies within (-1, 1), hence the tanh; a cell need not.

@@ -119,9 +119,7 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.needs_norm = settings.norm == "pre"
         self.positions = positions
-        self.embedding_dropout = build_embedding_dropout(
-            settings.embedding_dropout, settings.dropout
-        )
+        self.embedding_dropout = build_embedding_dropout(settings)
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def forward(
@@ -149,9 +147,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         super().__init__()
         self.needs_norm = settings.norm == "pre"
         self.positions = positions
-        self.embedding_dropout = build_embedding_dropout(
-            settings.embedding_dropout, settings.dropout
-        )
+        self.embedding_dropout = build_embedding_dropout(settings)
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def prepare_memory(self, encoded: EncoderOutput) -> TransformerMemory:

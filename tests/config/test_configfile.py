@@ -9,10 +9,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
 
 from mtkit.artifacts.runs import config_of, save_config
-from mtkit.config.base import first_error
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.model import (
     EncoderDecoderSettings,
@@ -102,11 +100,11 @@ def test_an_error_names_line_setting_and_remedy(old: str, new: str, place: str, 
     [
         ("run: x\n\tseed: 1\n", "indent with spaces, not tabs"),
         ("run: [1\n", "x.yaml:2: not YAML: "),
-        ("# nothing\n", "x.yaml: empty: a config needs at least run, data and training"),
-        ("- run\n", "x.yaml:1: expected settings (key: value), found a list"),
+        ("# nothing\n", "x.yaml: expected settings (key: value)"),
+        ("- run\n", "x.yaml: expected settings (key: value)"),
         ("1: 2\n", "x.yaml:1: a key must be text: put quotes around it"),
         ("a: &a {}\n<<: *a\n", "x.yaml:2: <<: sections are not merged: write the settings out"),
-        ("run: &again [*again]\n", "x.yaml: nested without end"),
+        ("run: &again [*again]\n", "x.yaml: not YAML: "),
         ("run: x\n---\nrun: y\n", "x.yaml:2: not YAML: but found another document"),
         ("run: !!python/object:os.system x\n", "x.yaml:1: not YAML: could not determine"),
     ],
@@ -330,9 +328,3 @@ def test_any_text_is_refused(tmp_path_factory: pytest.TempPathFactory, text: str
     path.write_bytes(text.encode("utf-8", "replace"))
     with pytest.raises(UserError):
         load_config(path)
-
-
-def test_a_type_without_words_of_ours_keeps_those_of_pydantic() -> None:
-    with pytest.raises(ValidationError) as raised:
-        TypeAdapter(tuple[int, int]).validate_python(3)
-    assert first_error(raised.value) == ("", "should be a valid tuple, found 3")
