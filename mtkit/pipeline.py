@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.artifacts.explain import FROM, origin_of
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.runs import LATEST, config_of
-from mtkit.artifacts.stage import Draft, Stage
+from mtkit.artifacts.stage import FROM, Draft, Stage, origin_of
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config

@@ -55,7 +55,6 @@ class Artifact:
 
     @property
     def identity(self) -> str:
-        """Hash of everything that it was made from and of its files."""
         return str(self.manifest["identity"])
 
     @property
@@ -203,8 +202,6 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             "settings": dict(),
             "inputs": dict(inputs),
             "files": dict(files),
-            "request": str(),
-            "identity": str(),
             "report": dict(),
         } if all(isinstance(value, str) for value in inputs.values()) and all(
             isinstance(facts, dict) and {"bytes", "sha256"} <= facts.keys()

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
-from mtkit.errors import MtkitError, UserError, blame_setting
+from mtkit.errors import UserError, blame_setting
 from mtkit.report import say, warn
 
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
 
 SETTINGS = "config.yaml"
-"""File of the resolved settings in a run."""
 LOCK, OWNER = ".lock", ".owner"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 WEIGHTS = "model.safetensors"
-"""File of the weights in a model or checkpoint."""
 INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
 """Environment variable of a worker: the process that started it."""
@@ -158,14 +156,10 @@ def locked(run: Path) -> Iterator[None]:
         with suppress(OSError):
             owner = (run / OWNER).read_text("utf-8", "replace") or owner
         raise UserError(
-            f"{run}: {owner} is writing there: wait for it, stop it, or choose another run "
-            "directory"
+            f"{run}: {owner} is writing there: wait, stop it, or choose another run directory"
         ) from None
-    except OSError as error:
-        is_file = isinstance(error, FileExistsError | NotADirectoryError)
-        raise (UserError if is_file else MtkitError)(
-            f"{run}: cannot be written ({error.strerror}): choose another run directory"
-        ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{run}: not a folder: choose another run directory") from None
     try:
         write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
         yield

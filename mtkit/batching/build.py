@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.artifacts.explain import explain, origin_of
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
-from mtkit.artifacts.stage import Draft, Stage
+from mtkit.artifacts.stage import Draft, Stage, explain, origin_of
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
 from mtkit.batching.plan import PairWeights, check_fit

@@ -23,8 +23,7 @@ from mtkit.config.settings import Config
 class Locations:
     """Where each setting of a config was written."""
 
-    name: str
-    """The file."""
+    file: str
     lines: Mapping[Key, int]
     overrides: dict[Key, str] = field(default_factory=dict)
     is_demo: bool = False
@@ -38,7 +37,7 @@ class Locations:
                 return option
         while key and key not in self.lines:
             key = key[:-1]
-        return f"{self.name}:{self.lines[key]}" if key else self.name
+        return f"{self.file}:{self.lines[key]}" if key else self.file
 
 
 def describe_errors(error: ValidationError, data: dict[str, Any], locations: Locations) -> str:

@@ -40,7 +40,6 @@ class EvaluationText:
     language: str | None = None
 
     def bleu(self, hypotheses: Sequence[str]) -> float:
-        """Score against the reference."""
         return corpus_bleu(hypotheses, self.reference or [], self.language)
 
 
@@ -79,20 +78,18 @@ def export_to_ctranslate2(
     opened = open_model(model)
     if reason := obstacle_in_model(opened.config.model):
         raise UserError(reason)
-    if text is not None:
-        checked: EvaluationText | None = EvaluationText(str(text), list(input_lines(text)))
-    else:
-        checked = load_validation_text(opened)
-    if check and (checked is None or not checked.source):
-        where = "no validation text beside the model" if checked is None else checked.name
-        raise UserError(f"--check: {where}: no lines to compare on: name some with --text")
-    if check and (reason := obstacle_on("cpu", quantization or "auto")):
-        raise UserError(f"--check: {reason}")
+    validation, checked = load_validation_text(opened), None
+    if check:
+        checked = EvaluationText(str(text), list(input_lines(text))) if text else validation
+        if checked is None or not checked.source:
+            raise UserError("--check: no lines to compare on: name some with --text")
+        if reason := obstacle_on("cpu", quantization or "auto"):
+            raise UserError(f"--check: {reason}")
     if quantization in (None, "auto"):
-        quantization = _choose_compute_type(opened)
+        quantization = _choose_compute_type(opened, validation)
     exported = convert_to(output, opened, quantization) if output else cached(opened, quantization)
     say(f"exported: {exported.path}")
-    if check and checked is not None:
+    if checked is not None:
         from mtkit.decoding.pytorch import PyTorchEngine
 
         engine = PyTorchEngine.load([opened], EngineOptions(device="cpu"))
@@ -100,8 +97,7 @@ def export_to_ctranslate2(
         compare_translators(checked, original, _translator(opened, exported))
 
 
-def _choose_compute_type(opened: OpenedModel) -> str:
-    text = load_validation_text(opened)
+def _choose_compute_type(opened: OpenedModel, text: EvaluationText | None) -> str:
     if text is None:
         say("float32: no validation text beside the model to measure int8 on")
         return "float32"
@@ -137,6 +133,7 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
     ]
     pairs = list(zip(*translated, strict=True))
     identical = [pair for pair in pairs if pair[0].text == pair[1].text]
+    differing = [(i, pair) for i, pair in enumerate(pairs, 1) if pair[0].text != pair[1].text]
     share = len(identical) / max(len(pairs), 1)
     difference = max((abs((a.score or 0.0) - (b.score or 0.0)) for a, b in identical), default=0.0)
     rows = [
@@ -145,12 +142,10 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
         ["identical", f"{len(identical):,} ({100 * share:.2f} %)"],
         ["largest score difference", f"{difference:.1e}"],
     ]
-    loss = 0.0
+    bleu = [0.0, 0.0]
     if text.reference is not None:
         bleu = [text.bleu([line.text for line in translations]) for translations in translated]
-        loss = bleu[0] - bleu[1]
         rows += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in zip(names, bleu, strict=True)]
-    differing = [(i, pair) for i, pair in enumerate(pairs, 1) if pair[0].text != pair[1].text]
     shown = [  # with both scores: equal ones are a tie
         f"line {number}: {translation.score:.4f} {translation.text}"
         for number, pair in differing[:MAX_SHOWN_LINES]
@@ -159,5 +154,5 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
     data_lines([*table(rows), *shown])
     if names[1].endswith("float32") and share < MIN_IDENTICAL_SHARE:
         raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
-    if loss > MAX_BLEU_LOSS:
+    if (loss := bleu[0] - bleu[1]) > MAX_BLEU_LOSS:
         raise MtkitError(f"{names[1]} loses {loss:.2f} BLEU")

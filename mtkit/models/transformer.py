@@ -49,10 +49,8 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        sizes, radius = (
-            (d_model, settings.heads, settings.attention_dropout),
-            settings.neighbourhood,
-        )
+        sizes = d_model, settings.heads, settings.attention_dropout
+        radius = settings.neighbourhood
         self.self_attention = (
             MultiHeadAttention(*sizes) if radius is None else NeighbourhoodAttention(*sizes, radius)
         )

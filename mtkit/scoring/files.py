@@ -32,12 +32,10 @@ def read_texts(
         if len(texts) < len(paths):
             raise UserError(f"a file of {role} is named twice: name each once")
     sources = {} if source is None else {str(source): load_lines(source)}
-    first, expected = next((name, len(lines)) for name, lines in right.items())
+    expected = len(next(iter(right.values())))
     for name, lines in (right | systems | sources).items():
         if len(lines) != expected:
-            raise UserError(
-                f"{name}: {len(lines)} lines, but {first} has {expected}: they must be parallel"
-            )
+            raise UserError(f"{name}: {len(lines)} lines, but {references[0]} has {expected}")
     for name, lines in (right | systems).items():
         if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER expect detokenised text")

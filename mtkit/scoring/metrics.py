@@ -84,7 +84,7 @@ class SacrebleuMetric:
 
     build: Callable[[str | None], BLEU | CHRF | TER]
     name: str | None = None
-    """The name to show, if it is not sacreBLEU's."""
+    """Its name if that is not sacreBLEU's."""
     needs_spaces: bool = False
     """Whether it needs to know the language, and that spaces separate its words."""
     max_characters: int | float = math.inf
@@ -149,12 +149,9 @@ def _moses_bleu(language: str | None) -> BLEU:
     return cast(BLEU, bleu)
 
 
-METRICS: Mapping[str, SacrebleuMetric] = {
-    # Cased, of detokenised text (Post 2018).
+METRICS: Mapping[str, SacrebleuMetric] = {  # Post 2018, Popović 2015, Snover et al. 2006
     "bleu": SacrebleuMetric(lambda language: BLEU(tokenize=bleu_tokenizer(language), force=True)),
-    # Popović 2015.
     "chrf": SacrebleuMetric(lambda _: CHRF()),
-    # Translation edit rate (Snover et al. 2006): the lower the better.
     "ter": SacrebleuMetric(
         lambda _: TER(), max_characters=MAX_SENTENCE_CHARACTERS, maximum=math.inf
     ),

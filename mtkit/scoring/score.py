@@ -32,7 +32,6 @@ class ScoredSentence:
     """A sentence with its sentence-level chrF2."""
 
     line: int
-    """Line number, from 1."""
     chrf: float
     source: str | None
     references: Sequence[str]
@@ -54,17 +53,15 @@ def worst_sentences(
 
 @dataclass(frozen=True)
 class Bucket:
-    """The lines whose source has from `shortest` to `longest` (None: any number of) words."""
+    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) words."""
 
     shortest: int
     longest: int | None
     rows: Sequence[int]
-    """Its lines, from 0."""
     scores: Mapping[str, Score] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """The range of lengths, for tables and plots."""
         is_last = self.longest is None
         return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
 

@@ -36,7 +36,6 @@ MAX_SAMPLE_CHARACTERS = 1 << 28
 SPM_THREADS = 16
 """Fixed, because SentencePiece's sums, and hence the model file, depend on it."""
 PROGRESS_PAIRS = 10_000
-"""Pairs between two updates of the progress bar."""
 
 
 class VocabularyTooLarge(UserError):  # noqa: N818
@@ -72,12 +71,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     if model:
         Tokenizer.load(model.path).copy_to(draft.folder)
         say(f"tokenizer: that of {model.path}")
-    else:
-        say(f"tokenizer: {_train(draft, config)}")
-
-
-def _train(draft: Draft, config: Config) -> str:
-    """Train one model, or one per side, and return a summary."""
+        return
     settings, report = config.tokenizer, draft.report
     sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
     report["lines_per_side"] = len(sample)
@@ -88,16 +82,16 @@ def _train(draft: Draft, config: Config) -> str:
             TARGET_MODEL: (side for _, side in sample),
         }
     for name, of_model in lines.items():
-        model = train_model(of_model, settings, name)
-        (draft.folder / name).write_bytes(model)
-        processor = SentencePieceProcessor(model_proto=model)
+        trained = train_model(of_model, settings, name)
+        (draft.folder / name).write_bytes(trained)
+        processor = SentencePieceProcessor(model_proto=trained)
         report[name] = processor.vocab_size()
         ids = range(report[name])
         rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
         vocabulary = (draft.folder / name).with_suffix(".vocab")  # for people: a line per id
         vocabulary.write_text("".join(rows), encoding="utf-8")
     sizes = " and ".join(f"{report[name]:,}" for name in lines)
-    return f"{sizes} subwords from {len(sample):,} lines per side"
+    say(f"tokenizer: {sizes} subwords from {len(sample):,} lines per side")
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
@@ -114,8 +108,7 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str,
             if place < size:
                 replaced = sample[place : place + 1]
                 sample[place : place + 1] = [(pair.tagged, pair.target)]
-                characters += _count_characters(sample[place : place + 1])
-                characters -= _count_characters(replaced)
+                characters += _count_characters([sample[place]]) - _count_characters(replaced)
             while characters > MAX_SAMPLE_CHARACTERS:
                 characters -= _count_characters([sample.pop(random.randrange(len(sample)))])
                 size = len(sample)

@@ -11,7 +11,6 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.explain import changed_files, origin_of
 from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
 from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
@@ -23,7 +22,7 @@ from mtkit.artifacts.runs import (
     locked,
     save_config,
 )
-from mtkit.artifacts.stage import Stage
+from mtkit.artifacts.stage import Stage, changed_files, origin_of
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config

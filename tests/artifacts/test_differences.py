@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts.explain import explain
+from mtkit.artifacts.stage import explain
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config

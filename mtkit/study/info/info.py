@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from mtkit.artifacts.explain import FROM
 from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -21,6 +20,7 @@ from mtkit.artifacts.runs import (
     config_of,
     default_place,
 )
+from mtkit.artifacts.stage import FROM
 from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
 from mtkit.config.settings import Config
