@@ -87,7 +87,7 @@ class Checkpoints:
     def load_last(self, state: TrainState, *, healthy: bool = False) -> Artifact | None:
         """Load the newest undamaged checkpoint into `state`; return None if there is none.
 
-        healthy: pass over checkpoints of skipped steps, too, as their weights may be the reason.
+        With `healthy`, checkpoints of skipped steps are ignored: their weights may be the cause.
 
         Raises:
             UserError: all are damaged, or one was made with other settings or from other data.

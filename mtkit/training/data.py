@@ -33,11 +33,11 @@ from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 EMPTY_BATCH = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
-"""A batch without loss and gradient: for processes that a step has no sentence for."""
+"""A batch with loss and gradient 0, for a process that gets no sentence in a step."""
 CHUNK_BATCHES = 64
 """Planned batches that are sampled together: enough for batches of sentences of like length."""
 CHUNK_SEEDS = 1 << 32
-"""Number of chunk seeds that are reserved for each block of an epoch."""
+"""Seeds reserved for the chunks of one block, so that no two blocks share a seed."""
 
 Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
 """Ids of some sequences, laid end to end, and the length of each."""
@@ -45,7 +45,7 @@ Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Position:
-    """How much of the data a run has seen: epochs, blocks, chunks, and steps of this chunk."""
+    """The place of a run in its data: the current epoch, block and chunk, and steps done in it."""
 
     epoch: int = 0
     block: int = 0
@@ -68,7 +68,7 @@ class SampledPairs:
 
 @dataclass(frozen=True)
 class StepData:
-    """The micro-batches of this process for one step, and the position after it."""
+    """The micro-batches of this process for one step, and the position in the data after it."""
 
     batches: tuple[Batch, ...]
     position: Position
@@ -158,7 +158,7 @@ class Stream:
     def chunk(
         self, position: Position, plan: list[Rows]
     ) -> tuple[Store | SampledPairs, list[Rows]]:
-        """Return the batches of a chunk of a block's plan, as rows of some pairs."""
+        """Return the pairs of a chunk, and its batches as row numbers of these pairs."""
         store = self.data.train
         if self._samplers == (None, None):
             return store, plan
@@ -180,7 +180,10 @@ class Stream:
 def _sample(
     side: Side, sampler: SubwordSampler | None, seed: int, max_length: int
 ) -> list[NDArray[np.integer]]:
-    """Return the sequences in new subwords; as stored without a sampler, or if too long."""
+    """Return the sequences cut into new subwords.
+
+    A sequence keeps its stored subwords if there is no sampler, or if it would become too long.
+    """
     ids, lengths = side
     stored = np.split(ids, lengths.cumsum()[:-1])
     if sampler is None:
@@ -196,7 +199,7 @@ def shard(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list
     """Return the rows of each micro-batch of this process in a step of up to `accumulate` batches.
 
     A batch is dealt out row by row, as its sentences are of like length, into so many parts that
-    all processes have equally many; those of the last step of an epoch may be empty.
+    all processes have equally many. Parts of the last step of an epoch may be empty.
     """
     count = group.parts(accumulate)
     parts = [rows[index::count] for rows in batches for index in range(count)]

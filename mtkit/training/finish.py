@@ -47,7 +47,7 @@ def finish(config: Config) -> Artifact:
         if not progress.step:
             raise UserError(f"{config.run}: no step has been made yet: train with `mtkit train`")
         run.make_current()
-        say(f"train: ending after step {progress.step:,} of {run.total_steps:,}")
+        say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
         if progress.step not in [validation.step for validation in progress.validations]:
             progress.validations.append(validate(run, state))
         stage = inputs.stage("model", progress.step)

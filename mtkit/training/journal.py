@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mtkit.config.settings import Config
@@ -41,7 +39,7 @@ class Journal:
         self._restart_rate()
 
     def add(self, report: StepReport) -> None:
-        """Count a step."""
+        """Add a step to the sums, and update `note`."""
         progress = self.state.progress
         self.state.seconds = time.monotonic() - self._began
         if report.skipped:
@@ -83,8 +81,7 @@ class Journal:
         validations = self.state.progress.validations
         validation = validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
-        all_signatures = get_signatures(self.config.data.target_language)
-        self._write("valid", scores, {k: v for k, v in all_signatures.items() if k in scores})
+        self._write("valid", scores)
         best = rank(validations, self.config.training.best_by)[0] is validation
         text = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
@@ -105,18 +102,14 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def _write(
-        self,
-        kind: str,
-        values: dict[str, Any],
-        signatures: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def _write(self, kind: str, values: dict[str, Any]) -> None:
         if self._metrics is None:
             return
         progress = self.state.progress
         record = {"kind": kind, "step": progress.step, "epoch": progress.position.epoch} | values
-        if signatures:
-            record["signatures"] = dict(signatures)
+        if "bleu" in values:
+            signatures = get_signatures(self.config.data.target_language)
+            record["signatures"] = {name: signatures[name] for name in ("bleu", "chrf")}
         self._metrics.write(record | {"seconds": round(self.state.seconds, 2)})
         if self._board is not None:
             for name, value in values.items():

@@ -19,7 +19,7 @@ from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import EncoderDecoder
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial that `orthogonalize` iterates: as steep at 0 as possible."""
+"""Coefficients of the polynomial that `orthogonalize` iterates; they maximise its slope at 0."""
 ITERATIONS = 5
 
 

@@ -31,7 +31,7 @@ class LostProcess(MtkitError):  # noqa: N818 - named for what happened
 
 
 class ProcessGroup:
-    """The processes that train together: here only this one."""
+    """The processes that train together; this base class serves a process that trains alone."""
 
     rank = 0
     size = 1
@@ -62,7 +62,7 @@ class ProcessGroup:
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all processes, in the order of their ranks; JSON must hold them."""
+        """Return the values of all processes in the order of their ranks, sent as JSON."""
         return [value]
 
     def barrier(self) -> None:
@@ -113,7 +113,7 @@ class TorchProcessGroup(ProcessGroup):
 
 @contextmanager
 def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[ProcessGroup]:
-    """Connect the processes of this run while the block runs, or yield this process alone.
+    """Connect the processes of this run and yield them, or yield SINGLE_PROCESS.
 
     Processes wait for each other for at most `timeout_seconds`.
 
@@ -139,9 +139,9 @@ def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[
         report.set_quiet(True)
     with _as_lost_process():
         yield TorchProcessGroup(device)
-    # If a process closed its connections while another still reads its last data, that one would
-    # fail: so all first confirm that they are done. A process that fails keeps its connections
-    # until it exits: by then it has reported its error, and the others report only that it is lost.
+    # A process fails if another closes its connections while it still reads the last data. So all
+    # processes confirm first that they are done. A failing process keeps its connections until it
+    # exits; it has then reported its own error before the others report that it is lost.
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
     dist.destroy_process_group()
@@ -149,7 +149,7 @@ def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[
 
 @contextmanager
 def _as_lost_process() -> Iterator[None]:
-    """Raise LostProcess for the many errors that torch raises if an exchange fails."""
+    """Raise LostProcess if communication fails; torch raises errors of many kinds then."""
     try:
         yield
     except RuntimeError as error:

@@ -50,7 +50,7 @@ SECONDS_TO_SAVE = 600
 def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     """Return how many processes to start for this run; 1 if this process trains itself.
 
-    A run resumes with as many as before, as far as the machine has them, to stay exact.
+    A resumed run gets as many as before, because another number changes rounding.
 
     Raises:
         UserError: more are requested than there are GPUs.
@@ -82,9 +82,9 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
 
 
 def useful_processes(devices: int, tokens: int, limit: float) -> int:
-    """Return the number of processes: one per device if each has enough of a step's `tokens`.
+    """Return one process per device, but at most `limit`, which is how many fit into memory.
 
-    limit: how many fit into memory.
+    Each process gets at least MIN_STEP_TOKENS of a step's `tokens`.
     """
     return int(max(1, min(devices, tokens // MIN_STEP_TOKENS, limit)))
 
@@ -100,7 +100,7 @@ def threads_per_process(count: int) -> int:
 
 
 def launched_processes() -> int | None:
-    """Return how many processes torchrun or `start_processes` started; None if neither did."""
+    """Return how many processes torchrun or `start_processes` started, or None."""
     if {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):
         return None
     return int(os.environ.get("WORLD_SIZE", "1"))

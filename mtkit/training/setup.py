@@ -42,7 +42,7 @@ from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
 MIN_STEPS_TO_COMPILE = 2_000
-"""Compiling takes a minute or two; a GPU makes ten steps a second, and a third faster at best."""
+"""Shortest run that is compiled: compiling takes a minute or two, and saves a third at best."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,10 @@ class RunInputs:
     """Identity of each artifact, by name."""
 
     def stage(self, kind: Literal["model", "checkpoint"], ended: int | None = None) -> Stage:
-        """Return the stage of the model or checkpoints; `ended`: the step of `mtkit finish`."""
+        """Return the stage of the model or of the checkpoints.
+
+        `ended` is the step at which `mtkit finish` ends the run; None if the run ends as planned.
+        """
         config, origin = self.config, origin_of(self.data.artifact)
         name = CHECKPOINTS if kind == "checkpoint" else kind
         recipe = checkpoint_recipe(config) if kind == "checkpoint" else model_recipe(config, ended)
@@ -95,7 +98,7 @@ def open_inputs(config: Config) -> RunInputs:
     """Return the artifacts that the run of a config is made from.
 
     Raises:
-        UserError: one is missing, damaged, or does not belong to the others.
+        UserError: an artifact is missing or damaged, or was made from another tokenizer.
     """
     run = Path(config.run)
     artifact = open_artifact(run / "tokenizer", "tokenizer", verify=True)
@@ -120,10 +123,10 @@ def open_inputs(config: Config) -> RunInputs:
 
 
 def check_origin(config: Config) -> Artifact | None:
-    """Return the model that `training.init_from` names, if any.
+    """Check the model that `training.init_from` names, and return it; None if none is named.
 
     Raises:
-        SettingError: it is missing, or does not have the shapes of this run's model.
+        SettingError: the model is missing, or its weights have other shapes than this run's model.
     """
     if origin := find_origin(config):
         with blame_setting(INIT_FROM):
@@ -136,7 +139,7 @@ def check_origin(config: Config) -> Artifact | None:
 
 @contextmanager
 def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
-    """Yield a run, which no other process can write meanwhile, and its newest state.
+    """Lock the run, and yield it with its newest state.
 
     Raises:
         UserError: another process writes to the run, or a checkpoint is of other settings.
@@ -178,7 +181,7 @@ def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> 
     """Return the state before the first step, with new weights or those of `training.init_from`.
 
     Raises:
-        UserError: steps are to be compiled for a CPU, where that makes them half as fast again.
+        UserError: `training.compile` is true on a CPU, where compiled steps are slower.
     """
     training = config.training
     device = pick_device(training.device)
@@ -197,7 +200,7 @@ def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> 
 
 
 def should_compile(setting: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
-    """Return whether to use torch.compile; "auto": on a GPU, in a run long enough to repay it."""
+    """Return whether to use torch.compile: "auto" means on a GPU, if the run is long enough."""
     if setting == "auto":
         return device.type == "cuda" and steps >= MIN_STEPS_TO_COMPILE
     return setting

@@ -33,7 +33,7 @@ class StepReport:
     learning_rate: float
     gradient_norm: float
     skipped: bool = False
-    """Whether loss or gradient were not finite, so that the weights are unchanged."""
+    """Whether the loss or the gradient was not finite; then the weights are unchanged."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class TrainingProgress:
     step: int = 0
     position: Position = field(default_factory=Position)
     skipped: int = 0
-    """Number of steps skipped because a loss or gradient was not finite."""
+    """Number of steps skipped because the loss or the gradient was not finite."""
     skipped_in_a_row: int = 0
     rate_scale: float = 1.0
     """Factor of the learning rate: halved whenever the run was rolled back."""

@@ -34,9 +34,9 @@ def train_step(
     clip_norm: float | None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> StepReport:
-    """Update `state` with the gradient of the mean loss at learning rate `rate`.
+    """Update the weights by the gradient of the mean loss, with the learning rate `rate`.
 
-    A step whose loss or gradient is not finite is skipped: it leaves the weights as they are.
+    If the loss or the gradient is not finite, the step is skipped and the weights stay unchanged.
 
     Raises:
         BatchTooLargeError: out of memory; `state` is unchanged, as after any other error.

@@ -20,9 +20,9 @@ from mtkit.training.state import TrainState, Validation
 
 
 def validate(run: TrainingRun, state: TrainState) -> Validation:
-    """Return the loss on the validation pairs, and scores of their translated sources.
+    """Return the loss on the validation set, and BLEU and chrF of its translation.
 
-    Each process works on its share; all return the same, which a single process would return, too.
+    The processes share the work. Every process returns what a single one would return.
     """
     state.model.eval()
     try:

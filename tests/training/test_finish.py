@@ -218,7 +218,7 @@ def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
     capsys.readouterr()
     assert call("finish") == 0
     captured = capsys.readouterr()
-    assert "train: ending after step 7 of 12\n" in captured.err
+    assert "after step 7 of 12\n" in captured.err
     assert [line.split()[0] for line in captured.out.splitlines()] == ["BLEU", "TER", "chrF2"]
     assert Path("run/config.yaml").read_text().startswith("run: run\n")
     Path("run").rename("moved")
