@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-import yaml
 
-import mtkit
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.recipe import (
     Recipe,
@@ -28,7 +19,6 @@ from mtkit.artifacts.recipe import (
 from mtkit.artifacts.stage import Stage
 from mtkit.config.base import Scope, Settings
 from mtkit.config.settings import BatchingSettings, Config, TrainingSettings
-from mtkit.pipeline import run
 
 INPUTS = {"corpus": "c0ffee"}
 
@@ -199,54 +189,3 @@ def test_artifacts_depend_on_these_settings_only(setting: str) -> None:
     dependent = {kind for kind in before if before[kind] != after[kind]}
     expected = (kinds for kinds, names in DEPENDENT.items() if name in names.split())
     assert dependent == set(next(expected, "checkpoint model").split())
-
-
-# The same of a whole run, with a changed copy of the package
-
-CLASS = re.compile(r"\nclass (\w+)\(Settings\):\n")
-
-
-def copy_package(folder: Path, change: Callable[[str], str]) -> Path:
-    """Copy the package, with its settings changed."""
-    skipped = shutil.ignore_patterns("demo", "__pycache__")
-    shutil.copytree(Path(mtkit.__file__).parent, folder / "mtkit", ignore=skipped)
-    for path in (folder / "mtkit" / "config").glob("*.py"):
-        path.write_text(change(path.read_text("utf-8")), "utf-8")
-    return folder
-
-
-@pytest.mark.slow
-def test_a_whole_run_survives_added_settings_and_notices_a_changed_default(
-    fresh: Callable[..., Config], tmp_path: Path
-) -> None:
-    config = fresh("transformer", training={"steps": 2})
-    run(config)
-    manifests = sorted(Path(config.run).glob("*/manifest.json"))
-    before = [json.loads(path.read_text("utf-8"))["identity"] for path in manifests]
-    file = tmp_path / "config.yaml"
-    settings = config.model_dump()
-    del settings["training"]["label_smoothing"]
-    file.write_text(yaml.safe_dump(settings), "utf-8")
-
-    def run_with(package: Path, *arguments: str) -> str:
-        command = [sys.executable, "-m", "mtkit", "run", "-c", str(file), *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(package)}
-        done = subprocess.run(command, cwd=Path.cwd(), env=environment, capture_output=True)
-        assert done.returncode in (0, 2)
-        return done.stderr.decode()
-
-    added = copy_package(
-        tmp_path / "added", lambda text: CLASS.sub(r"\g<0>    added_to_\1: int = 7\n", text)
-    )
-    assert run_with(added).count("up to date") == len(before) == 4
-    assert [json.loads(path.read_text("utf-8"))["identity"] for path in manifests] == before
-    further = run_with(added, "--set", "training.steps=3")
-    assert further.count("up to date") == 2
-    assert "resuming after step 2" in further
-    smoothed = copy_package(
-        tmp_path / "changed",
-        lambda text: text.replace(
-            "label_smoothing: Probability = 0.1", "label_smoothing: Probability = 0.2"
-        ),
-    )
-    assert "training.label_smoothing: 0.1, now 0.2" in run_with(smoothed)

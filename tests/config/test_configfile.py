@@ -10,7 +10,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.artifacts.runs import config_of, save_config
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.model import (
     EncoderDecoderSettings,
@@ -75,8 +74,6 @@ def load(text: str, *overrides: str) -> Config:
         ("source: b.en", "sourec: b.en", "x.yaml:4: data.valid.sourec: ", "'source'? (and 1 more"),
         ("model:", "tokenizer: {zzz: 1}\nmodel:", "x.yaml:5: tokenizer.zzz: ", "known here: type"),
         ("layers: 3", "layers: three", "x.yaml:7: model.layers: ", "a whole number, found three"),
-        ("layers: 3", "layers: 2.5", "x.yaml:7: model.layers: ", "a whole number, found 2.5"),
-        ("layers: 3", "layers: true", "x.yaml:7: model.layers: ", "a whole number, found true"),
         ("layers: 3", "layers: 0", "x.yaml:7: model.layers: ", "greater than 0, found 0"),
         ("1e-3", ".inf", "x.yaml:11: training.schedule.peak: ", "finite number, found .inf"),
         ("runs/x", "12", "x.yaml:1: run: ", "expected text, found 12: put quotes"),
@@ -84,10 +81,8 @@ def load(text: str, *overrides: str) -> Config:
         ("{kind: cosine, peak: 1e-3}", "cosine", "x.yaml:11: training.schedule: ", "settings"),
         (", peak: 1e-3", "", "x.yaml:11: training.schedule.peak: ", "missing"),
         ("heads: 4", "heads: 5", "x.yaml:5: model: ", "d_model 512 is not a multiple of heads 5"),
-        ("{source: a.en, target: a.ko}", "a.en", "x.yaml:3: data.train: ", "found a.en"),
         ("source: a.en,", "source: a.en, wieght: 2,", "x.yaml:3: data.train.wieght: ", "'weight'?"),
         ("training:", "run: runs/y\ntraining:", "x.yaml:9: run: ", "already set in line 1"),
-        ("  heads: 4", "  layers: 4", "x.yaml:8: model.layers: ", "already set in line 7"),
     ],
 )
 def test_an_error_names_line_setting_and_remedy(old: str, new: str, place: str, words: str) -> None:
@@ -139,19 +134,15 @@ def test_a_byte_order_mark_is_skipped() -> None:
         (GOOD, "model=null", "model: expected settings (key: value), found null"),
         (GOOD, "run.x=1", "no such setting: run holds 'runs/x'"),
         (GOOD, "seed", "expected key.path=value, such as training.steps=500"),
-        (GOOD, "=3", "expected key.path=value, such as training.steps=500"),
         (GOOD, "a..b=3", "expected key.path=value, such as training.steps=500"),
         (GOOD, "seed=[1", "the value is not YAML: put quotes around it"),
         (GOOD, "training.init_from=''", "training.init_from: expected a path, found ''"),
-        (GOOD, "training.steps=99999999999999999999", "training.steps: "),
         (GOOD, "seed=18446744073709551616", "seed: "),
         (GOOD, "training.schedule.floor=0.01", "schedule.floor: 0.01 is above the peak, 0.001"),
         (GOOD, "data.train.0.weight=3", "data.train.0: unknown setting"),
-        (PAIR, "model.encoder.haeds=3", "model.encoder.haeds: unknown setting; did you mean"),
         (PAIR, "model.decoder.heads=3", "kind transformer has it, lstm has not"),
         (PAIR, "model.layers=3", "kind transformer or seq2seq has it, encoder-decoder has not"),
         (PAIR, "model.decoder.kind=gru", "model.decoder.kind: expected 'transformer', 'lstm'"),
-        (PAIR, "model.encoder.heads=5", "model: d_model 512 is not a multiple of heads 5"),
         (PAIR, "model.decoder.attention=none", "model.decoder: input feeding needs attention"),
     ],
 )
@@ -173,8 +164,9 @@ def test_text_that_is_no_number_or_boolean_of_yaml_1_2_needs_no_quotes(text: str
 
 
 def test_overrides_are_yaml() -> None:
-    config = load(GOOD, "seed=4", "training.schedule.peak=2e-4", "data.train.weight=2")
-    assert (config.seed, config.data.train) == (4, config.data.train)
+    config = load(GOOD, "seed=4", "training.schedule.peak=2e-4", "training.optimizer.beta1=0.8")
+    assert config.seed == 4
+    assert config.training.optimizer.model_dump()["beta1"] == 0.8
     assert config.training.schedule.model_dump() == {"kind": "cosine", "peak": 2e-4, "floor": 0.0}
     listed = load(GOOD, "data.train=[{source: p, target: q}]", "data.train.0.weight=3").data.train
     assert isinstance(listed, list)
@@ -182,13 +174,6 @@ def test_overrides_are_yaml() -> None:
     assert "entries 0 to 0" in complaint(
         GOOD, "data.train=[{source: p, target: q}]", "data.train.1.weight=3"
     )
-
-
-def test_an_override_reaches_sections_that_the_file_leaves_out() -> None:
-    config = load(GOOD, "training.optimizer.beta1=0.8", "decoding.beam=2")
-    assert config.training.optimizer.model_dump()["beta1"] == 0.8
-    assert config.training.optimizer.kind == "adam"
-    assert config.decoding.beam == 2
 
 
 def test_the_run_option_overrides_the_file() -> None:
@@ -287,14 +272,6 @@ def test_the_default_is_the_local_config_or_else_the_demo() -> None:
     assert load_config() == load_config(ROOT / "data/demo/demo.yaml")
     Path("mtkit.yaml").write_text(GOOD)
     assert load_config() == load(GOOD)
-
-
-def test_a_run_holds_its_resolved_settings() -> None:
-    config = load(GOOD)
-    Path(config.run).mkdir(parents=True)
-    save_config(config)
-    assert config_of(Path("runs/x")) == config
-    assert [path.name for path in Path("runs/x").iterdir()] == ["config.yaml"]
 
 
 def test_the_schema_is_current() -> None:

@@ -49,30 +49,21 @@ def tensors(tree: Any) -> list[Tensor]:
 
 
 @every_model
-def test_step_by_step_equals_teacher_forcing(name: str) -> None:
+@pytest.mark.parametrize("sizes", [(1,) * 6, (1, 5), (4, 2)], ids=str)
+def test_decoding_in_steps_of_any_size_equals_teacher_forcing(
+    name: str, sizes: tuple[int, ...]
+) -> None:
     model, source, target = assemble(name), sources([7, 4, 2]), targets(3, 6)
     memory = model.encode(source, source != PAD)
     whole = model.decode(memory, model.start(memory), target)
     state, steps = model.start(memory), []
-    for position in range(target.shape[1]):
-        decoded = model.decode(memory, state, target[:, position : position + 1])
+    for symbols in target.split(sizes, dim=1):
+        decoded = model.decode(memory, state, symbols)
         state = decoded.state
         steps.append(decoded.hidden)
     torch.testing.assert_close(torch.cat(steps, dim=1), whole.hidden)
     for stepped, at_once in zip(tensors(state), tensors(whole.state), strict=True):
         torch.testing.assert_close(stepped, at_once)
-
-
-@pytest.mark.slow
-@every_model
-@pytest.mark.parametrize("cut", [1, 2, 5])
-def test_decoding_in_chunks_equals_decoding_at_once(name: str, cut: int) -> None:
-    model, source, target = assemble(name), sources([7, 4]), targets(2, 6)
-    memory = model.encode(source, source != PAD)
-    whole = model.decode(memory, model.start(memory), target).hidden
-    first = model.decode(memory, model.start(memory), target[:, :cut])
-    second = model.decode(memory, first.state, target[:, cut:])
-    torch.testing.assert_close(torch.cat([first.hidden, second.hidden], dim=1), whole)
 
 
 @every_model

@@ -132,14 +132,6 @@ def test_separate_models_serve_source_and_target(tmp_path: Path) -> None:
     assert tokenizer.decode(korean) == ENGLISH[:1]
 
 
-def test_a_copied_tokenizer_is_identical(artifact: Artifact, tmp_path: Path) -> None:
-    tokenizer = Tokenizer.load(artifact.path)
-    tokenizer.copy_to(tmp_path)
-    copied = sorted(path.name for path in tmp_path.iterdir())
-    assert copied == list(tokenizer.models) == ["spm.model"]
-    assert (tmp_path / "spm.model").read_bytes() == (artifact.path / "spm.model").read_bytes()
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_pair_has_the_same_chance_of_being_sampled(tmp_path: Path, size: int) -> None:
     lines = [str(i) for i in range(5)]
