@@ -1,4 +1,4 @@
-"""Commands that are ended by a signal: when, and what is there before, after and in the end.
+"""Commands that a signal ends, and checks of what they leave.
 
 They run as children of a fork server, which has imported everything once: so hundreds of kills take
 minutes; or each in a process of its own. A moment is a file operation, counted by Python's audit
@@ -55,12 +55,12 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Moment:
-    """When a command gets a signal, and which."""
+    """When a command gets which signal."""
 
     operation: int
-    """Number of the file operation that is about to begin; 0 is the start of the command."""
+    """Number of the file operation before which it comes; 0 is the start of the command."""
     seconds: float | None = None
-    """Time from there; None is the operation itself, which a killed process does not do."""
+    """Time after that; None: the signal comes at the operation itself."""
     signal: int = signal.SIGKILL
 
 
@@ -69,9 +69,9 @@ class Ending:
     """How a command ended."""
 
     code: int
-    """Exit code; negative: of which signal it died."""
+    """Exit code; negative: the signal that killed it."""
     operations: int
-    """Number of file operations it did; NOW where that is not known."""
+    """Number of its file operations; NOW if unknown."""
     seconds: float
 
 
@@ -81,7 +81,7 @@ Runner = Callable[[Sequence[str], Path, Moment | None], Ending]
 
 
 def run(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
-    """Runs `mtkit ARGUMENTS` in the folder `home`, with a signal if it lasts until `moment`."""
+    """Run `mtkit ARGUMENTS` in the folder `home`, with a signal if it lasts until `moment`."""
     hears, tells = SERVER.Pipe(duplex=False)
     process = SERVER.Process(target=_child, args=(list(arguments), home, moment, tells))
     began = time.monotonic()
@@ -99,7 +99,7 @@ def run(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> E
 
 
 def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None) -> Ending:
-    """As `run`, in a process of its own; its moments are file operations themselves."""
+    """Run a command like `run`, in a separate process; moments are file operations."""
     at = moment or Moment(NEVER)
     assert at.seconds is None
     began = time.monotonic()
@@ -110,7 +110,7 @@ def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None
 
 
 def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
-    """In the child; says how many file operations there were, or NOW at the moment."""
+    """In the child: send the number of file operations, or NOW at the moment."""
     _speak_at(home)
 
     def reached() -> None:
@@ -129,41 +129,41 @@ def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Conne
 
 @dataclass(frozen=True)
 class Loss:
-    """The end of one of several ranks."""
+    """The end of one of several processes."""
 
     rank: int
     step: int
-    """Number of updates that it has done."""
+    """Number of steps that it has done."""
     signal: int
 
 
-def run_ranks(
+def run_processes(
     arguments: Sequence[str], home: Path, count: int, loss: Loss | None = None
 ) -> list[int]:
-    """Exit codes of so many ranks that run `mtkit ARGUMENTS`, as torchrun would start them.
+    """Return the exit codes of `count` processes that run a command as torchrun would.
 
-    They meet at a store of this process, so no other can have taken its port meanwhile.
+    They meet at a store of this process, whose port no other process can take.
     """
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(count)}
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
-    ranks = [
+    processes = [
         SERVER.Process(target=_rank, args=(list(arguments), home, rank, shared, loss))
         for rank in range(count)
     ]
-    for process in ranks:
+    for process in processes:
         process.start()
-    for process in ranks:
+    for process in processes:
         process.join()
-    return [process.exitcode or 0 for process in ranks]
+    return [process.exitcode or 0 for process in processes]
 
 
 def _rank(
     arguments: list[str], home: Path, rank: int, shared: dict[str, str], loss: Loss | None
 ) -> None:
-    """In the child of that number."""
+    """In the child of that rank."""
     from mtkit.training.step import train_step
 
     os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
@@ -178,21 +178,21 @@ def _rank(
         main(arguments)
 
 
-LAUNCHED = ("launcher", "first rank", "second rank")
-"""Processes of a run that starts its ranks itself, and that there are two."""
+VICTIMS = ("launcher", "first worker", "second worker")
+"""Processes of a run that starts two workers."""
 
 
-def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: int = 0) -> int:
-    """Exit code of `mtkit ARGUMENTS`, on two ranks that it starts, when all three have ended.
+def run_parallel(arguments: Sequence[str], home: Path, victim: str = "", step: int = 0) -> int:
+    """Return the exit code of a command that starts two workers, when all three have ended.
 
-    `victim` is killed, if it is there to be, once there is a checkpoint of `step` or a later one.
+    `victim` is killed once there is a checkpoint of `step` or a later one.
     """
     command = [sys.executable, "-m", "mtkit", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=home, stdout=pipe, stderr=subprocess.STDOUT) as process:
         while victim and process.poll() is None:
             if _last_checkpoint(home) >= f"step-{step:08d}":
-                those = dict(zip(LAUNCHED, [process.pid, *_ranks_of(process.pid)], strict=True))
+                those = dict(zip(VICTIMS, [process.pid, *_workers_of(process.pid)], strict=True))
                 with suppress(ProcessLookupError):
                     os.kill(those[victim], signal.SIGKILL)
                 break
@@ -203,15 +203,15 @@ def run_launched(arguments: Sequence[str], home: Path, victim: str = "", step: i
     return process.returncode
 
 
-def _ranks_of(launcher: int) -> list[int]:
-    """Its worker processes, in their order."""
+def _workers_of(launcher: int) -> list[int]:
+    """Return its worker processes in their order."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
     commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
     return sorted(child for child, command in commands.items() if "spawn_main" in command)
 
 
 def _speak_at(home: Path) -> None:
-    """The folder `home` is where this process works, and has what it says."""
+    """Work in the folder `home`, and write all output to a file there."""
     os.chdir(home)
     said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
@@ -219,7 +219,7 @@ def _speak_at(home: Path) -> None:
 
 
 class _Operations:
-    """An audit hook that counts operations on files of `home`, and acts `at` one of them."""
+    """An audit hook that counts operations on files of `home`, and acts at one of them."""
 
     def __init__(self, home: Path, at: int, act: Callable[[], None]) -> None:
         self.home, self.at, self.act = f"{home}/", at, act
@@ -243,20 +243,20 @@ class _Operations:
 
 @dataclass(frozen=True)
 class Kill:
-    """One that hit a running command."""
+    """A kill that hit a running command."""
 
     stage: str
     place: str
-    """By what it left: half a checkpoint or its index, half of something else, or neither."""
+    """What it left: a partial checkpoint, another partial output, or neither."""
 
 
 def kills(
     stage: str, home: Path, moments: Iterable[Moment], finished: Contents, runner: Runner = run
 ) -> Iterator[Kill]:
-    """Runs a stage in `home` until it is done, killed at each of `moments` until then.
+    """Run a stage in `home` until it completes, killed at each of `moments` before that.
 
-    After each kill, whatever is there must be whole, and no checkpoint be lost; `finished` is what
-    a folder holds after all stages.
+    After each kill all artifacts must be complete, and no checkpoint be lost. `finished` is what a
+    folder holds after all stages.
     """
     last = _last_checkpoint(home)
     for moment in moments:
@@ -265,7 +265,7 @@ def kills(
         if ending.code == 0:
             return
         assert ending.code == -signal.SIGKILL, said(home)
-        check_what_is_there(home, finished)
+        check_artifacts(home, finished)
         before_it, last = last, _last_checkpoint(home)
         assert before_it <= last
         left = _unfinished(home) - before
@@ -280,11 +280,11 @@ def _place(unfinished: Iterable[Path]) -> str:
 
 
 def said(home: Path) -> str:
-    """The end of what commands in `home` wrote to stdout and stderr."""
+    """Return the end of what commands in `home` wrote to stdout and stderr."""
     return (home / SAID).read_text(encoding="utf-8")[-2000:]
 
 
-def check_what_is_there(home: Path, finished: Contents) -> None:
+def check_artifacts(home: Path, finished: Contents) -> None:
     for manifest in (home / "run").rglob("manifest.json"):
         if not manifest.parent.name.startswith("."):
             kind = json.loads(manifest.read_text(encoding="utf-8"))["kind"]
@@ -298,13 +298,13 @@ def _last_checkpoint(home: Path) -> str:
 
 
 def _unfinished(home: Path) -> set[tuple[Path, int]]:
-    """What is neither there nor not there, and when it was last written."""
+    """Return the partial outputs, and when they were last written."""
     found = [path for pattern in (".*.partial", ".*.old") for path in home.rglob(pattern)]
     return {(path.relative_to(home), path.stat().st_mtime_ns) for path in found}
 
 
 def contents(home: Path) -> Contents:
-    """All that lies in `home`, recorded times and processes apart."""
+    """Return all contents of `home`, without recorded times and processes."""
     return {
         path.relative_to(home).as_posix(): _content(path)
         for path in home.rglob("*")

@@ -57,7 +57,8 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     """
     training, device = config.training, pick_device(config.training.device)
     devices = count_devices(device)
-    if launched := launched_processes():
+    if not {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):  # started by torchrun, or as a worker
+        launched = int(os.environ.get("WORLD_SIZE", "1"))
         if training.ranks not in ("auto", launched):
             report.warn(f"training.ranks: {training.ranks}, but torchrun started {launched}")
         return 1
@@ -97,13 +98,6 @@ def count_devices(device: torch.device) -> int:
 def threads_per_process(count: int) -> int:
     """Return the number of threads of each of `count` processes that share the cores."""
     return max(1, count_cores() // count)
-
-
-def launched_processes() -> int | None:
-    """Return how many processes torchrun or `start_processes` started, or None."""
-    if {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):
-        return None
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def start_processes(function: Callable[..., object], count: int, *arguments: Any) -> None:

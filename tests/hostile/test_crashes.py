@@ -1,4 +1,4 @@
-"""Whatever happens to a process, the same command again ends as if nothing had happened.
+"""After any kill, the same command again ends like an uninterrupted one.
 
 The campaign takes minutes: `pytest -m campaign -rP` runs it and shows what the kills hit.
 """
@@ -20,25 +20,25 @@ import pytest
 
 from crashes import (
     COMMANDS,
-    LAUNCHED,
+    VICTIMS,
     Contents,
     Ending,
     Kill,
     Moment,
     Runner,
-    check_what_is_there,
+    check_artifacts,
     contents,
     kills,
     run,
     run_alone,
-    run_launched,
+    run_parallel,
     said,
 )
 from mtkit.config.yaml import dump_config
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
-told_to_stop = pytest.mark.parametrize(
+stop_signals = pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
@@ -54,18 +54,18 @@ RICH = {
     "best_by": "loss",
 }
 SHORT, SAMPLE, LONG = 4, 20, 60
-"""Updates."""
+"""Numbers of steps."""
 OTHERWISE = {
     "train-spm": ["--set", "seed=2"],
     "batch": ["--set", "batching.max_length=4"],
     "translate": ["--beam", "1"],
 }
-"""Options with which a stage that is done has something to do."""
+"""Options that make a complete stage stale."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done, and what comes of it where nothing is killed."""
+    """A corpus and a config, with the results of stages that were not killed."""
 
     corpus: Path
     kind: str
@@ -73,7 +73,7 @@ class Task:
     endings: dict[str, Ending]
     """By stage."""
     folders: dict[str, Path]
-    """What lies there then, by the stage that was done last."""
+    """The folder after each stage."""
 
     def after(self, stage: str) -> Contents:
         return contents(self.folders[stage])
@@ -84,7 +84,7 @@ TaskOf = Callable[[str, int], Task]
 
 @pytest.fixture(scope="module")
 def task_of(tmp_path_factory: pytest.TempPathFactory) -> TaskOf:
-    """The task of an architecture and a number of steps."""
+    """Return the task of an architecture and a number of steps."""
     corpus = tmp_path_factory.mktemp("corpus")
     write_reversal_task(corpus)
 
@@ -102,7 +102,7 @@ def task_of(tmp_path_factory: pytest.TempPathFactory) -> TaskOf:
 
 
 def begin(task: Task, home: Path) -> Path:
-    """A folder where nothing is done yet."""
+    """Make a folder in which no stage has run."""
     home.mkdir()
     config = tiny_config(task.corpus, task.kind, training=RICH | {"steps": task.steps})
     config = config.model_copy(update={"run": "run"})
@@ -113,28 +113,26 @@ def begin(task: Task, home: Path) -> Path:
 
 
 def copy_after(stage: str, task: Task, folder: Path) -> Path:
-    """A folder of the test's own where all is done up to that stage."""
+    """Return a copy of the folder after that stage."""
     return shutil.copytree(task.folders[stage], folder / "home", symlinks=True)
 
 
 def kill_and_finish(
     stage: str, home: Path, moments: Iterable[Moment], task: Task, runner: Runner = run
 ) -> list[Kill]:
-    """Runs a stage again and again, killed at `moments`, until it is done as in a clean run."""
+    """Run a stage until it completes as in a clean run, killed at `moments` before that."""
     hits = list(kills(stage, home, moments, task.after("translate"), runner))
     assert_equal(contents(home), task.after(stage))
     return hits
 
 
 def assert_equal(found: Contents, expected: Contents) -> None:
-    """Names what differs; it is long."""
+    """Compare file by file, for short messages."""
     assert sorted(found) == sorted(expected)
     assert [name for name in found if found[name] != expected[name]] == []
 
 
-def test_commands_that_are_killed_end_as_if_nothing_had_happened(
-    task_of: TaskOf, tmp_path: Path
-) -> None:
+def test_killed_commands_end_like_uninterrupted_ones(task_of: TaskOf, tmp_path: Path) -> None:
     task = task_of("transformer", SAMPLE)
     home = begin(task, tmp_path / "home")
     shares = {"train-spm": [0.7, 0.8], "batch": [0.5, 0.9], "translate": [0.7]}
@@ -145,9 +143,7 @@ def test_commands_that_are_killed_end_as_if_nothing_had_happened(
         assert len(kill_and_finish(stage, home, moments, task)) == len(moments)
 
 
-def test_a_process_of_its_own_goes_on_where_it_was_killed_and_mends_the_metrics(
-    task_of: TaskOf, tmp_path: Path
-) -> None:
+def test_a_killed_process_resumes_and_repairs_the_metrics(task_of: TaskOf, tmp_path: Path) -> None:
     task = task_of("transformer", SAMPLE)
     home = copy_after("batch", task, tmp_path)
     middle = Moment(task.endings["train"].operations // 2)
@@ -157,8 +153,8 @@ def test_a_process_of_its_own_goes_on_where_it_was_killed_and_mends_the_metrics(
     kill_and_finish("train", home, [], task, run_alone)
 
 
-@told_to_stop
-def test_training_that_is_told_to_stop_saves_and_says_so(
+@stop_signals
+def test_a_stop_signal_in_training_saves_a_checkpoint(
     number: int, code: int, task_of: TaskOf, tmp_path: Path
 ) -> None:
     task = task_of("transformer", SAMPLE)
@@ -171,8 +167,8 @@ def test_training_that_is_told_to_stop_saves_and_says_so(
     kill_and_finish("train", home, [], task)
 
 
-@told_to_stop
-def test_other_stages_that_are_told_to_stop_leave_what_was_there(
+@stop_signals
+def test_a_stop_signal_in_other_stages_keeps_their_artifacts(
     number: int, code: int, task_of: TaskOf, tmp_path: Path
 ) -> None:
     task = task_of("transformer", SHORT)
@@ -188,8 +184,8 @@ def test_other_stages_that_are_told_to_stop_leave_what_was_there(
     assert "Traceback" not in said(home)
 
 
-@told_to_stop
-def test_a_translation_that_waits_for_input_can_be_told_to_stop(
+@stop_signals
+def test_a_translation_waiting_for_input_can_be_stopped(
     number: int, code: int, task_of: TaskOf, tmp_path: Path
 ) -> None:
     home = copy_after("translate", task_of("transformer", SHORT), tmp_path)
@@ -206,7 +202,7 @@ def test_a_translation_that_waits_for_input_can_be_told_to_stop(
     assert endless.returncode == code
 
 
-def test_a_terminal_that_is_gone_stops_nothing_under_nohup(task_of: TaskOf, tmp_path: Path) -> None:
+def test_nohup_ignores_a_closed_terminal(task_of: TaskOf, tmp_path: Path) -> None:
     home = copy_after("translate", task_of("transformer", SHORT), tmp_path)
     command = ["nohup", sys.executable, "-m", "mtkit", "translate", "-m", "run", "-q"]
     pipe = subprocess.PIPE
@@ -222,7 +218,7 @@ def test_a_terminal_that_is_gone_stops_nothing_under_nohup(task_of: TaskOf, tmp_
 
 
 SHARE = {"train-spm": 1.0, "batch": 1.0, "train": 0.25, "translate": 1.0}
-"""Of a stage, up to where it is killed: what training did before is not done again."""
+"""Share of a stage in which it is killed; training does not repeat what it did before."""
 KILLS = {"train-spm": 5, "batch": 5, "train": 15, "translate": 5}
 
 
@@ -243,7 +239,7 @@ def test_campaign_of_random_moments(kind: str, task_of: TaskOf, tmp_path: Path) 
 
 
 def random_moment(ending: Ending, share: float, draw: random.Random) -> Moment:
-    """By the clock, at a file operation, or within 3 ms after one began."""
+    """Draw a time, a file operation, or a time within 3 ms after one."""
     kind = draw.choice(["clock", "clock", "operation", "after"])
     if kind == "clock":
         return Moment(0, draw.uniform(0, share * ending.seconds))
@@ -268,7 +264,7 @@ def test_campaign_of_every_file_operation(task_of: TaskOf, tmp_path: Path) -> No
 
 @pytest.mark.campaign
 @both
-def test_campaign_of_processes_of_their_own(kind: str, task_of: TaskOf, tmp_path: Path) -> None:
+def test_campaign_of_separate_processes(kind: str, task_of: TaskOf, tmp_path: Path) -> None:
     task, draw = task_of(kind, LONG), random.Random(kind)
     hits: list[Kill] = []
     for number in range(2):
@@ -281,21 +277,21 @@ def test_campaign_of_processes_of_their_own(kind: str, task_of: TaskOf, tmp_path
 
 
 @pytest.mark.campaign
-def test_campaign_of_ranks(task_of: TaskOf, tmp_path: Path) -> None:
+def test_campaign_of_parallel_processes(task_of: TaskOf, tmp_path: Path) -> None:
     task, draw = task_of("transformer", LONG), random.Random(1)
     command = [*COMMANDS["train"], "--set", "training.ranks=2"]
     whole = shutil.copytree(task.folders["batch"], tmp_path / "whole", symlinks=True)
-    assert run_launched(command, whole) == 0, said(whole)
+    assert run_parallel(command, whole) == 0, said(whole)
     hits: Counter[str] = Counter()
     for number in range(10):
         home = shutil.copytree(task.folders["batch"], tmp_path / f"{number}", symlinks=True)
         for step in sorted(draw.sample(range(LONG), 3)):
-            victim = draw.choice(LAUNCHED)
-            hits[victim] += run_launched(command, home, victim, step) != 0
-            check_what_is_there(home, task.after("translate"))
-        assert run_launched(command, home) == 0, said(home)
+            victim = draw.choice(VICTIMS)
+            hits[victim] += run_parallel(command, home, victim, step) != 0
+            check_artifacts(home, task.after("translate"))
+        assert run_parallel(command, home) == 0, said(home)
         assert_equal(contents(home), contents(whole))
-    print(f"of {hits.total()} kills that hit a run of two ranks: {dict(hits)}")
+    print(f"of {hits.total()} kills that hit a run of two processes: {dict(hits)}")
     assert hits.total() >= 20
 
 

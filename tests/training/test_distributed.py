@@ -1,4 +1,4 @@
-"""Several ranks: the same update as one rank, exact resume, and no hang when a rank is lost."""
+"""Several processes: the same step as one, exact resume, and no hang if a process is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from crashes import Loss, run_ranks, said
+from crashes import Loss, run_processes, said
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.runs import OWNER
 from mtkit.batching.build import build_batches
@@ -90,7 +90,7 @@ def identity(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Config:
-    """A run of two ranks, never interrupted and quiet, which torchrun started."""
+    """A quiet, uninterrupted run of two processes that torchrun started."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         config = prepared(folder, "two")
@@ -133,7 +133,7 @@ def test_processes_started_by_mtkit_and_by_torchrun_give_the_same_model(
 
 
 def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, list[str]]:
-    """`finish`, with a signal to `victims` when the first rank is about to save after `step`."""
+    """`finish`, with a signal to `victims` when the main process is about to save after `step`."""
     environment = {"STRIKE_STEP": f"step-{step:08d}", "STRIKE_VICTIMS": victims}
     places = filter(None, (str(STRIKE), os.environ.get("PYTHONPATH")))
     environment |= {"STRIKE_SIGNAL": str(number), "PYTHONPATH": os.pathsep.join(places)}
@@ -220,11 +220,11 @@ def test_a_lost_process_ends_the_run_which_resumes_exactly(
     config = config.model_copy(update={"run": str(folder / name)})
     (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     command = absolute(["train", "-c", f"{name}.yaml"], folder)
-    assert all(run_ranks(command, tmp_path, 2, loss))
+    assert all(run_processes(command, tmp_path, 2, loss))
     assert "checkpoint saved" in said(tmp_path)
     saved = Path(name, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
     assert saved.exists(), said(tmp_path)
-    assert run_ranks(command, tmp_path, 2) == [0, 0], said(tmp_path)
+    assert run_processes(command, tmp_path, 2) == [0, 0], said(tmp_path)
     assert identity(name) == identity("two")
 
 
