@@ -7,17 +7,18 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import Device, Engine, Json, Overrides, Plot
+from mtkit.cli.options import Device, Json, Overrides, Plot
 from mtkit.errors import UserError
 
 BatchesOf = Annotated[
-    Path | None, Option("-c", "--config", help="YAML config: measure with the batches of its run.")
+    Path | None,
+    Option("-c", "--config", help="YAML config to measure, with the batches of its run."),
 ]
 Size = Annotated[
     Literal["tiny", "base"] | None,
-    Option(help="Size of a model with random sentences (default: tiny)."),
+    Option(help="Measure a random model of this size on random sentences (default: tiny)."),
 ]
-Seconds = Annotated[float, Option(min=0.1, help="Duration of a measurement, in seconds.")]
+Seconds = Annotated[float, Option(min=0.1, help="Duration of each measurement, in seconds.")]
 
 
 def train(
@@ -25,19 +26,21 @@ def train(
     size: Size = None,
     overrides: Overrides = None,
     precision: Literal["auto", "float32", "bfloat16", "float16"] | None = Option(
-        None, help="Short for --set training.precision=..."
+        None, help="Data type (short for --set training.precision=...)."
     ),
     seconds: Seconds = 30.0,
     json: Json = False,
 ) -> None:
     """Measure the speed of training.
 
-    Target tokens per second, share of the arithmetic limit, memory, padding, waiting time.
+    Prints target tokens per second, arithmetic speed compared with a large matrix product,
+    memory, padding, and time spent waiting for data.
+    Example: mtkit bench train --size base
     """
     from mtkit.study.bench.train import bench_train
 
     if config is not None and size is not None:
-        raise UserError("--size: not with -c: the config says what to measure")
+        raise UserError("--size: not with -c, because the config says what to measure")
     settings = [*(overrides or []), *([f"training.precision={precision}"] if precision else [])]
     bench_train(config, size or "tiny", settings, seconds, json)
 
@@ -48,29 +51,32 @@ def translate(
         "-m",
         "--model",
         metavar="PATH",
-        help="Run or model directory; repeat for an ensemble (default: a random one, see --size).",
+        help="Run or model directory; repeat the option for an ensemble (default: see --size).",
     ),
     input: Path | None = Option(
-        None, metavar="FILE", help="Text to translate (default: the run's test set)."
+        None, metavar="FILE", help="Text to translate (default: the test set of the run)."
     ),
     size: Size = None,
-    engine: Engine = "auto",
-    beam: int = Option(5, min=1, help="Beam size; greedy search is measured too."),
+    engine: Literal["auto", "torch", "ctranslate2"] = Option(
+        "auto", help="Engine to measure (auto: every engine that supports the model)."
+    ),
+    beam: int = Option(5, min=1, help="Beam size; greedy search is also measured."),
     device: Device = "auto",
     seconds: Seconds = 10.0,
     json: Json = False,
 ) -> None:
     """Measure the speed of translation.
 
-    Sentences and target tokens per second, latency of single lines, and memory, for each engine
-    that supports the model.
+    Prints sentences and target tokens per second, latency of single lines, and memory, for each
+    engine that supports the model.
+    Example: mtkit bench translate -m runs/latest
     """
     from mtkit.study.bench.translate import bench_translate, open_translation_task
 
     if models and size is not None:
-        raise UserError("--size: not with -m: the model says what to measure")
+        raise UserError("--size: not with -m, because the model is given")
     if input is not None and not models:
-        raise UserError("--input: only with -m: random models cannot translate text")
+        raise UserError("--input: only with -m, because a random model cannot translate text")
     with open_translation_task(models or [], input, size or "tiny") as task:
         bench_translate(
             task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
@@ -78,9 +84,11 @@ def translate(
 
 
 def layers(plot: Plot = None, device: Device = "auto", json: Json = False) -> None:
-    """Measure what a layer costs as sequences get longer.
+    """Measure how the cost of a layer grows with the sequence length.
 
-    Self-attention, restricted self-attention, recurrent and convolutional layers, and theory.
+    Prints time and memory of self-attention, restricted self-attention, recurrent and
+    convolutional layers, and compares them with theory.
+    Example: mtkit bench layers --plot layers.png
     """
     from mtkit.study.bench.layers import bench_layers
 

@@ -15,7 +15,7 @@ from mtkit.errors import UserError
 if TYPE_CHECKING:
     from mtkit.config.corpora import Corpus
 
-SOURCE_HELP = "Source text; or a table, or a dataset, that holds both sides."
+SOURCE_HELP = "Source text; or a table or dataset that contains source and target."
 Target = Annotated[
     str | None, Argument(metavar="TARGET", help="Target text: line n translates line n of SOURCE.")
 ]
@@ -27,19 +27,21 @@ def check(
     target: Target = None,
     columns: Columns = None,
     config: Path | None = Option(
-        None, "-c", "--config", help="YAML config: check all its corpora instead."
+        None, "-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."
     ),
     languages: Languages = None,
     overrides: Overrides = None,
     json: Json = False,
 ) -> None:
-    """Check a corpus, with examples of what is wrong.
+    """Check a corpus and show examples of what is wrong.
 
-    Finds encoding errors, repeated pairs, other languages and misaligned files; with -c also
-    overlap between training, validation and test data. The exit code is 2 if a check fails.
+    Finds encoding errors, duplicate pairs, text in other languages, and misaligned files. With -c
+    it also checks whether training, validation and test data overlap. The exit code is 2 if a
+    check fails.
+    Example: mtkit check train.en train.fr
     """
     if (source is None) == (config is None):
-        raise UserError("check: name either SOURCE and TARGET, or a config with -c")
+        raise UserError("check: give either SOURCE and TARGET, or a config with -c")
     from mtkit.corpus.summary import check, corpora_of
 
     if config is None:
@@ -48,7 +50,7 @@ def check(
         corpus = named_corpus(str(source), target, columns)
         check({"train": corpus}, languages or (None, None), as_json=json)
         return
-    refuse("not with -c, whose file names them", columns=columns)
+    refuse("not with -c, because the config gives the columns", columns=columns)
     from mtkit.config.yaml import read_config
 
     settings, _ = read_config(config, overrides or [], None)
@@ -59,19 +61,28 @@ def check(
 def init(
     source: str = Argument(..., metavar="SOURCE", help=SOURCE_HELP),
     target: Target = None,
-    minutes: float = Option(20.0, min=0.5, max=100_000, help="Time for `mtkit run`, in minutes."),
-    output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config to write."),
-    run: str | None = Option(None, help="Run directory of the config (default: runs/NAME)."),
+    minutes: float = Option(
+        20.0, min=0.5, max=100_000, help="Time that `mtkit run` may take, in minutes."
+    ),
+    output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config file to write."),
+    run: str | None = Option(
+        None, help="Run directory (default: runs/ and the name of the config)."
+    ),
     columns: Columns = None,
     languages: Languages = None,
-    valid: TextPair = Option(None, metavar="S T", help="Validation set (default: held out)."),
-    test: TextPair = Option(None, metavar="S T", help="Test set (default: held out)."),
-    force: bool = flag("--force", help="Overwrite existing files."),
+    valid: TextPair = Option(
+        None, metavar="S T", help="Validation set: source and target file (default: held out)."
+    ),
+    test: TextPair = Option(
+        None, metavar="S T", help="Test set: source and target file (default: held out)."
+    ),
+    force: bool = flag("--force", help="Overwrite an existing config and its data folder."),
 ) -> None:
     """Write a config for a corpus and a training time.
 
     Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
-    and forecasts the result. Next: mtkit run
+    and predicts what to expect. Then start training with `mtkit run`.
+    Example: mtkit init train.en train.fr --minutes 20
     """
     from mtkit.config.corpora import TextCorpus
     from mtkit.study.init.init import InitOptions, init
@@ -96,11 +107,11 @@ def init(
 
 
 def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
-    """Return the corpus: two texts, a table or a dataset; UserError if it is not clear which."""
+    """Return the corpus: two text files, a table or a dataset; UserError if this is unclear."""
     from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
 
     if target is not None:
-        refuse("only for a table or dataset, not for two texts", columns=columns)
+        refuse("only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
     suffix = PurePath(source.removesuffix(".gz")).suffix
     if suffix == ".tsv":
@@ -110,7 +121,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
-            f"{source}: name its translation too; or, for a table or dataset, --columns S T"
+            f"{source}: give TARGET too, or --columns S T if this is a table or dataset"
         )
     if suffix == ".jsonl":
         return TableCorpus(table=source, source_column=columns[0], target_column=columns[1])

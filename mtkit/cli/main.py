@@ -1,7 +1,7 @@
 """The command line. `main` is the one place where exceptions become exit codes.
 
-0: done; 1: failed while running; 2: the user can fix it before any work; 129, 130 and 143: stopped
-by SIGHUP, Ctrl-C and SIGTERM.
+0: success; 1: the command failed while it ran; 2: the user made an error, which is reported before
+any work; 129, 130 and 143: stopped by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def app(*names: str) -> typer.Typer:
         module = import_module(f"mtkit.cli.{COMMANDS[name]}")
         add_command(app, name, getattr(module, name.replace("-", "_")))
     if not names:
-        bench = typer.Typer(rich_markup_mode=None, help="Measure how fast this machine is.")
+        bench = typer.Typer(
+            rich_markup_mode=None, help="Measure how fast this machine trains and translates."
+        )
         for name in BENCH:
             add_command(bench, name, getattr(import_module("mtkit.cli.bench"), name))
         app.add_typer(bench, name="bench")
@@ -67,8 +69,8 @@ def mtkit(
 ) -> None:
     """Train translation models and translate with them.
 
-    Start with your own corpus (mtkit init), or with the demo: mtkit run, then
-    echo "It is raining." | mtkit translate
+    To train on your own corpus, start with `mtkit init`. To try the demo, use `mtkit run`, and
+    then: echo "It is raining." | mtkit translate
     """
 
 

@@ -47,8 +47,9 @@ def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
     """Add a command with the options of `function`, and --quiet and --debug.
 
     The options are the parameters of the function, or the fields of a dataclass if its only
-    parameter is called `options`.
+    parameter is called `options`. A last line "Example: ..." of its docstring ends the help.
     """
+    help, _, example = (function.__doc__ or "").partition("    Example: ")
     group = get_type_hints(function).get("options")
 
     @wraps(function)
@@ -62,7 +63,8 @@ def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
     parameters = [parameter for it in signatures for parameter in it.parameters.values()]
     cast(Any, command).__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(name, cls=_Command)(command)
+    epilog = f"Example: {example.strip()}" if example else None
+    app.command(name, cls=_Command, help=help, epilog=epilog)(command)
 
 
 def refuse(why: str, **options: object) -> None:
@@ -90,21 +92,29 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
 
 
 COLUMNS_HELP = "Source and target columns, by name or number (default for .tsv: 0 1)."
-CONFIG_HELP = "YAML config (default: ./mtkit.yaml, else that of the demo)."
-LANGUAGE_HELP = "Target language, such as de or ko; adds Moses-tokenised BLEU."
-LANGUAGES_HELP = "Expected languages of source and target, such as en ko."
+CONFIG_HELP = "YAML config (default: ./mtkit.yaml, else the config of the demo)."
+LANGUAGE_HELP = (
+    "Target language, such as de or ko: selects BLEU's tokenizer and adds Moses-tokenised BLEU."
+)
+LANGUAGES_HELP = "Languages of source and target, such as en ko (default: identify them)."
 MODEL_HELP = "Run or model directory (default: $MTKIT_MODEL, else the last run)"
 
 ConfigFile = Annotated[Path | None, Option("-c", "--config", help=CONFIG_HELP)]
-RunFolder = Annotated[str | None, Option("--run", help="Run directory (default: as configured).")]
+RunFolder = Annotated[
+    str | None, Option("--run", help="Run directory (default: `run` in the config).")
+]
 Overrides = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY.PATH=VALUE", help="Override a setting; repeatable."),
+    Option(
+        "--set", metavar="KEY.PATH=VALUE", help="Override a setting of the config; may be repeated."
+    ),
 ]
 Model = Annotated[str | None, Option("-m", "--model", help=f"{MODEL_HELP}.")]
 Models = Annotated[
     list[str] | None,
-    Option("-m", "--model", metavar="PATH", help=f"{MODEL_HELP}; repeat for an ensemble."),
+    Option(
+        "-m", "--model", metavar="PATH", help=f"{MODEL_HELP}; repeat the option for an ensemble."
+    ),
 ]
 Columns = Annotated[tuple[str, str] | None, Option("--columns", metavar="S T", help=COLUMNS_HELP)]
 Languages = Annotated[
@@ -112,13 +122,14 @@ Languages = Annotated[
     Option("--languages", metavar="S T", help=LANGUAGES_HELP, callback=_check_languages),
 ]
 Language = Annotated[str | None, Option(help=LANGUAGE_HELP, callback=_check_languages)]
-Device = Annotated[str, Option(help="Device: auto, cpu, cuda or mps.")]
+Device = Annotated[str, Option(help="Device: cpu, cuda, mps, or auto (a GPU if available).")]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],
-    Option(help="Decoding engine; auto: CTranslate2 if it supports the request, else PyTorch."),
+    Option(help="Decoding engine (auto: CTranslate2 if it supports the request, else PyTorch)."),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 Plot = Annotated[
-    Path | None, Option("--plot", metavar="FILE", help="Draw a picture: .png or .svg.")
+    Path | None,
+    Option("--plot", metavar="FILE", help="Draw the results as a picture, .png or .svg."),
 ]

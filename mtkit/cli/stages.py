@@ -33,9 +33,10 @@ MAX_THREADS = 1024
 
 
 def run(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
-    """Run all stages, then score the test set.
+    """Run all stages, then translate and score the test set.
 
-    Stages whose results are up to date are skipped.
+    Skips each stage whose result is up to date. After an interruption, the same command resumes.
+    Example: mtkit run --run runs/seed2 --set seed=2
     """
     _call("mtkit.pipeline:run_and_print", config, run, overrides)
 
@@ -45,7 +46,8 @@ def train_spm(
 ) -> None:
     """Stage 1: train the tokenizer.
 
-    Trains SentencePiece on the training text and writes RUN/tokenizer/.
+    Trains a SentencePiece model on the training text and writes it to RUN/tokenizer/.
+    Example: mtkit train-spm --set tokenizer.vocab_size=4000
     """
     _call("mtkit.tokenizer.train:train_tokenizer", config, run, overrides)
 
@@ -53,15 +55,17 @@ def train_spm(
 def batch(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
     """Stage 2: prepare the training data.
 
-    Reads, filters and encodes the corpora and writes RUN/batches/.
+    Reads and filters the corpora, converts text to subword ids, and writes them to RUN/batches/.
+    Example: mtkit batch --set batching.deduplicate=true
     """
     _call("mtkit.batching.build:build_batches", config, run, overrides)
 
 
 def train(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
-    """Stage 3: train, or resume training.
+    """Stage 3: train the model, or resume training.
 
-    Writes RUN/model/. `mtkit finish` ends a run early with its best checkpoint.
+    Writes the model to RUN/model/. To end training early, use `mtkit finish`.
+    Example: mtkit train -c mtkit.yaml
     """
     _call("mtkit.training.train:train", config, run, overrides)
 
@@ -71,8 +75,9 @@ def finish(
 ) -> None:
     """End training early with the best checkpoint so far.
 
-    Writes RUN/model/ and scores the test set. A later `mtkit run` resumes training and replaces
-    the model when it ends.
+    Writes the model to RUN/model/ and scores the test set. A later `mtkit run` resumes training
+    and replaces this model when training ends.
+    Example: mtkit finish runs/latest
     """
     from mtkit.pipeline import finish_run, print_scores
 
@@ -83,34 +88,54 @@ def finish(
 class TranslateOptions:
     """The options of `mtkit translate`."""
 
-    text: Path | None = Argument(None, metavar="INPUT", help="Text or .gz (default: stdin).")
+    text: Path | None = Argument(
+        None, metavar="INPUT", help="Text file, may be gzipped (default: stdin)."
+    )
     models: Models = None
     output: Path | None = Option(None, "-o", "--output", help="Output file (default: stdout).")
-    beam: int | None = Option(None, help="Beam size.")
-    n_best: int | None = Option(None, min=1, help="Write N rows per line: index, score, text.")
-    length_penalty: float | None = Option(None, help="alpha in score = log P / |y|^alpha.")
-    min_length: int | None = Option(None, help="Minimum length in subwords.")
-    max_length: int | None = Option(None, help="Maximum length in subwords; longer input is split.")
+    beam: int | None = Option(None, help="Beam size: hypotheses kept at each step.")
+    n_best: int | None = Option(
+        None, min=1, help="Write the N best translations as rows: line number, score, text."
+    )
+    length_penalty: float | None = Option(
+        None, help="alpha in score = log P / length^alpha; larger favours longer output (0: off)."
+    )
+    min_length: int | None = Option(None, help="Minimum translation length, in subwords.")
+    max_length: int | None = Option(
+        None, help="Maximum translation length, in subwords; longer input lines are split."
+    )
     no_repeat_ngram: int | None = Option(
         None, help="Never repeat an n-gram of N subwords (0: off)."
     )
-    repetition_penalty: float | None = Option(None, help="Penalise repeated subwords (1: off).")
-    prefix: Path | None = Option(None, metavar="FILE", help="Target prefixes, one per input line.")
-    alignments: bool = flag("--alignments", help="Append word alignments (0-0 1-2) after a tab.")
-    jsonl: bool = flag("--jsonl", help="Write one JSON object per line.")
-    sample: bool = flag("--sample", help="Sample instead of searching.")
-    temperature: float | None = Option(None, help="Sampling: below 1 is sharper (default: 1).")
-    top_k: int | None = Option(None, help="Sampling: only the k most probable subwords.")
-    top_p: float | None = Option(None, help="Sampling: only the fewest subwords that sum to p.")
+    repetition_penalty: float | None = Option(
+        None, help="Make repeated subwords less probable; use a value above 1 (1: off)."
+    )
+    prefix: Path | None = Option(
+        None, metavar="FILE", help="Begin translation n with line n of FILE (blank: no prefix)."
+    )
+    alignments: bool = flag(
+        "--alignments", help="Append a tab and word alignments such as 0-0 1-2."
+    )
+    jsonl: bool = flag("--jsonl", help="Write a JSON object per line, with score and subwords.")
+    sample: bool = flag("--sample", help="Draw random translations, not the most probable.")
+    temperature: float | None = Option(
+        None, help="Sampling: below 1 favours the probable subwords (default: 1)."
+    )
+    top_k: int | None = Option(None, help="Sampling: draw from the k most probable subwords.")
+    top_p: float | None = Option(
+        None, help="Sampling: draw from the smallest set of subwords whose probabilities sum to p."
+    )
     seed: int | None = Option(None, help="Sampling: random seed (default: 1).")
     device: Device = "auto"
     engine: Engine = "auto"
-    compute_type: ComputeType = Option("auto", help="Compute type (auto: float32).")
+    compute_type: ComputeType = Option("auto", help="Data type of the computation (auto: float32).")
     workers: int | None = Option(
-        None, min=1, max=MAX_THREADS, help="Parallel batches (default: cores)."
+        None, min=1, max=MAX_THREADS, help="Batches translated in parallel (default: one per core)."
     )
-    threads: int | None = Option(None, min=1, max=MAX_THREADS, help="Threads per worker.")
-    resume: bool = flag("--resume", help="With INPUT and -o: continue an interrupted translation.")
+    threads: int | None = Option(
+        None, min=1, max=MAX_THREADS, help="Threads per worker (default: cores / workers)."
+    )
+    resume: bool = flag("--resume", help="Continue an interrupted command; needs INPUT and -o.")
 
     def settings(self, *names: str) -> dict[str, Any]:
         """Return the options of these names that are set."""
@@ -120,7 +145,8 @@ class TranslateOptions:
 def translate(options: TranslateOptions) -> None:
     """Stage 4: translate text, one line of output per line of input.
 
-    Search options default to the settings of the model.
+    The search options, such as --beam, default to the decoding settings of the model.
+    Example: mtkit translate in.txt -o out.txt --beam 8
     """
     from mtkit.config.decoding import DecodingSettings, SamplingSettings
 
@@ -134,7 +160,7 @@ def translate(options: TranslateOptions) -> None:
 
     files = Files(options.text, options.output, options.prefix, options.resume)
     if options.resume and not files.is_resumable:
-        raise UserError("--resume: needs text files as INPUT and --prefix, and -o FILE")
+        raise UserError("--resume: needs -o FILE, and text files as INPUT and --prefix")
     if options.prefix and not options.text and sys.stdin is not None and sys.stdin.isatty():
         raise UserError("--prefix: needs text from a file or a pipe, not from the keyboard")
     translator = load(
@@ -161,7 +187,7 @@ def _call(function: str, config: Path | None, run: str | None, overrides: list[s
 
     settings, origin = read_config(config, overrides or [], run)
     if origin.is_demo:
-        report.say("no mtkit.yaml here: working on the demo, English to Korean (see --config)")
+        report.say("no mtkit.yaml here; using the demo, English to Korean (see --config)")
     try:
         resolve_name(function)(settings)
     except SettingError as error:

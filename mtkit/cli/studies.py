@@ -1,4 +1,4 @@
-"""Commands that describe results: scores, attention, other formats, runs."""
+"""Commands for finished runs and models: `score`, `attend`, `export`, `info` and `compare`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,39 @@ from mtkit.report import show
 
 Paired = Annotated[
     Literal["bootstrap", "approximate"] | None,
-    Option(help="Test each system against the first: paired bootstrap or randomisation."),
+    Option(help="Test whether a system differs from the first: paired bootstrap or randomisation."),
 ]
 References = Annotated[
     list[Path],
-    Option("-r", "--reference", metavar="FILE", help="Reference; repeat for multiple references."),
+    Option("-r", "--reference", metavar="FILE", help="Reference translations; may be repeated."),
 ]
 
 
 def score(
     reference: References,
-    hypotheses: list[Path] | None = Argument(None, metavar="HYP", help="Files (default: stdin)."),
+    hypotheses: list[Path] | None = Argument(
+        None, metavar="HYP", help="File of translations (default: stdin)."
+    ),
     language: Language = None,
-    source: Path | None = Option(None, metavar="FILE", help="Source text."),
+    source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
-    by_length: bool = flag("--by-length", help="With --source: score by source length in words."),
-    plot: Path | None = Option(None, metavar="FILE", help="With --by-length: a picture to draw."),
-    comet: bool = flag("--comet", help="With --source: add COMET (`pipx install unbabel-comet`)."),
+    by_length: bool = flag("--by-length", help="Score by source length, in words; needs --source."),
+    plot: Path | None = Option(
+        None, metavar="FILE", help="Draw the scores as a picture, .png or .svg; needs --by-length."
+    ),
+    comet: bool = flag(
+        "--comet", help="Add COMET; needs --source and `pipx install unbabel-comet`."
+    ),
     json: Json = False,
 ) -> None:
     """Score translations against references.
 
-    BLEU, chrF and TER by sacreBLEU, with signatures and 95 % confidence intervals.
+    Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals.
+    Example: mtkit score -r test.fr a.txt b.txt --paired bootstrap
     """
     if not source:
-        refuse("needs the source text: name it with --source", by_length=by_length, comet=comet)
+        refuse("needs the source text; give it with --source", by_length=by_length, comet=comet)
     elif not (worst or by_length or comet):
         refuse("only with --worst, --by-length or --comet", source=source)
     if not by_length:
@@ -69,33 +76,47 @@ def score(
 class AttendOptions:
     """The options of `mtkit attend`."""
 
-    text: str | None = Argument(None, metavar="TEXT", help="Sentence (default: lines of stdin).")
+    text: str | None = Argument(
+        None, metavar="TEXT", help="Sentence (default: each line of stdin)."
+    )
     model: Model = None
-    target: str | None = Option(None, metavar="TEXT", help="Translation (default: the model's).")
+    target: str | None = Option(None, metavar="TEXT", help="Use this translation, not the model's.")
     view: Literal["terminal", "png", "svg", "html"] | None = Option(
-        None, help="Heat map in the terminal, picture, or HTML page (default: terminal)."
+        None, help="Show in the terminal, or write a picture or HTML page (default: terminal)."
     )
     kind: Literal["cross", "encoder", "decoder"] | None = Option(
-        None, help="Cross-attention or self-attention (default: cross; html: all)."
+        None,
+        help="Show cross-attention, or self-attention of one side (default: cross; html: all).",
     )
-    layer: list[int] | None = Option(None, metavar="N", help="Only this layer, from 1; repeatable.")
-    head: list[int] | None = Option(None, metavar="N", help="Only this head, from 1; repeatable.")
-    average: bool = flag("--average", help="With png or svg: average over layers and heads.")
+    layer: list[int] | None = Option(
+        None, metavar="N", help="Show only this layer (numbered from 1); may be repeated."
+    )
+    head: list[int] | None = Option(
+        None, metavar="N", help="Show only this head (numbered from 1); may be repeated."
+    )
+    average: bool = flag("--average", help="Average over layers and heads; needs png or svg.")
     subwords: bool = flag("--subwords", help="Show subwords instead of words.")
-    explain: bool = flag("--explain", help="Measure how well attention explains translations.")
+    explain: bool = flag("--explain", help="Measure how well attention explains the output.")
     reference: Path | None = Option(
-        None, "-r", "--reference", metavar="FILE", help="With --explain: translations to explain."
+        None,
+        "-r",
+        "--reference",
+        metavar="FILE",
+        help="Translations for --explain (default: the model's).",
     )
     json: Json = False
-    output: Path | None = Option(None, "-o", "--output", help="Default: attention.VIEW.")
+    output: Path | None = Option(
+        None, "-o", "--output", help="File to write (default: attention.VIEW)."
+    )
     device: Device = "auto"
 
 
 def attend(options: AttendOptions) -> None:
     """Show the attention weights of a translation.
 
-    --explain tabulates, for all sentences, how much the probability of an output word falls
-    without the source words that it attends to most.
+    With --explain, print a table: how much the probability of output words falls when the source
+    words with the most attention are removed.
+    Example: mtkit attend --view html "Two men are talking."
     """
     text, model, output, device = options.text, options.model, options.output, options.device
     view, kind, layer, head = options.view, options.kind, options.layer, options.head
@@ -111,7 +132,12 @@ def attend(options: AttendOptions) -> None:
         return
     refuse("only with --explain", reference=options.reference, json=options.json)
     if view == "html":
-        refuse("not with --view html, which shows all", kind=kind, layer=layer, head=head)
+        refuse(
+            "not with --view html, which shows all layers and heads",
+            kind=kind,
+            layer=layer,
+            head=head,
+        )
     if view not in ("png", "svg"):
         refuse("only with --view png or svg", average=average)
     if view in (None, "terminal"):
@@ -134,22 +160,26 @@ def attend(options: AttendOptions) -> None:
 
 
 def export(
-    folder: Path | None = Argument(None, metavar="DIR", help="With --from: the model to import."),
+    folder: Path | None = Argument(None, metavar="DIR", help="Model to import, with --from."),
     model: Model = None,
-    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Format to export to."),
-    from_: Literal["huggingface"] | None = Option(None, "--from", help="Format to import from."),
-    output: Path | None = Option(None, "-o", "--output", help="New folder (ctranslate2: a cache)."),
-    quantization: ComputeType | None = Option(
-        None, help="With ctranslate2: compute type; auto: int8 if validation BLEU hardly drops."
+    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Export to this format."),
+    from_: Literal["huggingface"] | None = Option(None, "--from", help="Import from this format."),
+    output: Path | None = Option(
+        None, "-o", "--output", help="Folder to create (default for ctranslate2: a cache)."
     ),
-    check: bool = flag("--check", help="With ctranslate2: compare translations before and after."),
+    quantization: ComputeType | None = Option(
+        None, help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
+    ),
+    check: bool = flag("--check", help="Compare translations of ctranslate2 with PyTorch's."),
     text: Path | None = Option(
-        None, metavar="FILE", help="With --check (default: the validation text)."
+        None, metavar="FILE", help="Text that --check translates (default: validation text)."
     ),
 ) -> None:
     """Export a model to another format, or import one.
 
-    CTranslate2 (`mtkit translate` exports by itself) and transformers by Hugging Face.
+    Exports to CTranslate2, which `mtkit translate` also does automatically. Exports to Hugging
+    Face's MarianMT, and imports from it.
+    Example: mtkit export --to huggingface -o exported
     """
     if from_ is not None:
         options = {"to": to, "model": model, "quantization": quantization}
@@ -159,9 +189,9 @@ def export(
         from_huggingface(folder, output)
         return
     if folder is not None:
-        raise UserError(f"{folder}: only with --from: name a model of mtkit with -m")
+        raise UserError(f"{folder}: only with --from; choose a model of mtkit with -m")
     if to is None:
-        raise UserError("export: name a format, --to ctranslate2 or --to huggingface")
+        raise UserError("export: choose a format with --to ctranslate2 or --to huggingface")
     if not check:
         refuse("only with --check", text=text)
     if to == "huggingface":
@@ -177,18 +207,23 @@ def export(
 
 def info(
     path: Path | None = Argument(
-        None, metavar="PATH", help="Run, model or config (default: $MTKIT_MODEL or the last run)."
+        None,
+        metavar="PATH",
+        help="Run, model or config (default: $MTKIT_MODEL, else the last run).",
     ),
-    verify: bool = flag("--verify", help="Check the hash of every file."),
-    config: bool = flag("--config", help="Print all settings, resolved, as YAML."),
+    verify: bool = flag("--verify", help="Check the sha256 of every file."),
+    config: bool = flag("--config", help="Print all settings as YAML, with their defaults."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Plot learning rate, training curves, lengths or (with -o) positional encodings."
     ),
-    output: Path | None = Option(None, "-o", "--output", help="With --plot: .png or .svg."),
+    output: Path | None = Option(
+        None, "-o", "--output", help="Write the plot to this .png or .svg file."
+    ),
 ) -> None:
     """Describe a run, model or artifact.
 
-    Prints sizes, settings, scores, and the inputs that it was made from.
+    Prints its sizes, settings and scores, and the inputs from which it was made.
+    Example: mtkit info runs/latest --plot curves
     """
     if plot:
         refuse("not with --plot", verify=verify, config=config)
@@ -202,14 +237,17 @@ def info(
 
 
 def compare(
-    runs: list[Path] = Argument(..., metavar="RUN", help="Runs; the first is the baseline."),
+    runs: list[Path] = Argument(
+        ..., metavar="RUN", help="Run directories; the first is the baseline."
+    ),
     paired: Paired = "bootstrap",
     plot: Plot = None,
 ) -> None:
-    """Compare runs.
+    """Compare the settings, learning curves and scores of runs.
 
-    Prints settings that differ, learning curves over steps and time, and test scores with
+    Prints the settings that differ, learning curves by step and by time, and test scores with
     significance tests.
+    Example: mtkit compare runs/a runs/b --plot curves.png
     """
     from mtkit.study.compare import compare
 

@@ -119,7 +119,7 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         ("attend --explain --average", "--average: not with --explain"),
         ("attend --view html --head 1", "--head: not with --view html"),
         ("attend -o a.png", "--output: only with --view"),
-        ("export", "export: name a format"),
+        ("export", "export: choose a format"),
         ("export --to ctranslate2", "runs/latest: "),
         ("export --to huggingface --check", "--check: only with --to ctranslate2"),
         ("export --to ctranslate2 --text a", "--text: only with --check"),
