@@ -70,12 +70,8 @@ def init(
     ),
     columns: Columns = None,
     languages: Languages = None,
-    valid: TextPair = Option(
-        None, metavar="S T", help="Validation set: source and target file (default: held out)."
-    ),
-    test: TextPair = Option(
-        None, metavar="S T", help="Test set: source and target file (default: held out)."
-    ),
+    valid: TextPair = Option(None, metavar="S T", help="Validation set (default: held out)."),
+    test: TextPair = Option(None, metavar="S T", help="Test set (default: held out)."),
     force: bool = flag("--force", help="Overwrite an existing config and its data folder."),
 ) -> None:
     """Write a config for a corpus and a training time.
