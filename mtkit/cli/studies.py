@@ -32,12 +32,8 @@ def score(
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
     by_length: bool = flag("--by-length", help="Score by source length, in words; needs --source."),
-    plot: Path | None = Option(
-        None, metavar="FILE", help="Draw the scores as a picture, .png or .svg; needs --by-length."
-    ),
-    comet: bool = flag(
-        "--comet", help="Add COMET; needs --source and `pipx install unbabel-comet`."
-    ),
+    plot: Path | None = Option(None, metavar="FILE", help="Draw --by-length as a .png or .svg."),
+    comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
     json: Json = False,
 ) -> None:
     """Score translations against references.
