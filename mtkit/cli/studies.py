@@ -110,8 +110,7 @@ class AttendOptions:
 def attend(options: AttendOptions) -> None:
     """Show the attention weights of a translation.
 
-    With --explain, print a table: how much the probability of output words falls when the source
-    words with the most attention are removed.
+    With --explain, measure how much removing the most attended words lowers the probability.
     Example: mtkit attend --view html "Two men are talking."
     """
     text, model, output, device = options.text, options.model, options.output, options.device
