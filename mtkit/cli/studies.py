@@ -137,8 +137,8 @@ def attend(options: AttendOptions) -> None:
         refuse("only with --view png or svg", average=average)
     if view in (None, "terminal"):
         refuse("only with --view png, svg or html", output=output)
+    from mtkit.study.attend.maps import MapSelection
     from mtkit.study.attend.show import attend
-    from mtkit.study.attend.weights import MapSelection
 
     selection = MapSelection(kind or "cross", layer or (), head or (), average)
     target, view = options.target, view or "terminal"

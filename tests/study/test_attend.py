@@ -27,15 +27,17 @@ from mtkit.errors import UserError
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
-from mtkit.study.attend.show import Reader, attend
-from mtkit.study.attend.views import TEMPLATE, draw_terminal, make_page
-from mtkit.study.attend.weights import (
+from mtkit.study.attend.maps import (
+    TEMPLATE,
     AttentionKind,
     HeatMap,
     MapSelection,
     attention_weights,
+    draw_terminal,
     label_words,
+    make_page,
 )
+from mtkit.study.attend.show import Reader, attend
 from mtkit.symbols import PAD
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.train import train
@@ -157,10 +159,9 @@ def test_weights_are_not_computed_without_request(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_subwords_are_merged_into_words_in_every_script(pieces: str, words: str) -> None:
-    segments = label_words(pieces.split(" ") if pieces else [])
-    assert "|".join(segments.texts) == words
-    assert len(segments.of_subword) == len(pieces.split())
-    assert sorted(set(segments.of_subword)) == list(range(len(segments.texts)))
+    labels = label_words(pieces.split(" ") if pieces else [])
+    assert "|".join(text for text, _ in labels) == words
+    assert sum(count for _, count in labels) == len(pieces.split())
 
 
 def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
@@ -442,9 +443,9 @@ def test_a_view_that_cannot_be_made_is_refused(options: dict[str, Any], key: str
     ("text", "options", "line"),
     [
         ("", {}, "stdin: "),
-        ("\n \n", {"view": "html"}, "blank: "),
-        ("ant\nbee\n", {"target": "ANT"}, "stdin: "),
-        ("ant\nbee\n", {"view": "html"}, "stdin: "),
+        ("\n \n", {"view": "html"}, "0 sentences: "),
+        ("ant\nbee\n", {"target": "ANT"}, "2 sentences: "),
+        ("ant\nbee\n", {"view": "html"}, "2 sentences: "),
     ],
 )
 def test_input_that_cannot_be_shown_is_refused(

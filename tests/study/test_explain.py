@@ -28,7 +28,6 @@ from mtkit.study.attend.explain import (
     word_attention,
 )
 from mtkit.study.attend.show import Reading
-from mtkit.study.attend.weights import Labels
 from mtkit.symbols import BOS, EOS
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -44,7 +43,11 @@ GENERATOR = torch.Generator().manual_seed(1)
 SOURCE, TARGET = (torch.randint(4, VOCAB, (n,), generator=GENERATOR).tolist() for n in (7, 5))
 SOURCE_WORDS, TARGET_WORDS = [0, 1, 1, 2, 3, 3, 4], [0, 0, 1, 2, 2]
 READING = Reading(
-    "", SOURCE, TARGET, Labels(list("abcde"), SOURCE_WORDS), Labels(list("ABC"), TARGET_WORDS)
+    "",
+    SOURCE,
+    TARGET,
+    list(zip("abcde", [1, 2, 1, 2, 1], strict=True)),
+    list(zip("ABC", [2, 1, 2], strict=True)),
 )
 
 

@@ -26,6 +26,7 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
 from mtkit.report import show, table, warn
+from mtkit.study.attend.maps import word_numbers
 from mtkit.study.attend.show import Reader, Reading, named_sentences
 from mtkit.symbols import EOS, PAD
 
@@ -65,7 +66,7 @@ def explain(
         for source, target in zip(sources, targets, strict=True):
             with suppress(UserError):  # a sentence that cannot be read is left out
                 reading = reader.read(source, target)
-                if len(reading.source.texts) >= MIN_WORDS and reading.target_ids:
+                if len(reading.source) >= MIN_WORDS and reading.target_ids:
                     rows.append(measure_faithfulness(reader.model, reading, generator))
             shown.advance()
     if not rows:
@@ -84,7 +85,7 @@ def measure_faithfulness(
     - How far log P falls, in nats, for M rankings and K numbers of removed words.
     - Kendall's τ of the later rankings with the first, over the source words; NaN if all are tied.
     """
-    single = [{word} for word in range(len(reading.source.texts))]
+    single = [{word} for word in range(len(reading.source))]
     whole, *without = log_probs(model, reading, [set(), *single])
     left_out = (whole - torch.stack(without)).T  # (J, I)
     random = torch.rand(left_out.shape, generator=generator).to(left_out)
@@ -104,8 +105,8 @@ def log_probs(
     model: EncoderDecoder, reading: Reading, removed: Sequence[AbstractSet[int]]
 ) -> Float[Tensor, "R J"]:
     """Return log P of every target word, the sum over its subwords, without each set of words."""
-    numbered = list(zip(reading.source_ids, reading.source.of_subword, strict=True))
-    words = torch.tensor(reading.target.of_subword, device=model.device)
+    numbered = list(zip(reading.source_ids, word_numbers(reading.source), strict=True))
+    words = torch.tensor(word_numbers(reading.target), device=model.device)
     rows = []
     for start in range(0, len(removed), 64):
         sources = [
@@ -116,7 +117,7 @@ def log_probs(
         target = torch.tensor([reading.target_ids], device=model.device).expand(len(source), -1)
         logits = model.project(model(source, source != PAD, shift_right(target)))
         losses = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")  # (R, T)
-        sums = losses.new_zeros(len(source), len(reading.target.texts))
+        sums = losses.new_zeros(len(source), len(reading.target))
         rows.append(-sums.index_add(1, words, losses))
     return torch.cat(rows)
 
@@ -126,7 +127,9 @@ def word_attention(model: EncoderDecoder, reading: Reading) -> Float[Tensor, "J 
     source = torch.tensor([[*reading.source_ids, EOS]], device=model.device)
     target = torch.tensor([reading.target_ids], device=model.device)
     weights = attention_to_source(model, source, target)[0, :, :-1].cpu().numpy()
-    return torch.from_numpy(merge(weights, reading.target.of_subword, reading.source.of_subword))
+    return torch.from_numpy(
+        merge(weights, word_numbers(reading.target), word_numbers(reading.source))
+    )
 
 
 def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:

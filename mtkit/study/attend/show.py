@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Literal
@@ -26,16 +25,18 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.report import data, say, styled
-from mtkit.study.attend.views import draw_picture, draw_terminal, make_page
-from mtkit.study.attend.weights import (
-    CROSS_ATTENTION,
+from mtkit.study.attend.maps import (
     AttentionKind,
     HeatMap,
-    Labels,
+    Label,
     MapSelection,
     attention_weights,
+    draw_picture,
+    draw_terminal,
     label_subwords,
     label_words,
+    make_page,
+    word_numbers,
 )
 from mtkit.study.plots.picture import check_picture
 from mtkit.symbols import BOS, EOS
@@ -49,7 +50,7 @@ def attend(
     *,
     target: str | None = None,
     view: Literal["terminal", "png", "svg", "html"] = "terminal",
-    selection: MapSelection = CROSS_ATTENTION,
+    selection: MapSelection | None = None,
     subwords: bool = False,
     device: str = "auto",
 ) -> None:
@@ -62,13 +63,17 @@ def attend(
     Raises:
         UserError: see `Reader.read`, `MapSelection.select` and `check_picture`.
     """
+    selection = selection or MapSelection()
     path = None if view == "terminal" else output or Path(f"attention.{view}")
     if path is not None and view != "html":
         check_picture(path, f".{view}")
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
     if path is not None or target is not None:
-        sentences = _only(named for named in sentences if not reader.is_blank(named[1]))
+        shown = [named for named in sentences if not reader.is_blank(named[1])]
+        if len(shown) != 1:
+            raise UserError(f"{len(shown)} sentences: give one for a file or a target")
+        sentences = iter(shown)
     for name, sentence in sentences:
         if text is None and reader.is_blank(sentence):
             data("\n")
@@ -88,15 +93,6 @@ def attend(
         data(f"{reading.translation}\n")
 
 
-def _only(sentences: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    first = list(islice(sentences, 2))
-    if not first:
-        raise UserError("blank: give a sentence")
-    if len(first) > 1:
-        raise UserError("stdin: more than one line: a file or target is for one sentence")
-    return iter(first)
-
-
 @dataclass(frozen=True)
 class Reading:
     """A sentence and its translation, as subwords (without BOS and EOS) and words."""
@@ -104,8 +100,8 @@ class Reading:
     translation: str
     source_ids: list[int]
     target_ids: list[int]
-    source: Labels
-    target: Labels
+    source: list[Label]
+    target: list[Label]
 
 
 @dataclass(frozen=True)
@@ -115,8 +111,7 @@ class Reader:
     model: EncoderDecoder
     tokenizer: Tokenizer
     settings: DecodingSettings
-    label: Callable[[Sequence[str]], Labels] = label_words
-    """Makes words of subwords, or leaves them."""
+    label: Callable[[Sequence[str]], list[Label]] = label_words
 
     @classmethod
     def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
@@ -161,18 +156,16 @@ class Reader:
         """Return the attention weights by kind; UserError if the model has none."""
         begin, end = (label_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
         source, target, before = reading.source + end, reading.target + end, begin + reading.target
-        axes: dict[AttentionKind, tuple[Labels, Labels]] = {
-            "cross": (target, source),
-            "encoder": (source, source),
-            "decoder": (target, before),
-        }
+        axes: dict[AttentionKind, tuple[list[Label], list[Label]]]
+        axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, before)}
         ids = (reading.source_ids, reading.target_ids)
         ended = (torch.tensor([[*side, EOS]], device=self.model.device) for side in ids)
         maps: dict[AttentionKind, HeatMap] = {}
         for kind, weights in attention_weights(self.model, *ended).items():
             queries, keys = axes[kind]
-            merged = merge(weights.numpy(), queries.of_subword, keys.of_subword)
-            maps[kind] = HeatMap(kind, queries.texts, keys.texts, torch.from_numpy(merged))
+            merged = merge(weights.numpy(), word_numbers(queries), word_numbers(keys))
+            rows, columns = ([text for text, _ in labels] for labels in axes[kind])
+            maps[kind] = HeatMap(kind, rows, columns, torch.from_numpy(merged))
         if not maps:
             raise UserError("the model has no attention (model.attention: none)")
         return maps

@@ -1,21 +1,42 @@
-"""Views of attention: a heat map in the terminal, a picture, or a page for the browser."""
+"""Attention between words by layer and head, as a map in the terminal, a picture, or an HTML page.
+
+A subword that begins with SentencePiece's space symbol begins a word. Scripts without spaces have
+no such symbols: there every subword is a word. (Alignments are between words that white space
+separates: `mtkit.decoding.sentences.Words`.)
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from mtkit.decoding.forced import teacher_force
+from mtkit.decoding.sentences import UNSPACED
+from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, fitted, printable
-from mtkit.study.attend.weights import EDGES_BY_KIND, AttentionKind, HeatMap
 from mtkit.study.plots.picture import find_fonts, make_figure, save_picture
+from mtkit.symbols import SPACE
 
-StyledText = tuple[str, str]
-"""Text, and its style where there are colours."""
-
+AttentionKind = Literal["cross", "encoder", "decoder"]
+"""Cross-attention, self-attention of the encoder, or masked self-attention of the decoder."""
+EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
+    "cross": ("target words", "source words"),
+    "encoder": ("source words", "source words"),
+    "decoder": ("target words", "earlier target words"),
+}
+"""What the queries (rows) and the keys (columns) of a heat map are."""
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in cells of the terminal."""
 RAMP = ((24, 24, 44), (70, 36, 112), (176, 52, 110), (242, 122, 66), (252, 226, 150))
@@ -31,8 +52,107 @@ MARGIN_INCHES = 1.0
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[StyledText]:
-    """Yield the translation and the first map, in blocks of columns that fit `width` cells."""
+Label = tuple[str, int]
+"""A word or subword as it can be shown anywhere, and its number of subwords."""
+
+
+def label_subwords(pieces: Sequence[str]) -> list[Label]:
+    """Return every subword as a label of its own."""
+    return [(printable(piece), 1) for piece in pieces]
+
+
+def label_words(pieces: Sequence[str]) -> list[Label]:
+    """Return the words that the subwords make up."""
+    words: list[list[str]] = []
+    for piece in pieces:
+        if not words or piece.startswith(SPACE) or _ends_unspaced_word(words[-1], piece):
+            words.append([])
+        words[-1].append(piece)
+    return [(printable(_spell(word)), len(word)) for word in words]
+
+
+def word_numbers(labels: Sequence[Label]) -> list[int]:
+    """Return the number of the word of each subword."""
+    return [number for number, (_, count) in enumerate(labels) for _ in range(count)]
+
+
+def _ends_unspaced_word(word: Sequence[str], piece: str) -> bool:
+    return word != [SPACE] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
+
+
+def _spell(pieces: Sequence[str]) -> str:
+    matches = ((piece, _BYTE.fullmatch(piece)) for piece in pieces)
+    raw = (bytes.fromhex(byte[1]) if byte else piece.encode() for piece, byte in matches)
+    return b"".join(raw).decode(errors="replace").removeprefix(SPACE) or SPACE
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The attention of J queries (words) to I keys by layer and head; rows sum to 1."""
+
+    kind: AttentionKind
+    queries: list[str]
+    keys: list[str]
+    weights: Float[Tensor, "L H J I"]
+    titles: Sequence[str] = ()
+    """What each map shows, row by row, once maps are selected."""
+
+
+@dataclass(frozen=True)
+class MapSelection:
+    """Which attention maps are shown, by numbers from 1; empty: all. `average`: their mean."""
+
+    kind: AttentionKind = "cross"
+    layers: Sequence[int] = ()
+    heads: Sequence[int] = ()
+    average: bool = False
+
+    def select(self, maps: Mapping[AttentionKind, HeatMap]) -> HeatMap:
+        """Return the selected maps; UserError if the model has no such attention, layer or head."""
+        if self.kind not in maps:
+            raise UserError(f"the model has no {self.kind} attention, only {', '.join(maps)}")
+        weights = maps[self.kind].weights
+        layers = _check_numbers("layer", self.layers, weights.shape[0])
+        heads = _check_numbers("head", self.heads, weights.shape[1])
+        weights = weights[[layer - 1 for layer in layers]][:, [head - 1 for head in heads]]
+        titles = [f"layer {layer}, head {head}" for layer, head in product(layers, heads)]
+        if self.average and len(titles) > 1:
+            weights = weights.mean(dim=(0, 1), keepdim=True)
+            titles = [f"mean of {_name('layer', layers)} and {_name('head', heads)}"]
+        return replace(maps[self.kind], weights=weights, titles=titles)
+
+
+def _name(name: str, numbers: Sequence[int]) -> str:
+    return f"{name}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def _check_numbers(name: str, numbers: Sequence[int], count: int) -> Sequence[int]:
+    every = range(1, count + 1)
+    for number in numbers:
+        if number not in every:
+            raise UserError(f"{name} {number}: this attention has {_name(name, every)}")
+    return numbers or every
+
+
+@torch.inference_mode()
+def attention_weights(
+    model: EncoderDecoder, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+) -> dict[AttentionKind, Float[Tensor, "L H Q K"]]:
+    """Return the weights of every kind of attention that the model has, in float32 on the CPU.
+
+    Both `source` and `target` end in EOS: there is a query for each symbol that is predicted.
+    """
+    memory, decoded = teacher_force(model, source, target, encoder=True)
+    weights: dict[AttentionKind, Tensor | None] = {
+        "cross": decoded.attention,
+        "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
+        "decoder": decoded.self_attention,
+    }
+    return {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
+
+
+def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[tuple[str, str]]:
+    """Yield the translation and the first map, as wide as `width` cells: text, and its style."""
     labels = [fitted(word, MAX_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
     yield f"{printable(translation)}\n\n", "bold"
