@@ -48,8 +48,7 @@ def score(
     if not by_length:
         refuse("only with --by-length", plot=plot)
     from mtkit.scoring.score import score_files, score_lines
-    from mtkit.study.plots.lengths import plot_lengths
-    from mtkit.study.plots.picture import check_picture
+    from mtkit.study.plots.picture import check_picture, draw_length_scores
 
     if plot is not None:
         check_picture(plot)
@@ -65,7 +64,7 @@ def score(
     )
     show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
     if plot is not None:
-        plot_lengths(systems, plot)
+        draw_length_scores(systems, plot)
 
 
 @dataclass(frozen=True)

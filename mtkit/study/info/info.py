@@ -30,8 +30,6 @@ from mtkit.report import data_lines, printable, table
 from mtkit.study.plots.picture import check_picture
 from mtkit.training.metrics import MetricsLog
 
-HASH_DIGITS = 12
-"""Number of digits of a hash that people see."""
 SHOWN_SCORES = ("loss", "perplexity", "bleu", "chrf")
 
 
@@ -123,7 +121,7 @@ def _describe_artifact(
     hashes = {"identity": artifact.identity}
     hashes |= {f"made from {name}": hash_ for name, hash_ in manifest["inputs"].items()}
     facts = {
-        **{name: hash_[:HASH_DIGITS] for name, hash_ in hashes.items()},
+        **{name: hash_[:12] for name, hash_ in hashes.items()},
         "made by": f"mtkit {manifest['mtkit']}, format {manifest['format']}",
         **{name: value for name, value in artifact.report.items() if name != FROM},
         **settings,
@@ -156,9 +154,9 @@ def _describe_progress(
     run: Path, records: Sequence[Mapping[str, Any]], model: Artifact | None
 ) -> dict[str, Any]:
     last, index = records[-1], _read_index(run)
-    step, steps = max(last["step"], _integer(index.get("last"))), _integer(index.get("steps"))
+    step, steps = max(last["step"], index.get("last", 0)), index.get("steps", 0)
     ends, seconds = None, last.get("seconds")
-    if model is not None and _integer(model.report.get("steps")) >= step:
+    if model is not None and model.report.get("steps", 0) >= step:
         early = model.manifest["settings"].get("ended") is not None
         ends = "ended early, by `mtkit finish`" if early else "finished"
     elif isinstance(seconds, int | float) and last["step"] > 0 and step < steps:
@@ -181,13 +179,11 @@ def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterat
         yield from table([["", "step", *SHOWN_SCORES], *rows])
 
 
-def _integer(value: Any) -> int:
-    return value if type(value) is int else 0
-
-
-def _read_index(run: Path) -> Mapping[str, Any]:
+def _read_index(run: Path) -> dict[str, int]:
+    """Return the steps in the index of checkpoints; none if it cannot be read."""
     try:
         index = read_json(run / CHECKPOINTS / INDEX)
     except (OSError, UserError):
         return {}
-    return index if isinstance(index, dict) else {}
+    steps = index.items() if isinstance(index, dict) else ()
+    return {name: step for name, step in steps if type(step) is int}

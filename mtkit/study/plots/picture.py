@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mtkit.scoring.score import SystemScores
+
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Colours that colour-blind people can distinguish (Okabe and Ito 2008)."""
@@ -32,8 +34,6 @@ STYLE: dict[Any, Any] = {
 """Differences from matplotlib's default style (rcParams)."""
 DEFAULT_FONT = "DejaVu Sans"
 """The font that comes with matplotlib, for Latin, Greek and Cyrillic."""
-LAST_RESORT = "Last Resort"
-"""Fonts that show a box for every character."""
 
 
 def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> None:
@@ -46,12 +46,8 @@ def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> Non
         raise UserError(
             f"{path}: not a picture: choose a name that ends in {' or '.join(suffixes)}"
         )
-    if not path.parent.is_dir():
-        raise UserError(f"{path}: no such folder, {path.parent}: create it")
-    if path.is_dir():
-        raise UserError(f"{path}: is a folder: choose another name")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UserError(f"{path}: not writable: choose another name")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"{path}: cannot be written: choose another name")
 
 
 def make_figure(
@@ -66,7 +62,7 @@ def make_figure(
         return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
 
 
-def add_legend(figure: Figure, panel: Axes) -> None:
+def _add_legend(figure: Figure, panel: Axes) -> None:
     """Add a legend of the lines of `panel` above all panels."""
     handles, names = panel.get_legend_handles_labels()
     fonts = {"family": find_fonts("".join(names))}
@@ -98,7 +94,8 @@ def find_fonts(text: str) -> list[str]:
 
     families, missing = [DEFAULT_FONT], set(filter(str.isprintable, text))
     missing -= _covered(missing, fontManager.findfont(DEFAULT_FONT))
-    fonts = [font for font in fontManager.ttflist if not font.name.startswith(LAST_RESORT)]
+    # "Last Resort" shows a box for every character.
+    fonts = [font for font in fontManager.ttflist if not font.name.startswith("Last Resort")]
     while missing:
         covered = {font.name: _covered(missing, font.fname, font.index) for font in fonts}
         best = max(covered, key=lambda name: (len(covered[name]), "Sans" in name, -len(name)))
@@ -144,5 +141,26 @@ def draw_curves(
     for panel in axes[len(panels) :]:
         panel.remove()
     if len(panels[0][2]) > 1:
-        add_legend(drawn, axes[0])
+        _add_legend(drawn, axes[0])
+    save_picture(drawn, path)
+
+
+def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
+    """Draw a panel per metric: a line per system with intervals, over buckets of source lengths."""
+    labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in systems[0].by_length]
+    metrics = list(systems[0].by_length[0].scores)
+    drawn, panels = make_figure(width=5 * len(metrics), columns=len(metrics))
+    for key, panel in zip(metrics, panels, strict=True):
+        for place, system in enumerate(systems):
+            scores = [bucket.scores[key] for bucket in system.by_length]
+            ends = [(score.value, *(score.interval or [])) for score in scores]
+            reach = [[of[0] - min(of) for of in ends], [max(of) - of[0] for of in ends]]
+            shift = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
+            where = [bucket + shift for bucket in range(len(scores))]
+            panel.errorbar(where, [of[0] for of in ends], reach, fmt="o-", label=system.name)
+            panel.set_ylabel(scores[0].name)
+        panel.set_xticks(range(len(labels)), labels)
+        panel.set_xlabel("words of the source, and number of lines")
+        panel.set_ylim(bottom=0)
+    _add_legend(drawn, panels[0])
     save_picture(drawn, path)
