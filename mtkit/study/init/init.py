@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import chain, count, product
 from pathlib import Path
-from typing import Any
 
 from mtkit.artifacts.manifest import create, kind_at
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
@@ -28,8 +27,8 @@ from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
-from mtkit.report import data_lines, printable, say, table, warn
-from mtkit.study.init.facts import describe_corpus
+from mtkit.report import data_lines, printable, say, warn
+from mtkit.study.init.corpus import Split, describe_corpus, key_of
 from mtkit.study.init.presets import (
     NOMINAL_VOCABULARY,
     PRESETS,
@@ -38,7 +37,6 @@ from mtkit.study.init.presets import (
     Trial,
     choose_plan,
 )
-from mtkit.study.init.split import Split, key_of
 from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
 
@@ -177,26 +175,25 @@ def _write_pairs(split: Split, corpus: Corpus, folder: Path, sides: Sequence[str
     """Write the source and target file of each part; return the pairs of each part."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
-        paths = [folder / f"{part}.{side}" for part in ("train", *split.parts) for side in sides]
-        files = {
-            path.name: stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
-            for path in paths
-        }
+        files = {}
+        for part, side in product(("train", *split.parts), sides):
+            file = (folder / f"{part}.{side}").open("w", encoding="utf-8", newline="\n")
+            files[part, side] = stack.enter_context(file)
         for part, pair in split.split(read_pairs(corpus)):
             counts[part] += 1
-            files[f"{part}.{sides[0]}"].write(f"{pair.source}\n")
-            files[f"{part}.{sides[1]}"].write(f"{pair.target}\n")
+            files[part, sides[0]].write(f"{pair.source}\n")
+            files[part, sides[1]].write(f"{pair.target}\n")
     return counts
 
 
 def _data_values(
     options: InitOptions, folder: Path, sides: Sequence[str], counts: Mapping[str, int]
-) -> dict[str, Any]:
+) -> dict[str, str | int]:
     """Return what the config says about the command, the run and the corpora."""
-    stem = options.output.stem
-    runs = chain([f"runs/{stem}"], (f"runs/{stem}-{number}" for number in count(2)))
+    name = f"runs/{options.output.stem}"
+    runs = chain([name], (f"{name}-{number}" for number in count(2)))
     free = (run for run in runs if not any(checkpoint_steps(Path(run) / CHECKPOINTS)))
-    values: dict[str, Any] = {
+    values: dict[str, str | int] = {
         "command": printable(options.command),
         "run": flow(options.run or next(free)),
     }
@@ -218,16 +215,13 @@ def _summary(
     plan: Plan,
 ) -> Iterator[str]:
     """Say what was written, how long a run takes, and what to expect of it."""
-    total, minutes = sum(plan.seconds.values()) / 60, options.minutes
+    total, minutes = plan.seconds / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     written = (f"{counts[part]:,} for {part}" for part in counts if part not in options.existing)
     yield f"wrote {folder}: {', '.join(written)} (pairs, split by a hash of the source)"
     yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
-    yield ""
-    labels = {"training": f"training, {plan.epochs:,.1f} epochs in {plan.steps:,} steps"}
-    rows = [[labels.get(part, part), f"{it / 60:.1f}"] for part, it in plan.seconds.items()]
-    yield from table([["forecast", "minutes"], *rows, ["total", f"{total:.1f}"]])
-    yield ""
+    training = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
+    yield f"forecast: {total:.1f} minutes, {plan.training_seconds / 60:.1f} to train {training}"
     expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)
     yield f"{facts.pairs:,} pairs: {expectation}"
     if total > 1.15 * minutes:

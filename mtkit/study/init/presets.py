@@ -94,13 +94,12 @@ class Trial:
     preset: Preset
     vocabulary: int
     tokens_per_second: float
-    """Target tokens that are trained on."""
+    """Speed of training in target tokens."""
     pair_seconds: float = 1e-4
-    """Time to prepare a pair: to train the tokenizer on it, to filter and encode it."""
+    """Time to train the tokenizer on a pair, to filter and encode it."""
     target_tokens: float = 16.0
-    """Mean length of a target, with the end of sentence."""
     padded_tokens: float = 20.0
-    """Mean share of a pair of the tokens of a batch."""
+    """Mean tokens of a target, and of a pair's share of a batch."""
     long_tokens: int = 64
     """99 % of the pairs are no longer than this."""
     is_gpu: bool = False
@@ -132,16 +131,9 @@ class Plan:
     steps: int
     epochs: float
     validation_sentences: int
-    seconds: Mapping[str, float]
-    """Forecast for each part of a run."""
-
-
-def max_epochs(pairs: int) -> int:
-    """Return the epochs beyond which more training is not known to help.
-
-    100 for the 29,000 pairs of Multi30k, 17 for the millions of Vaswani et al. 2017.
-    """
-    return round(min(100.0, max(17.0, 100 * math.pow(29_000 / pairs, 0.35))))
+    training_seconds: float
+    seconds: float
+    """Forecast of the whole run."""
 
 
 def choose_plan(
@@ -156,9 +148,11 @@ def choose_plan(
     preset = preset or useful[-1]
     seen = min(facts.pairs, round(tokens[preset] / trial.target_tokens))
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen))
-    seconds, pairs, sentences = _plan_other_parts(facts, trial, budget)
-    left = max(0.0, budget - sum(seconds.values()))
-    epochs = min(left / trial.training_seconds / pairs, max_epochs(pairs))
+    other_seconds, pairs, sentences = _plan_other_parts(facts, trial, budget)
+    left = max(0.0, budget - other_seconds)
+    # More training is not known to help: 100 epochs of Multi30k, 17 of Vaswani et al. 2017.
+    max_epochs = min(100.0, max(17.0, 100 * (29_000 / pairs) ** 0.35))
+    epochs = min(left / trial.training_seconds / pairs, round(max_epochs))
     epoch_tokens = pairs * trial.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, trial.long_tokens))
     batch, accumulate = choose_batch(trial, epochs * epoch_tokens, epoch_tokens)
@@ -166,6 +160,7 @@ def choose_plan(
     steps = round(epochs * epoch_tokens / (batch * accumulate)) // VALIDATIONS * VALIDATIONS
     steps = max(10 * VALIDATIONS, steps)
     epochs = steps * batch * accumulate / epoch_tokens
+    training_seconds = epochs * pairs * trial.training_seconds
     return Plan(
         preset,
         trial.vocabulary,
@@ -177,14 +172,13 @@ def choose_plan(
         steps=steps,
         epochs=epochs,
         validation_sentences=sentences,
-        seconds=seconds | {"training": epochs * pairs * trial.training_seconds},
+        training_seconds=training_seconds,
+        seconds=other_seconds + training_seconds,
     )
 
 
-def _plan_other_parts(
-    facts: CorpusFacts, trial: Trial, budget: float
-) -> tuple[dict[str, float], int, int]:
-    """Return the seconds of all parts but training, the pairs to use, and sentences to validate.
+def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[float, int, int]:
+    """Return the seconds of all but training, the pairs to use, and the sentences to validate.
 
     So many pairs are used as training can see once. Validations translate as many sentences as take
     4 % of the time.
@@ -198,14 +192,8 @@ def _plan_other_parts(
     translation = VALIDATIONS * GREEDY_COST * trial.training_seconds
     affordable = int((0.04 * max(0.0, left - preparing) - losses) / translation)
     sentences = min(facts.valid, 1000, max(50, affordable))
-    seconds = {
-        "tokenizer and batches": preparing,
-        "training": 0.0,
-        f"{VALIDATIONS} validations": losses + sentences * translation,
-        "test": test,
-        "everything else": OTHER_SECONDS,
-    }
-    return seconds, pairs, sentences
+    validation = losses + sentences * translation
+    return preparing + validation + test + OTHER_SECONDS, pairs, sentences
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:

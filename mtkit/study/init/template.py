@@ -32,7 +32,7 @@ def render_config(facts: CorpusFacts, plan: Plan, **others: Any) -> str:
 
 
 def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
-    preset, training_seconds = plan.preset, plan.seconds["training"]
+    preset = plan.preset
     dropouts = next(values for epochs, values in DROPOUT_BY_EPOCHS.items() if plan.epochs >= epochs)
     warmup, optimizer = 300, {"kind": "muon", "weight_decay": 0.1}
     peak = (6e-3 if plan.epochs >= 24 else 8e-3) * (128 / preset.d_model) ** 0.5
@@ -41,7 +41,7 @@ def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
         warmup, optimizer = 4000, {"kind": "adam"}
         peak = (4000 * preset.d_model) ** -0.5
     validate_every = plan.steps // VALIDATIONS
-    save_every = round(plan.steps * 600 / max(training_seconds, 1.0))  # ten minutes
+    save_every = round(plan.steps * 600 / max(plan.training_seconds, 1.0))  # ten minutes
     return {
         "facts": facts,
         "plan": plan,
@@ -54,7 +54,7 @@ def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
         "dropout": dropouts[0],
         "attention_dropout": dropouts[1] or None,
         "activation_dropout": dropouts[2] or None,
-        "minutes": max(1, round(training_seconds / 60)),
+        "minutes": max(1, round(plan.training_seconds / 60)),
         "optimizer": flow(optimizer),
         "warmup": min(warmup, max(1, plan.steps // 8)),
         "schedule": flow({"kind": "cosine", "peak": float(f"{peak:.1e}")}),

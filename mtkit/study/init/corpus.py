@@ -1,24 +1,29 @@
-"""Which pairs are held out for validation and test.
+"""What `mtkit init` makes of a corpus: pairs that are held out, and what a sample shows.
 
-The hash of the source decides alone, so that equal sources are never on both sides. Sources that
-differ only in case, width, spaces or punctuation count as equal. As a corpus grows, the share held
-out shrinks: no pair that was trained on is held out later.
-
-A pair is also left out of both sets if its target occurs in the training data, as it would leak.
+The hash of the source alone decides which pairs are held out for validation and test, so that equal
+sources are never on both sides. Sources that differ only in case, width, spaces or punctuation
+count as equal. As a corpus grows, the share held out shrinks: no pair that was trained on is held
+out later. A pair is left out of both sets if its target occurs in the training data.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
 
+from mtkit.config.settings import TokenizerSettings
+from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, normalised
+from mtkit.decoding.casing import has_no_case
+from mtkit.decoding.sentences import split_sentences
+from mtkit.study.init.presets import CorpusFacts
 
 MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
 """Validation is repeated during training, so it gets fewer pairs than the test."""
@@ -46,7 +51,6 @@ class Split:
     pairs: int
     """Number of distinct pairs, about."""
     parts: frozenset[str] = frozenset({"valid", "test"})
-    """Parts to hold out."""
     excluded: frozenset[bytes] = frozenset()
     """Keys of the sources of other validation and test sets: no pair of theirs is used."""
     pair_filter: PairFilter | None = None
@@ -95,3 +99,55 @@ class Split:
     def is_faulty(self, pair: Pair) -> bool:
         """Return whether the pair breaks a rule of the filter."""
         return self.pair_filter is not None and self.pair_filter.broken_rule(pair) is not None
+
+
+def describe_corpus(
+    report: CorpusReport, split: Split, source_language: str | None, existing: Mapping[str, int]
+) -> tuple[CorpusFacts, list[Pair]]:
+    """Return the facts of a corpus, and a sample of the pairs to train on without faulty ones.
+
+    Counts are estimated from the sample; `existing`: those of sets that were not held out.
+    """
+    drawn = [Pair(*texts, 0, "", row) for row, texts in enumerate(report.statistics.sample)]
+    scale = report.distinct_pairs / max(1, len(drawn))
+    placed = list(split.split(drawn))
+    parts = Counter(part for part, _ in placed)
+    counts = {part: round(scale * parts[part]) for part in ("valid", "test")} | dict(existing)
+    sample = [pair for part, pair in placed if part == "train" and not split.is_faulty(pair)]
+    sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
+    characters = [Counter("".join(lines).casefold()) for lines in (sources, targets)]
+    is_joint = overlap(*characters) >= 0.5
+    texts = [characters[0] + characters[1]] if is_joint else characters
+    several = sum(len(split_sentences(source, source_language)) > 1 for source in sources)
+    capitals = sum(source != source.lower() for source in sources)
+    caseless = sum(has_no_case(source) for source in sources)
+    facts = CorpusFacts(
+        pairs=round(scale * len(sample)),
+        valid=counts["valid"],
+        test=counts["test"],
+        is_joint=is_joint,
+        characters=max(count_frequent(text) for text in texts),
+        deduplicate=report.deduplicate,
+        drop={rule: report.estimate(rule) for rule in report.drop},
+        # With under 5 % of several sentences, a model learns none.
+        sentences=source_language if several < 0.05 * len(sources) else None,
+        # Most have capitals, and under 2 % have only capitals, or none.
+        truecase=2 * capitals > len(sources) and caseless < 0.02 * len(sources),
+    )
+    return facts, sample
+
+
+def overlap(source: Counter[str], target: Counter[str]) -> float:
+    """Return how much the distributions of the letters of two texts have in common, 0 to 1."""
+    sides = [{c: n for c, n in side.items() if c.isalpha()} for side in (source, target)]
+    totals = [max(1, sum(side.values())) for side in sides]
+    common = sides[0].keys() & sides[1].keys()
+    shares = (min(sides[0][c] / totals[0], sides[1][c] / totals[1]) for c in common)
+    return sum(shares, 0.0)
+
+
+def count_frequent(characters: Counter[str]) -> int:
+    """Return how many of the most frequent characters cover as much text as a tokenizer does."""
+    counts = np.cumsum([count for _, count in characters.most_common()])
+    needed = TokenizerSettings().character_coverage * characters.total()
+    return int(np.searchsorted(counts, needed)) + 1
