@@ -18,7 +18,7 @@ from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.study.plots.picture import check_picture, draw_curves
-from mtkit.study.plots.terminal import Points, draw_sparkline, format_number
+from mtkit.study.plots.terminal import Points, draw_sparklines
 from mtkit.training.metrics import MetricsLog, points_of
 
 SCORES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
@@ -52,10 +52,14 @@ def compare(
     if len(set(runs)) < max(2, len(runs)):
         raise UserError("compare: name at least two different runs")
     opened = [_open(path) for path in runs]
-    data_lines([*_settings(opened), *_learning(opened), *_scores(opened, paired)])
+    curves = list(_curves(opened))
+    data_lines(_settings(opened))
+    for of in curves:  # all runs on one scale
+        data_lines(["", *draw_sparklines(*of)])
+    data_lines(_scores(opened, paired))
     if plot is not None:
         names = {run.name: () for run in opened}
-        panels = [(title, axis, names | curves) for title, axis, curves in _curves(opened)]
+        panels = [(title, axis, names | of_runs) for title, axis, of_runs in curves]
         if not panels:
             raise UserError("no run has logged a validation: nothing to plot")
         draw_curves(panels, plot)
@@ -85,21 +89,6 @@ def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     yield from table([["settings", *(run.name for run in runs)], *differing])
     if not differing:
         yield "no differences"
-
-
-def _learning(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield a sparkline for each run, all on one scale, over steps and over time."""
-    for title, axis, curves in _curves(runs):
-        x, y = zip(*chain.from_iterable(curves.values()), strict=True)
-        until, low, high = max(x), min(y), max(y)
-        scale = f"{format_number(low)} to {format_number(high)}"
-        yield ""
-        yield f"{title}, {scale}, by {axis}, 0 to {format_number(until)}"
-        rows = (
-            [name, draw_sparkline(points, until, low, high), format_number(points[-1][1])]
-            for name, points in curves.items()
-        )
-        yield from table(rows, left=2)
 
 
 def _curves(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str, dict[str, Points]]]:

@@ -29,8 +29,15 @@ from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.study.init.corpus import Split, key_of, overlap
 from mtkit.study.init.init import find_plan
-from mtkit.study.init.presets import PRESETS, CorpusFacts, Plan, Preset, Trial, choose_plan
-from mtkit.study.init.template import render_config
+from mtkit.study.init.presets import (
+    PRESETS,
+    CorpusFacts,
+    Plan,
+    Preset,
+    Trial,
+    choose_plan,
+    render_config,
+)
 from mtkit.study.init.trial import run_trial
 
 PARTS = "train", "valid", "test"

@@ -23,7 +23,7 @@ from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.progress import progress
 from mtkit.report import show, table
-from mtkit.study.bench.machine import describe_machine
+from mtkit.study.bench.sample import describe_machine
 from mtkit.study.plots.picture import check_picture, make_figure, save_picture
 
 SEQUENCE_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)

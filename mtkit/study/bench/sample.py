@@ -1,19 +1,22 @@
-"""Sample data for benchmarks: a model of a standard size, batches and sentences, all drawn.
+"""What benchmarks run on: the machine, and a model, batches and sentences that are drawn.
 
-They take as much work as Multi30k and a trained model: random weights, and sentences of the same
+Samples take as much work as Multi30k and a trained model: random weights, and sentences of the same
 lengths, whose subwords are one word each.
 """
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.artifacts.manifest import create
+from mtkit.artifacts.manifest import VERSION, create
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
@@ -105,3 +108,20 @@ def draw_model(folder: Path, size: str) -> None:
     with create(folder, "model", {"size": size}, {}) as partial:
         save_model_config(partial, model_config(config, tokenizer), tokenizer)
         save_weights(get_weights(model), partial / WEIGHTS)
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Return processor, threads and versions."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows the family alone
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    elif cpuinfo.exists() and (model := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):
+        name = model[1]
+    return {
+        "device": device.type,
+        "processor": name,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "mtkit": VERSION,
+    }

@@ -27,8 +27,7 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
 from mtkit.report import show
-from mtkit.study.bench.machine import describe_machine
-from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
+from mtkit.study.bench.sample import describe_machine, draw_batches, draw_tokenizer, size_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch

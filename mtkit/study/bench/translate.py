@@ -89,7 +89,7 @@ def bench_translate(
         UserError: the engine is unavailable.
     """
     from mtkit.models.device import pick_device
-    from mtkit.study.bench.machine import describe_machine
+    from mtkit.study.bench.sample import describe_machine
 
     rows = []
     with progress("measuring", unit="engines and beams") as shown:

@@ -20,7 +20,7 @@ from mtkit.models.layers import compute_sinusoids
 from mtkit.models.weights import load_model
 from mtkit.report import data_lines
 from mtkit.study.plots.picture import draw_curves, make_figure, save_picture
-from mtkit.study.plots.terminal import Points, draw_bars, draw_curve
+from mtkit.study.plots.terminal import Points, draw_bars, draw_sparklines
 from mtkit.training.metrics import MetricsLog, points_of
 
 LOGGED = {
@@ -58,8 +58,9 @@ def plot_schedule(run: Path, config: Config, output: Path | None) -> None:
 def _show_curves(curves: Mapping[str, Points], output: Path | None) -> None:
     if output is not None:
         draw_curves([(name, "step", {name: points}) for name, points in curves.items()], output)
-    for name, points in curves.items() if output is None else ():
-        data_lines([f"{name} by step", *draw_curve(points), ""])
+        return
+    for name, points in curves.items():
+        data_lines([*draw_sparklines(name, "step", {"": points}), ""])
 
 
 def schedule(run: Path, config: Config) -> list[tuple[int, float]]:

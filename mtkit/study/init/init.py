@@ -36,8 +36,8 @@ from mtkit.study.init.presets import (
     Plan,
     Trial,
     choose_plan,
+    render_config,
 )
-from mtkit.study.init.template import render_config
 from mtkit.study.init.trial import run_trial
 
 EXPECTATIONS = {

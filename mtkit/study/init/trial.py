@@ -21,8 +21,7 @@ from mtkit.corpus.read import Pair
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
 from mtkit.study.bench.train import training_speed
-from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial
-from mtkit.study.init.template import render_config
+from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
 from mtkit.training.process_group import ProcessGroup

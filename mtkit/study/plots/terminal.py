@@ -1,53 +1,38 @@
-"""Plots of characters: curves in Braille dots, sparklines and bars."""
+"""Plots of characters: sparklines and bars."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from shutil import get_terminal_size
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
+
+from mtkit.report import table
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
-PLOT_WIDTH, PLOT_HEIGHT = 60, 12
-"""Size in characters; a narrow terminal has less."""
+PLOT_WIDTH = 60
 BLOCKS = "▁▂▃▄▅▆▇█"
-BRAILLE = 0x2800
-DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Bits of the 4 × 2 dots of a Braille character."""
 
 
-def _plot_width(beside: int) -> int:
-    """Return the width of a plot with so many characters beside it."""
-    return max(PLOT_HEIGHT, min(PLOT_WIDTH, get_terminal_size().columns - beside))
-
-
-def draw_curve(points: Points) -> Iterator[str]:
-    """Yield a line through the points, with its bounds beside it."""
-    x, y = np.array(points, np.float64).T
-    low, high = y.min(), y.max()
-    labels = [format_number(high), *[""] * (PLOT_HEIGHT - 2), format_number(low)]
-    beside = max(map(len, labels))
-    width = _plot_width(beside + 2)
-    across = np.interp(np.linspace(x[0], x[-1], 2 * width), x, y)
-    rows = np.rint([(4 * PLOT_HEIGHT - 1) * (1 - _fraction(y, low, high)) for y in across])
-    before, dot = np.append(rows[0], rows[:-1]), np.arange(4 * PLOT_HEIGHT)[:, None]
-    # Steep parts are joined up.
-    drawn = (np.minimum(before, rows) <= dot) & (dot <= np.maximum(before, rows))
-    # A cell (h, w) is 4 dots high (d) and 2 wide (c), and sums their bits.
-    dots = drawn.reshape(PLOT_HEIGHT, 4, width, 2)
-    cells = BRAILLE + np.einsum("hdwc,dc->hw", dots, DOTS)
-    for label, line in zip(labels, cells.tolist(), strict=True):
-        yield f"{label:>{beside}} ┤{''.join(map(chr, line)).rstrip(chr(BRAILLE))}"
-    first = format_number(x[0])
-    yield f"{'':>{beside}}  {first}{format_number(x[-1]):>{width - len(first)}}"
+def draw_sparklines(title: str, axis: str, curves: Mapping[str, Points]) -> Iterator[str]:
+    """Yield a title with the scale, and name, sparkline and last value of each curve."""
+    x, y = zip(*chain.from_iterable(curves.values()), strict=True)
+    until, low, high = max(x), min(y), max(y)
+    scale = f"{format_number(low)} to {format_number(high)}"
+    yield f"{title}, {scale}, by {axis}, 0 to {format_number(until)}"
+    rows = []
+    for name, points in curves.items():
+        line = draw_sparkline(points, until, low, high)
+        rows.append([name, line, format_number(points[-1][1])])
+    yield from table(rows, left=2)
 
 
 def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
-    """Return a curve in one row of blocks for x from 0 to `until`; rows of one scale compare."""
+    """Return a curve in one row of blocks for x from 0 to `until`."""
     x, y = np.array(points, np.float64).T
     last = PLOT_WIDTH - 1
     first, last = (min(last, int(PLOT_WIDTH * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
@@ -57,12 +42,12 @@ def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> 
 
 
 def draw_bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
-    """Yield a bar for each value, next to its name; the longest takes the whole width."""
-    beside, largest = max(map(len, names)), max(values)
-    width = _plot_width(beside + 3 + max(len(format_number(value)) for value in values))
+    """Yield name, bar and value in each line; the longest bar takes the whole width."""
+    rows = []
     for name, value in zip(names, values, strict=True):
-        bar = BLOCKS[-1] * round(width * _fraction(value, 0.0, largest))
-        yield f"{name:>{beside}} ┤{bar} {format_number(value)}"
+        bar = BLOCKS[-1] * round(PLOT_WIDTH * _fraction(value, 0.0, max(values)))
+        rows.append([name, bar, format_number(value)])
+    yield from table(rows, left=2)
 
 
 def format_number(value: Number) -> str:
