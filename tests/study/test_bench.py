@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import call
-from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
@@ -34,9 +33,8 @@ from mtkit.study.bench.sample import (
     draw_model,
     draw_sentences,
 )
-from mtkit.study.bench.train import TimedStep, training_speed, window_rates
+from mtkit.study.bench.train import TimedStep, window_rates
 from mtkit.symbols import EOS
-from mtkit.tokenizer.codec import Tokenizer
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
@@ -134,11 +132,6 @@ def test_the_fitted_exponent_of_a_power_is_that_power(scale: float, power: float
     assert fit_exponent(SEQUENCE_LENGTHS, costs) == pytest.approx(power, abs=1e-4)
 
 
-def test_the_shorter_half_of_the_lengths_does_not_count_in_the_fit() -> None:
-    costs = [1.0 if length < 512 else 3.0 * length**2 for length in SEQUENCE_LENGTHS]
-    assert fit_exponent(SEQUENCE_LENGTHS, costs) == pytest.approx(2)
-
-
 @pytest.mark.slow
 def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: Capture) -> None:
     briefly = partial(bench_layers, "cpu", lengths=(32, 64, 128, 256), seconds_each=1e-4)
@@ -198,14 +191,6 @@ def test_training_is_measured_on_the_batches_of_a_run(
     assert call("bench", "train", "-c", "mtkit.yaml", "--seconds", "0.2") == 0
     assert capsys.readouterr().out.startswith(f"{config.run}: seq2seq, ")
     assert not (Path(config.run) / "checkpoints").exists()
-
-
-def test_training_speed_keeps_nothing(prepared: Path) -> None:
-    config, run = tiny_config(prepared, "transformer"), prepared / "run"
-    before = sorted(run.rglob("*"))
-    data, tokenizer = open_batches(run / "batches"), Tokenizer.load(run / "tokenizer")
-    assert training_speed(config, data, tokenizer, seconds=0.1) > 0
-    assert sorted(run.rglob("*")) == before
 
 
 # Translation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, VOCAB, make
 from commands import Stdin
-from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend.explain import (
@@ -184,10 +183,3 @@ def test_what_cannot_be_explained_is_refused(run: Path, stdin: Stdin, tmp_path: 
 def test_short_long_and_split_sentences_are_left_out(line: str, run: Path) -> None:
     with pytest.raises(UserError, match="nothing to explain: "):
         explain(str(run), line)
-
-
-def test_a_model_without_attention_is_refused(fresh: Callable[..., Config]) -> None:
-    config = fresh("seq2seq", model={"attention": "none", "input_feeding": False})
-    train(config)
-    with pytest.raises(UserError, match="no attention"):
-        explain(config.run, "ant bee cat dog")
