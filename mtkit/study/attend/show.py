@@ -70,10 +70,7 @@ def attend(
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
     if path is not None or target is not None:
-        shown = [named for named in sentences if not reader.is_blank(named[1])]
-        if len(shown) != 1:
-            raise UserError(f"{len(shown)} sentences: give one for a file or a target")
-        sentences = iter(shown)
+        sentences = _only([named for named in sentences if not reader.is_blank(named[1])])
     for name, sentence in sentences:
         if text is None and reader.is_blank(sentence):
             data("\n")
@@ -91,6 +88,12 @@ def attend(
             draw_picture(selection.select(maps), path)
         say(f"{path}: written")
         data(f"{reading.translation}\n")
+
+
+def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    if len(sentences) != 1:
+        raise UserError(f"{len(sentences)} sentences: give one for a file or a target")
+    return iter(sentences)
 
 
 @dataclass(frozen=True)

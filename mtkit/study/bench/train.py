@@ -86,17 +86,9 @@ class TimedStep:
     waiting_seconds: float
 
 
-def training_speed(
-    config: Config,
-    data: Batches,
-    tokenizer: Tokenizer,
-    seconds: float,
-    group: ProcessGroup = SINGLE_PROCESS,
-) -> float:
+def training_speed(sample: TrainingSample, seconds: float, group: ProcessGroup) -> float:
     """Return the target tokens per second of training for some seconds in this process."""
-    sample = TrainingSample(config.run, config, data, tokenizer)
-    steps = timed_steps(sample, sample.new_state(group), seconds, group)
-    return median(window_rates(list(steps)))
+    return median(window_rates(list(timed_steps(sample, sample.new_state(group), seconds, group))))
 
 
 def timed_steps(

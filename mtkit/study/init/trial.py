@@ -20,7 +20,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.train import training_speed
+from mtkit.study.bench.train import TrainingSample, training_speed
 from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
@@ -55,8 +55,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         config = config.model_copy(update={"batching": batching})
         processes = count_processes(config, tokenizer)
         torch.set_num_threads(threads_per_process(processes))
-        group = _OneOf(processes)
-        speed = training_speed(config, data, tokenizer, TRIAL_SECONDS, group)
+        sample_run = TrainingSample(config.run, config, data, tokenizer)
+        speed = training_speed(sample_run, TRIAL_SECONDS, _OneOf(processes))
         lengths = data.train.lengths + 1  # the end of sentence
         batches = plan_epoch(data.train.lengths, max_tokens=tokens, seed=0, epoch=0)
         return Trial(
