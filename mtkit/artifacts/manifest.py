@@ -164,13 +164,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
         raise UserError(f"{path / MANIFEST}: damaged (its hashes do not match its content)")
     sizes = _sizes_of_files(path)
     for name, facts in manifest["files"].items():
-        if sizes.get(name) != facts["bytes"]:
-            raise UserError(f"{path / name}: missing or of another size: rebuild with `{command}`")
-        if verify and hash_file(path / name) != facts["sha256"]:
-            raise UserError(
-                f"{path / name}: damaged (its sha256 does not match the manifest): "
-                f"copy it again, or rebuild it with `{command}`"
-            )
+        is_sound = sizes.get(name) == facts["bytes"]
+        if not is_sound or (verify and hash_file(path / name) != facts["sha256"]):
+            again = f"copy it again, or rebuild it with `{command}`"
+            raise UserError(f"{path / name}: missing or damaged: {again}")
     return Artifact(path, manifest)
 
 

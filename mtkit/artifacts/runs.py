@@ -96,22 +96,13 @@ def find_origin(config: Config) -> Artifact | None:
     """Return the verified model that `training.init_from` names, if it does; or SettingError."""
     if (place := config.training.init_from) is None:
         return None
-    with blame_setting(INIT_FROM):
-        _refuse_own(place, config.run)
-        return find_model(place)
-
-
-def _refuse_own(place: str, run: str) -> None:
-    """Raise UserError for the model of this run, or a link that is about to point to this run."""
-    resolved = Path(place).resolve()
-    if Path(run).resolve() in (resolved, *resolved.parents):
-        raise UserError(f"{place}: the model of this very run: name another run")
     path, latest = Path(place).absolute(), LATEST.absolute()
-    if latest.is_symlink() and latest in (path, *path.parents):
-        last = os.path.relpath(latest.resolve())
-        raise UserError(
-            f"{place}: {LATEST} is about to point to this run: name the other run instead, {last}"
-        )
+    with blame_setting(INIT_FROM):
+        if latest.is_symlink() and latest in (path, *path.parents):
+            raise UserError(f"{place}: {LATEST} will point to this run: name the other run itself")
+        if Path(config.run).resolve() in (path.resolve(), *path.resolve().parents):
+            raise UserError(f"{place}: the model of this very run: name another run")
+        return find_model(place)
 
 
 def checkpoint_at(folder: Path, step: int) -> Path:

@@ -68,9 +68,5 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> ModelConfig:
-        if self.model.tie == "all" and self.source_vocab != self.target_vocab:
-            raise ValueError(
-                f"tie: all needs equal vocabularies, not {self.source_vocab}, {self.target_vocab}"
-            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         return self

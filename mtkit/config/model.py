@@ -136,7 +136,7 @@ class EncoderDecoderSettings(PositionSettings):
     )
 
     @model_validator(mode="after")
-    def _check_widths(self) -> EncoderDecoderSettings:
+    def _halves_fit(self) -> EncoderDecoderSettings:
         width, is_odd = self.d_model, self.d_model % 2 == 1
         for half in (self.encoder, self.decoder):
             if isinstance(half, TransformerLayers) and width % half.heads:
@@ -145,10 +145,6 @@ class EncoderDecoderSettings(PositionSettings):
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
         if self.has_positions and self.positions == "sinusoidal" and is_odd:
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_layers(self) -> EncoderDecoderSettings:
         encoder, decoder = self.encoder, self.decoder
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
         is_lstm = isinstance(encoder, LstmEncoderSettings)

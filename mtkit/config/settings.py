@@ -237,12 +237,6 @@ class Config(Settings):
     def _check(self) -> Config:
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
-        has_characters = self.tokenizer.type == "char" and self.training.init_from is None
-        if has_characters and self.training.subword_sampling is not None:
-            raise ValueError(
-                "training.subword_sampling: a char tokenizer has one segmentation of a text: "
-                "set tokenizer.type to bpe or unigram, or leave sampling out"
-            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         self.model.check_length("batching.max_length", self.batching.max_length)
         return self

@@ -8,20 +8,14 @@ LSTM decoder.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.model import (
-    LstmDecoderSettings,
-    LstmEncoderSettings,
-    ModelSettings,
-    TransformerDecoderSettings,
-    TransformerEncoderSettings,
-)
+from mtkit.config.model import ModelSettings, TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.errors import UserError
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, Memory, State, TranslationModel
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
@@ -58,22 +52,16 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             if pair.learned_positions is None
             else LearnedPositions(d_model, pair.learned_positions)
         )
-        self.encoder: Encoder
-        match pair.encoder:
-            case TransformerEncoderSettings() as encoder:
-                self.encoder = TransformerEncoder(encoder, d_model, self.positions)
-            case LstmEncoderSettings() as encoder:
-                self.encoder = LstmEncoder(encoder, d_model)
-            case _:
-                assert_never(pair.encoder)
-        self.decoder: Decoder[Any, Any]  # it only ever receives its own memory and state
-        match pair.decoder:
-            case TransformerDecoderSettings() as decoder:
-                self.decoder = TransformerDecoder(decoder, d_model, self.positions)
-            case LstmDecoderSettings() as decoder:
-                self.decoder = LstmDecoder(decoder, d_model)
-            case _:
-                assert_never(pair.decoder)
+        self.encoder: Encoder = (
+            TransformerEncoder(pair.encoder, d_model, self.positions)
+            if isinstance(pair.encoder, TransformerEncoderSettings)
+            else LstmEncoder(pair.encoder, d_model)
+        )
+        self.decoder: Decoder[Any, Any] = (  # it only ever receives its own memory and state
+            TransformerDecoder(pair.decoder, d_model, self.positions)
+            if isinstance(pair.decoder, TransformerDecoderSettings)
+            else LstmDecoder(pair.decoder, d_model)
+        )
         self.encoder_norm = nn.LayerNorm(d_model) if self.encoder.needs_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if self.decoder.needs_norm else nn.Identity()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +12,24 @@ from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.config.languages import language_code
-from mtkit.errors import UserError
-from mtkit.report import printable, table, warn
+from mtkit.errors import MtkitError, UserError
+from mtkit.report import printable, say, table, warn
 from mtkit.scoring import metrics
-from mtkit.scoring.comet import COMET, COMET_COMMAND, score_with_comet
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
 
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Most source words in each bucket; a last bucket holds all longer sources."""
 BUCKET_METRICS = ("bleu", "chrf")
+COMET = "comet"
+COMET_COMMAND = "comet-score"
+COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,40 @@ def score_systems(
         SystemScores(name, len(lines), scorer.corpus_score(lines, references).ratio, scores[name])
         for name, lines in systems.items()
     ]
+
+
+def score_with_comet(
+    systems: Mapping[str, Sequence[str]], references: Sequence[str], sources: Sequence[str]
+) -> dict[str, dict[str, Score]]:
+    """Return each system's score under the key COMET (Rei et al. 2020, 2022), about 0 to 1.
+
+    Its package needs older libraries than mtkit, so it is a command in an environment of its own.
+    The first use downloads the model.
+
+    Raises:
+        MtkitError: the command fails, or a score is not a finite number.
+    """
+    with TemporaryDirectory(prefix="mtkit-comet-") as folder:
+        texts = {"sources": sources, "references": references}
+        texts |= {f"hypotheses.{i}": lines for i, lines in enumerate(systems.values())}
+        for name, lines in texts.items():
+            # The command would end a line at a carriage return.
+            text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
+            Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
+        source, reference, *paths = (f"{folder}/{name}" for name in texts)
+        command = [COMET_COMMAND, "--quiet", "--only_system", "--model", COMET_MODEL]
+        say(f"COMET: {COMET_MODEL}")
+        process = subprocess.run(
+            [*command, "-s", source, "-r", reference, "-t", *paths], capture_output=True, text=True
+        )
+    values = dict(re.findall(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", process.stdout, re.MULTILINE))
+    if process.returncode or values.keys() != set(paths):
+        output = process.stderr.strip() or process.stdout.strip() or "it printed nothing"
+        raise MtkitError(f"--comet: {COMET_COMMAND} failed: {output.splitlines()[-1]}")
+    return {
+        system: {COMET: Score("COMET", float(values[path]), f"model:{COMET_MODEL}", decimals=4)}
+        for system, path in zip(systems, paths, strict=True)
+    }
 
 
 def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:

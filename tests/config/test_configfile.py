@@ -253,11 +253,6 @@ def test_a_tag_is_one_word_and_only_marks_training_corpora() -> None:
     assert "tag" in complaint(GOOD, "data.valid.tag=<bt>")
 
 
-def test_characters_have_no_other_segmentations() -> None:
-    overrides = "tokenizer.type=char", "training.subword_sampling={alpha: 0.1}"
-    assert "training.subword_sampling" in complaint(GOOD, *overrides)
-
-
 # Files
 
 

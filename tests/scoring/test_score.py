@@ -16,10 +16,10 @@ from texts import HYPOTHESES, OTHERS, REFERENCES, write
 
 from commands import Stdin, call
 from mtkit.errors import MtkitError, UserError
-from mtkit.scoring.comet import COMET_MODEL
 from mtkit.scoring.metrics import corpus_bleu
 from mtkit.scoring.score import (
     BUCKET_LIMITS,
+    COMET_MODEL,
     bucket_by_length,
     score_files,
     score_lines,

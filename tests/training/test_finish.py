@@ -190,7 +190,7 @@ def test_damaged_checkpoints_are_ignored_at_the_end(
     interrupted(fresh("transformer", training=changes), 7)
     (Path("run/checkpoints/step-00000006") / "model.safetensors").write_bytes(b"")
     assert open_model("run").artifact.path.name == "step-00000007"  # 6 is the best
-    assert "step-00000006/model.safetensors: missing or of another size" in capsys.readouterr().err
+    assert "step-00000006/model.safetensors: missing or damaged" in capsys.readouterr().err
     model = finish(fresh("transformer", training=changes))
     assert 6 not in model.report["averaged_steps"]
     assert "ignored" in capsys.readouterr().err
@@ -252,7 +252,7 @@ def test_checkpoints_are_verified(
     content[-1] ^= 1
     weights.write_bytes(content)
     assert call("info", "run", "--verify") == 2
-    assert f"{weights}: damaged" in capsys.readouterr().err
+    assert f"{weights}: missing or damaged" in capsys.readouterr().err
     assert call("info", "run", "--verify", "--config") == 2
 
 
