@@ -432,7 +432,7 @@ def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> Non
         assert call("info", "--verify") == 2
     finally:
         weights.write_bytes(sound)
-    assert "model.safetensors: damaged" in capsys.readouterr().err
+    assert "model.safetensors: missing or damaged" in capsys.readouterr().err
 
 
 def test_a_closed_pipe_is_no_error(at_home: Path) -> None:

@@ -311,7 +311,7 @@ def test_incomplete_batches_are_refused(here: Path, file: str, damage: str) -> N
 def test_a_damaged_tokenizer_is_refused(here: Path) -> None:
     shutil.rmtree("run/batches")
     flip(here / "run" / "tokenizer" / "spm.model")
-    with pytest.raises(UserError, match=r"spm\.model: damaged"):
+    with pytest.raises(UserError, match=r"spm\.model: missing or damaged"):
         build_batches(config_in(here))
 
 
