@@ -41,7 +41,7 @@ OPERATIONS = frozenset(
 """Audit events; `os.replace` is an "os.rename", too."""
 TIMES = frozenset({"seconds", "training_seconds", "tokens_per_second"})
 NOW = NEVER = -1
-SAID = "said.txt"
+OUTPUT = "said.txt"
 """What commands write to stdout and stderr."""
 TRANSLATION = "out.txt"
 COMMANDS = {
@@ -103,9 +103,9 @@ def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None
     at = moment or Moment(NEVER)
     assert at.seconds is None
     began = time.monotonic()
-    with open(home / SAID, "ab") as said:
+    with open(home / OUTPUT, "ab") as file:
         command = [sys.executable, __file__, str(at.operation), str(int(at.signal)), *arguments]
-        ended = subprocess.run(command, cwd=home, stdout=said, stderr=said)
+        ended = subprocess.run(command, cwd=home, stdout=file, stderr=file)
     return Ending(ended.returncode, NOW, time.monotonic() - began)
 
 
@@ -198,8 +198,8 @@ def run_parallel(arguments: Sequence[str], home: Path, victim: str = "", step: i
                 break
             time.sleep(0.001)
         text, _ = process.communicate()  # whose end is that of the last process that could write
-    with open(home / SAID, "ab") as said:
-        said.write(text)
+    with open(home / OUTPUT, "ab") as file:
+        file.write(text)
     return process.returncode
 
 
@@ -213,9 +213,9 @@ def _workers_of(launcher: int) -> list[int]:
 def _speak_at(home: Path) -> None:
     """Work in the folder `home`, and write all output to a file there."""
     os.chdir(home)
-    said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    file = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
-        os.dup2(said, descriptor)
+        os.dup2(file, descriptor)
 
 
 class _Operations:
@@ -264,14 +264,14 @@ def kills(
         ending = runner(COMMANDS[stage], home, moment)
         if ending.code == 0:
             return
-        assert ending.code == -signal.SIGKILL, said(home)
+        assert ending.code == -signal.SIGKILL, output_of(home)
         check_artifacts(home, finished)
         before_it, last = last, _last_checkpoint(home)
         assert before_it <= last
         left = _unfinished(home) - before
         yield Kill(stage, _place(path for path, _ in left))
     ending = runner(COMMANDS[stage], home, None)
-    assert ending.code == 0, said(home)
+    assert ending.code == 0, output_of(home)
 
 
 def _place(unfinished: Iterable[Path]) -> str:
@@ -279,9 +279,9 @@ def _place(unfinished: Iterable[Path]) -> str:
     return "in a save" if any(inside) else "in another write" if inside else "between"
 
 
-def said(home: Path) -> str:
+def output_of(home: Path) -> str:
     """Return the end of what commands in `home` wrote to stdout and stderr."""
-    return (home / SAID).read_text(encoding="utf-8")[-2000:]
+    return (home / OUTPUT).read_text(encoding="utf-8")[-2000:]
 
 
 def check_artifacts(home: Path, finished: Contents) -> None:
@@ -299,8 +299,8 @@ def _last_checkpoint(home: Path) -> str:
 
 def _unfinished(home: Path) -> set[tuple[Path, int]]:
     """Return the partial outputs, and when they were last written."""
-    found = [path for pattern in (".*.partial", ".*.old") for path in home.rglob(pattern)]
-    return {(path.relative_to(home), path.stat().st_mtime_ns) for path in found}
+    paths = [path for pattern in (".*.partial", ".*.old") for path in home.rglob(pattern)]
+    return {(path.relative_to(home), path.stat().st_mtime_ns) for path in paths}
 
 
 def contents(home: Path) -> Contents:
@@ -308,7 +308,7 @@ def contents(home: Path) -> Contents:
     return {
         path.relative_to(home).as_posix(): _content(path)
         for path in home.rglob("*")
-        if path.name not in (SAID, OWNER)
+        if path.name not in (OUTPUT, OWNER)
     }
 
 

@@ -70,9 +70,9 @@ def _halves(batch: Batch) -> list[Batch]:
 def largest_batch(state: TrainState, data: Batches, accumulate: int, group: ProcessGroup) -> int:
     """Return the most tokens, up to MAX_BATCH_TOKENS, whose gradients fit into memory.
 
-    The sizes that are tried are powers of two, of pairs as long as the longest one. On a CPU, where
-    the system would rather kill the process than refuse memory, a size is not tried if twice the
-    memory of the last one is more than there is.
+    The sizes that are tried are powers of two, of pairs as long as the longest one. A CPU system
+    kills a process rather than refuse memory, so a size is tried there only if twice the memory of
+    the last one is available.
     """
     length = max(int(store.lengths.max()) for store in (data.train, data.valid)) + 1
     tokens = max(MIN_BATCH_TOKENS, 1 << (length - 1).bit_length())

@@ -29,10 +29,10 @@ from crashes import (
     check_artifacts,
     contents,
     kills,
+    output_of,
     run,
     run_alone,
     run_parallel,
-    said,
 )
 from mtkit.config.yaml import dump_config
 from tasks import tiny_config, write_reversal_task
@@ -94,7 +94,7 @@ def task_of(tmp_path_factory: pytest.TempPathFactory) -> TaskOf:
         home = begin(task, tmp_path_factory.mktemp("finished") / "home")
         for stage, arguments in COMMANDS.items():
             task.endings[stage] = run(arguments, home)
-            assert task.endings[stage].code == 0, said(home)
+            assert task.endings[stage].code == 0, output_of(home)
             task.folders[stage] = shutil.copytree(home, home.with_name(stage), symlinks=True)
         return task
 
@@ -126,10 +126,10 @@ def kill_and_finish(
     return hits
 
 
-def assert_equal(found: Contents, expected: Contents) -> None:
+def assert_equal(actual: Contents, expected: Contents) -> None:
     """Compare file by file, for short messages."""
-    assert sorted(found) == sorted(expected)
-    assert [name for name in found if found[name] != expected[name]] == []
+    assert sorted(actual) == sorted(expected)
+    assert [name for name in actual if actual[name] != expected[name]] == []
 
 
 def test_killed_commands_end_like_uninterrupted_ones(task_of: TaskOf, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_a_stop_signal_in_training_saves_a_checkpoint(
     home = copy_after("batch", task, tmp_path)
     middle = Moment(task.endings["train"].operations // 2, signal=number)
     assert run(COMMANDS["train"], home, middle).code == code
-    last = said(home).splitlines()[-1]
+    last = output_of(home).splitlines()[-1]
     assert last.startswith("training interrupted, checkpoint saved: run the same")
-    assert "Traceback" not in said(home)
+    assert "Traceback" not in output_of(home)
     kill_and_finish("train", home, [], task)
 
 
@@ -178,10 +178,10 @@ def test_a_stop_signal_in_other_stages_keeps_their_artifacts(
         elsewhere = shutil.copytree(home, tmp_path / stage, symlinks=True)
         whole = run([*COMMANDS[stage], *other], elsewhere)
         middle = Moment(whole.operations // 2, signal=number)
-        assert run([*COMMANDS[stage], *other], home, middle).code == code, said(home)
+        assert run([*COMMANDS[stage], *other], home, middle).code == code, output_of(home)
         there = contents(home)  # a translation leaves what it did for --resume, too
         assert_equal({name: there.get(name) for name in before}, before)
-    assert "Traceback" not in said(home)
+    assert "Traceback" not in output_of(home)
 
 
 @stop_signals
@@ -281,7 +281,7 @@ def test_campaign_of_parallel_processes(task_of: TaskOf, tmp_path: Path) -> None
     task, draw = task_of("transformer", LONG), random.Random(1)
     command = [*COMMANDS["train"], "--set", "training.ranks=2"]
     whole = shutil.copytree(task.folders["batch"], tmp_path / "whole", symlinks=True)
-    assert run_parallel(command, whole) == 0, said(whole)
+    assert run_parallel(command, whole) == 0, output_of(whole)
     hits: Counter[str] = Counter()
     for number in range(10):
         home = shutil.copytree(task.folders["batch"], tmp_path / f"{number}", symlinks=True)
@@ -289,7 +289,7 @@ def test_campaign_of_parallel_processes(task_of: TaskOf, tmp_path: Path) -> None
             victim = draw.choice(VICTIMS)
             hits[victim] += run_parallel(command, home, victim, step) != 0
             check_artifacts(home, task.after("translate"))
-        assert run_parallel(command, home) == 0, said(home)
+        assert run_parallel(command, home) == 0, output_of(home)
         assert_equal(contents(home), contents(whole))
     print(f"of {hits.total()} kills that hit a run of two processes: {dict(hits)}")
     assert hits.total() >= 20

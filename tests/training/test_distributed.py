@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from crashes import Loss, run_processes, said
+from crashes import Loss, output_of, run_processes
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.runs import OWNER
 from mtkit.batching.build import build_batches
@@ -202,8 +202,8 @@ def test_two_launchers_give_the_same_model_as_one(
     torchrun = [*TORCHRUN[:2], "--nnodes=2", "--nproc-per-node=1", *meeting, "-m"]
     command = [*torchrun, "mtkit", "train", "-q", "-c", "machines.yaml"]
     nodes = [start(*command) for _ in range(2)]
-    said = [node.communicate()[0] for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], said
+    outputs = [node.communicate()[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
     assert identity("machines") == identity("two")
 
 
@@ -221,10 +221,10 @@ def test_a_lost_process_ends_the_run_which_resumes_exactly(
     (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     command = absolute(["train", "-c", f"{name}.yaml"], folder)
     assert all(run_processes(command, tmp_path, 2, loss))
-    assert "checkpoint saved" in said(tmp_path)
+    assert "checkpoint saved" in output_of(tmp_path)
     saved = Path(name, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
-    assert saved.exists(), said(tmp_path)
-    assert run_processes(command, tmp_path, 2) == [0, 0], said(tmp_path)
+    assert saved.exists(), output_of(tmp_path)
+    assert run_processes(command, tmp_path, 2) == [0, 0], output_of(tmp_path)
     assert identity(name) == identity("two")
 
 

@@ -1,4 +1,4 @@
-"""The same run gives the same bits in every process, on a processor of the same kind.
+"""The same run is bitwise identical in every process, on processors of the same kind.
 
 Else a run that was killed and resumed would end with other weights than one that was not. Of four
 fresh processes one made other bits on processors with AMX, as long as the LSTM ran in bfloat16: the
@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("first_update.py")
+PROGRAM = Path(__file__).with_name("first_step.py")
 AT_ONCE = 4
-"""Processes, so that threads wait for each other in other orders."""
+"""Processes at the same time, so that threads wait for each other in other orders."""
 WAYS = 2 * 3 * 2
-"""Kinds of model, precisions, and numbers of threads."""
+"""Kinds of models, precisions, and numbers of threads."""
 
 
-def first_updates(_: int) -> list[str]:
-    """What a process of its own prints: a line for each way to make a first update."""
+def first_steps(_: int) -> list[str]:
+    """Return what a separate process prints, a line for each way to compute a first step."""
     # Threads that wait by spinning would take minutes where they are more than the cores.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     program = [sys.executable, str(PROGRAM)]
@@ -35,6 +35,6 @@ def first_updates(_: int) -> list[str]:
 @pytest.mark.parametrize("processes", [2, pytest.param(24, marks=pytest.mark.campaign)])
 def test_a_first_step_is_bitwise_identical_in_every_process(processes: int) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        first, *others = pool.map(first_updates, range(processes))
+        first, *others = pool.map(first_steps, range(processes))
     assert len(first) == WAYS
     assert all(other == first for other in others)

@@ -1,4 +1,4 @@
-"""Numbers, memory and checkpoints that fail: the run goes on exactly, or ends with a clear line."""
+"""After NaN, out of memory and damage a run continues exactly, or ends with a clear message."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def batch_of(rows: int, seed: int = 1) -> Batch:
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[TrainingLoss], bool]) -> None:
-    """Losses that are no numbers, whenever `when` says so."""
+    """Make the loss NaN whenever `when` returns True."""
     forward = TrainingLoss.forward
 
     def poisoned(self: TrainingLoss, *batch: torch.Tensor) -> Loss:
@@ -154,7 +154,7 @@ def test_a_run_never_rolls_back_to_a_checkpoint_of_other_settings(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One from before the first update, which another run of this folder left behind."""
+    """A checkpoint of step 0, which another run in this directory left behind."""
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Journal, "add", Mock(side_effect=KeyboardInterrupt))
         train(fresh("transformer", training={"label_smoothing": 0.2}))
@@ -174,9 +174,9 @@ def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
     calls = iter(range(1000))
     poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
     train(fresh(kind, training={"max_skipped": 3, "log_every": 1}))
-    said = capsys.readouterr().err
-    assert "diverged at step 10" in said
-    assert "rolled back to step 6, at 0.5" in said
+    output = capsys.readouterr().err
+    assert "diverged at step 10" in output
+    assert "rolled back to step 6, at 0.5" in output
     log = [r for r in MetricsLog(Path("run")).read() if r["kind"] == "train"]
     assert [record["step"] for record in log] == list(range(1, 13))  # none twice
     rates = {record["step"]: record["learning_rate"] for record in log}
@@ -187,7 +187,7 @@ def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
 def test_a_roll_back_removes_later_checkpoints(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would end, or go on, with the weights that had diverged."""
+    """Otherwise the run would end, or resume, with diverged weights."""
     calls = iter(range(1000))
     poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
     add = Journal.add
@@ -213,7 +213,7 @@ def test_a_run_rolls_back_to_before_the_skipped_steps(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Weights that make the next losses no numbers are in the checkpoints of those, too.
+    """Checkpoints of skipped steps hold the weights that caused them.
 
     However few are kept, that one is.
     """
@@ -226,7 +226,7 @@ def test_a_run_rolls_back_to_before_the_skipped_steps(
 def test_weights_with_a_loss_of_nan_never_become_a_model(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last updates diverge, too few for going back."""
+    """The last steps diverge, too few for a roll-back."""
     sound = fresh("transformer", training={"average": 1, "best_by": "loss", "validate_every": 6})
     with monkeypatch.context() as patch:
         calls = iter(range(1000))
@@ -361,7 +361,7 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.fixture(scope="module")
 def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run, `run`, as it was two updates before the end of `whole`."""
+    """A folder with a run, `run`, as it was two steps before the end of `whole`."""
     folder = tmp_path_factory.mktemp("half_done")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -387,9 +387,9 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(
         shutil.copytree(half_done / run, tmp_path / run)
     damage(Path("run/checkpoints/step-00000010") / name, how)
     train(fresh("transformer", training=SAVED_OFTEN))
-    said = capsys.readouterr().err
-    assert f"step-00000010/{name}" in said
-    assert "resuming after step 9" in said
+    output = capsys.readouterr().err
+    assert f"step-00000010/{name}" in output
+    assert "resuming after step 9" in output
     weights = [Path(f"{run}/checkpoints/step-00000012/{name}") for run in ("run", "whole")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
@@ -410,8 +410,8 @@ def test_max_tokens_auto_is_the_largest_batch_that_fits(
     train, valid = (Mock(lengths=np.array([pair])) for pair in ([5, 7], [3, 9]))
     data = Mock(spec=Batches, train=train, valid=valid)
     out_of_memory_above(300, monkeypatch)
-    found = memory.largest_batch(state, data, 1, SINGLE_PROCESS)
-    assert found == 2048  # 204 sentences of 10; 409 are many
+    tokens = memory.largest_batch(state, data, 1, SINGLE_PROCESS)
+    assert tokens == 2048  # 204 sentences of 10; 409 are many
     assert all(parameter.grad is None for parameter in state.model.parameters())
     monkeypatch.setattr(memory, "memory_limit_bytes", lambda: 0.0)
     assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_BATCH_TOKENS
@@ -441,9 +441,9 @@ def test_max_tokens_auto_is_decided_once(
     train(fresh("transformer", batching=batching))
     train(fresh("transformer", "other", batching=batching))
     checkpoints = [checkpoints_in(Path(run, "checkpoints")) for run in ("run", "other")]
-    found = [(c.path(12) / "state.json").read_text() for c in checkpoints]
-    assert '"max_tokens": 128' in found[0]
-    assert '"max_tokens": 256' in found[1]
+    states = [(c.path(12) / "state.json").read_text() for c in checkpoints]
+    assert '"max_tokens": 128' in states[0]
+    assert '"max_tokens": 256' in states[1]
 
 
 def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(

@@ -1,4 +1,4 @@
-"""A run that is not finished: it can be used, and ended early, and loses nothing by either."""
+"""An unfinished run can translate, be finished early, and resume."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Capture = pytest.CaptureFixture[str]
 def interrupted(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Config, int], None]:
-    """Trains a run up to a step, where it gets Ctrl-C."""
+    """Train a run up to a step, where it gets Ctrl-C."""
     add = Journal.add
 
     def train_until(config: Config, step: int) -> None:
@@ -87,7 +87,7 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(
     interrupted(fresh("transformer"), 7)
     Path("in.txt").write_text("ant bee\ncat\n")
     assert os.path.samefile("runs/latest", "run")
-    said = "not finished: using the best checkpoint so far, of step 6"
+    warning = "not finished: using the best checkpoint so far, of step 6"
     for command in (
         "translate in.txt",
         "attend ant",
@@ -96,7 +96,7 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(
     ):
         capsys.readouterr()
         assert call(*command.split()) == 0, command
-        assert capsys.readouterr().err.count(said) == 1, command
+        assert capsys.readouterr().err.count(warning) == 1, command
 
 
 def test_info_shows_the_progress_and_checkpoints_of_an_unfinished_run(
@@ -259,7 +259,7 @@ def test_checkpoints_are_verified(
 def test_two_runs_can_start_at_the_same_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each makes itself the last one, many times."""
+    """Each process links itself many times."""
     monkeypatch.chdir(tmp_path)
     program = "import sys; from pathlib import Path; from mtkit.artifacts.runs import link_latest\n"
     program += "for _ in range(500): link_latest(Path(sys.argv[1]))"
@@ -275,7 +275,7 @@ def test_two_runs_can_start_at_the_same_time(
 def test_an_unwritable_runs_latest_stops_no_run(
     fresh: Callable[..., Config], capsys: Capture
 ) -> None:
-    """Its own lies elsewhere."""
+    """The run itself lies elsewhere."""
     config = fresh("transformer")
     Path("runs").write_text("no folder")
     assert train(config).report["steps"] == 12

@@ -82,8 +82,8 @@ def test_bfloat16_gradients_are_as_accurate_as_plain_autocast(kind: str, most: f
                 loss = F.cross_entropy(
                     logits.flatten(0, 1), target.flatten(), label_smoothing=0.1, reduction="sum"
                 )
-        found = torch.autograd.grad(loss, list(model.parameters()))
-        return torch.cat([part.flatten() for part in found])
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        return torch.cat([part.flatten() for part in gradients])
 
     errors = torch.zeros(2)
     for seed in range(10):

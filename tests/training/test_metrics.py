@@ -1,4 +1,4 @@
-"""What a run logs survives a crash, and is written once."""
+"""Each record of a run survives a crash and is written once."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_values_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     log.write({"step": 1, "kind": "valid", "loss": float("nan"), "gradient_norm": float("inf")})
     (line,) = log.path.read_text(encoding="utf-8").splitlines()
-    found = json.loads(line, parse_constant=lambda word: pytest.fail(word))
-    assert (found["loss"], found["gradient_norm"]) == (None, None)
-    assert points_of([found], "valid", "loss") == []
+    record = json.loads(line, parse_constant=lambda word: pytest.fail(word))
+    assert (record["loss"], record["gradient_norm"]) == (None, None)
+    assert points_of([record], "valid", "loss") == []
 
 
 def test_truncate_of_a_new_run_writes_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How many ranks pay, and how an update is dealt among them."""
+"""How many processes train, and how they share a step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tasks import tiny_config
 
 
 class One(ProcessGroup):
-    """One of several ranks that meet nowhere."""
+    """One of several processes, without any communication."""
 
     def __init__(self, index: int, count: int) -> None:
         self.rank, self.size = index, count
@@ -63,12 +63,12 @@ def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
     state = untrained_state(EncoderDecoder(config.model, 60, 60), config.training)
     state.model.eval()  # dropout is drawn for each part
 
-    def gradient(ranks: ProcessGroup) -> tuple[torch.Tensor, float]:
-        batches = [load_batch(store, part) for part in shard([rows], 1, ranks)]
-        smoothed, _ = accumulate_gradients(state, batches, len(rows), config.seed, ranks)
-        found = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
+    def gradient(group: ProcessGroup) -> tuple[torch.Tensor, float]:
+        batches = [load_batch(store, part) for part in shard([rows], 1, group)]
+        smoothed, _ = accumulate_gradients(state, batches, len(rows), config.seed, group)
+        gradients = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
         state.optimizer.zero_grad()
-        return torch.cat(found) / ranks.size, smoothed  # ranks exchange means
+        return torch.cat(gradients) / group.size, smoothed  # processes exchange means
 
     whole, loss = gradient(SINGLE_PROCESS)
     parts, losses = zip(*(gradient(One(index, count)) for index in range(count)), strict=True)

@@ -1,4 +1,4 @@
-"""Laws of subword sampling: other subwords, the same text, and no chance but the seed."""
+"""Subword sampling: other subwords of the same text, as a function of the seed."""
 
 from __future__ import annotations
 

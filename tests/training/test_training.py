@@ -1,4 +1,4 @@
-"""The training step, checkpoints and the loop: exact by tokens, exact over interruptions."""
+"""The training step, checkpoints and the loop: exact per token, exact after interruptions."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_every_optimizer_and_precision_learns(
 
 
 class ProductFormats(TorchDispatchMode):
-    """Number formats of all matrix products that are made while it is entered."""
+    """Data types of all matrix products inside the `with` block."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -310,7 +310,7 @@ def test_muon_equals_torch_optim_muon(precision: str) -> None:
 
 
 def comparable(run: Path) -> dict[str, Any]:
-    """All that a run leaves, its times apart."""
+    """Return everything that a run leaves, without times."""
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     times = {"seconds", "tokens_per_second"}
     return {
@@ -419,7 +419,7 @@ def test_a_finished_run_is_up_to_date_until_more_steps_are_requested(
 def test_inputs_of_checkpoints_are_not_rebuilt(
     fresh: Callable[..., Config], stage: Callable[[Config], Artifact]
 ) -> None:
-    """Without the batches of before, neither `train` nor `finish` could go on."""
+    """Without the old batches, neither `train` nor `finish` could resume."""
     train(fresh("transformer"))
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     section = "tokenizer" if stage is train_tokenizer else "batching"
@@ -521,7 +521,7 @@ def test_higher_bleu_and_lower_loss_are_better() -> None:
 
 
 def test_the_loss_decides_between_equal_scores() -> None:
-    """BLEU is 0 at first: a model that learns is not stalled, nor is the first one the best."""
+    """BLEU is 0 at first; the loss then decides which validation is best."""
     history = [Validation(step, 6.0 - step, 1.0, bleu=0.0) for step in range(4)]
     assert [v.step for v in rank(history, "bleu")] == [3, 2, 1, 0]
     assert not is_stalled(history, "bleu", 1)
@@ -578,11 +578,11 @@ def test_the_average_of_the_best_checkpoints_is_their_mean(
     losses = {record["step"]: record["loss"] for record in log if record["kind"] == "valid"}
     best = sorted(losses, key=lambda step: losses[step])[: 2 if is_better else 1]
     assert model.report["averaged_steps"] == best
-    found, *averaged = (
+    average, *averaged = (
         safetensors.torch.load_file(folder / "model.safetensors")
         for folder in (model.path, *(Path(f"run/checkpoints/step-{step:08d}") for step in best))
     )
-    for name, weight in found.items():
+    for name, weight in average.items():
         mean = torch.stack([weights[name] for weights in averaged]).mean(dim=0)
         torch.testing.assert_close(weight, mean, rtol=0, atol=0)
 

@@ -1,4 +1,4 @@
-"""Prints a hash of loss and gradients of a first update: one line for each way to make it.
+"""Print a hash of loss and gradients of a first step, a line for each way to compute it.
 
 Each is made in a process of its own, forked before torch has started a thread or made a kernel.
 """
@@ -24,8 +24,8 @@ MODELS: dict[str, ModelSettings] = {
 }
 
 
-def first_update(kind: str, precision: str, threads: int) -> str:
-    """The hash, of a model and a batch that are the same each time."""
+def first_step(kind: str, precision: str, threads: int) -> str:
+    """Return the hash for a model and a batch that are always the same."""
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
@@ -33,17 +33,17 @@ def first_update(kind: str, precision: str, threads: int) -> str:
     with torch.autocast("cpu", TORCH_DTYPES[precision], precision != "float32"):
         loss = TrainingLoss(model, 0.1)(source, target_input, target_output)
     loss.smoothed.sum().backward()
-    found = hashlib.sha256(loss.nll.detach().numpy().tobytes())
+    digest = hashlib.sha256(loss.nll.detach().numpy().tobytes())
     for parameter in model.parameters():
         assert parameter.grad is not None
-        found.update(parameter.grad.numpy().tobytes())
-    return found.hexdigest()
+        digest.update(parameter.grad.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def main() -> None:
     for kind, precision, threads in product(MODELS, TORCH_DTYPES, (1, 2)):
         if os.fork() == 0:
-            print(kind, precision, threads, first_update(kind, precision, threads), flush=True)
+            print(kind, precision, threads, first_step(kind, precision, threads), flush=True)
             os._exit(0)
         _, status = os.wait()
         assert status == 0, f"{kind}, {precision}, {threads} threads: status {status}"
