@@ -69,11 +69,6 @@ def test_a_setting_of_one_architecture_is_unset_in_the_other(capsys: Capture) ->
     assert rows["model.kind"] == ["transformer", "seq2seq"]
 
 
-def test_equal_runs_have_no_differences(capsys: Capture) -> None:
-    compare([write_run("a"), write_run("b")])
-    assert "no differences" in capsys.readouterr().out
-
-
 def test_curves_share_one_scale_over_steps_and_over_time(capsys: Capture) -> None:
     runs = [write_run("short", bleu=(0.0, 10.0)), write_run("long", bleu=(0.0, 5.0, 10.0, 20.0))]
     compare([*runs, write_run("none")], plot=Path("curves.png"))

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -21,10 +21,8 @@ from hypothesis import strategies as st
 
 from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
-from mtkit.corpus import read
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.study.init.corpus import Split, key_of, overlap
@@ -178,21 +176,6 @@ def test_millions_of_pairs_on_a_gpu_get_a_published_recipe(minutes: float, name:
     assert config.training.optimizer == published.training.optimizer
 
 
-@given(CORPORA, TRIALS, MINUTES)
-def test_every_setting_has_a_comment_above_it(
-    corpus: CorpusFacts, trial: Trial, minutes: float
-) -> None:
-    counts: dict[str, Any] = {f"{part}_pairs": 1000 for part in PARTS}
-    plan = choose_plan(corpus, trial, minutes)
-    text = render_config(corpus, plan, command="mtkit init", run="r", **DATA, **counts)
-    for above, line in pairwise(text.splitlines()[2:]):
-        is_comment = above.strip().startswith("#")
-        if above.endswith(":") or not above:
-            assert line.startswith("  #") or line.endswith(":")
-        assert not is_comment or (line and not line.strip().startswith("#"))
-        assert len(above) <= 110 or "{" in above
-
-
 def test_sides_with_the_same_letters_share_a_vocabulary() -> None:
     english, german = "Two men are talking.", "Zwei Männer unterhalten sich."
     chinese, russian = "汤姆今天很早就回家了，Tom 说。", "Двое мужчин разговаривают."
@@ -284,20 +267,6 @@ def test_what_is_written_is_said_reproducible_and_disjoint(
     again = everything(corpus)
     again[corpus / "mtkit.yaml"] = again[corpus / "mtkit.yaml"].replace(b" --force", b"")
     assert first == again
-
-
-def test_the_corpus_is_read_three_times(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = []
-
-    def count_pairs(pairs: Corpus | list[Corpus]) -> Iterator[Pair]:
-        readings.append(pairs)
-        return original(pairs)
-
-    original = read.read_pairs
-    for module in ("corpus.check", "study.init.init"):
-        monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
-    assert call("init", "a.en", "a.ko") == 0
-    assert len(readings) == 3
 
 
 def test_of_more_pairs_than_training_can_see_a_random_share_is_taken(

@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -39,16 +38,12 @@ EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in cells of the terminal."""
-RAMP = ((24, 24, 44), (70, 36, 112), (176, 52, 110), (242, 122, 66), (252, 226, 150))
-"""Colours for weights from 0 to 1: the more light, the more attention."""
 FAINT = 0.005
 """Weight below which a cell shows a dot instead of 0 per cent."""
-CELL_INCHES = 0.24
-"""Width and height of a word's cell, where there is space."""
+CELL_INCHES, MARGIN_INCHES = 0.24, 1.0
+"""Size of a word's cell, where there is space, and of the words along an edge."""
 MIN_INCHES, MAX_INCHES = 1.8, 28.0
-"""Smallest width and height of a heat map, and largest of all of them together."""
-MARGIN_INCHES = 1.0
-"""Width of the words along an edge."""
+"""Smallest size of a heat map, and largest of all of them together."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -186,11 +181,10 @@ def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, i
 
 
 def _style(weight: float) -> str:
-    """Return black or white on a colour of the ramp, which stretches small weights."""
-    steps = np.linspace(0, 1, len(RAMP))
-    mix = [round(np.interp(weight**0.6, steps, channel)) for channel in zip(*RAMP, strict=True)]
-    ink = "black" if sum(mix) > 380 else "grey62" if weight < FAINT else "white"
-    return f"{ink} on rgb({','.join(map(str, mix))})"
+    """Return ink on a shade of grey, which stretches small weights: more light, more attention."""
+    light = round(255 * weight**0.6)
+    ink = "black" if light > 128 else "white" if weight >= FAINT else "grey62"
+    return f"{ink} on rgb({light},{light},{light})"
 
 
 def draw_picture(heat_map: HeatMap, path: Path) -> None:
