@@ -33,9 +33,7 @@ from mtkit.symbols import EOS, PAD
 RANKINGS = ("leave one out", "attention", "random")
 """The rankings by which words are removed; the later ones are correlated with the first."""
 REMOVED = (1, 2, 3)
-"""Numbers of words that are removed."""
 MIN_WORDS = max(REMOVED) + 1
-"""Smallest number of words of a source sentence, so that one is left."""
 SKIPPED = f"under {MIN_WORDS} words, too long, or several sentences"
 
 

@@ -34,7 +34,6 @@ EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
     "encoder": ("source words", "source words"),
     "decoder": ("target words", "earlier target words"),
 }
-"""What the queries (rows) and the keys (columns) of a heat map are."""
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in cells of the terminal."""

@@ -15,6 +15,7 @@ import torch
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.engine import Request, Sentence
+from mtkit.decoding.forced import check_attention
 from mtkit.decoding.lines import input_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.pytorch import PyTorchEngine
@@ -25,19 +26,8 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.report import data, say, styled
-from mtkit.study.attend.maps import (
-    AttentionKind,
-    HeatMap,
-    Label,
-    MapSelection,
-    attention_weights,
-    draw_picture,
-    draw_terminal,
-    label_subwords,
-    label_words,
-    make_page,
-    word_numbers,
-)
+from mtkit.study.attend import maps
+from mtkit.study.attend.maps import AttentionKind, HeatMap, Label, MapSelection, word_numbers
 from mtkit.study.plots.picture import check_picture
 from mtkit.symbols import BOS, EOS
 from mtkit.tokenizer.codec import Tokenizer
@@ -76,16 +66,16 @@ def attend(
             data("\n")
             continue
         reading = reader.read(sentence, target and replace_invalid(target), name=name)
-        maps = reader.heat_maps(reading)
+        shown = reader.heat_maps(reading)
         if path is None:
-            mean = replace(selection, average=True).select(maps)
-            data(styled(draw_terminal(reading.translation, mean, get_terminal_size().columns)))
+            mean = replace(selection, average=True).select(shown)
+            data(styled(maps.draw_terminal(reading.translation, mean, get_terminal_size().columns)))
             continue
         if view == "html":
             with open_output(path) as (file, _):
-                file.write(make_page(sentence, reading.translation, maps).encode())
+                file.write(maps.make_page(sentence, reading.translation, shown).encode())
         else:
-            draw_picture(selection.select(maps), path)
+            maps.draw_picture(selection.select(shown), path)
         say(f"{path}: written")
         data(f"{reading.translation}\n")
 
@@ -114,14 +104,14 @@ class Reader:
     model: EncoderDecoder
     tokenizer: Tokenizer
     settings: DecodingSettings
-    label: Callable[[Sequence[str]], list[Label]] = label_words
+    label: Callable[[Sequence[str]], list[Label]] = maps.label_words
 
     @classmethod
     def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
         """Load the model of a run or a model folder; see `open_model`."""
         opened = open_model(path)
         model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
-        label = label_subwords if subwords else label_words
+        label = maps.label_subwords if subwords else maps.label_words
         return cls(model, opened.tokenizer, opened.config.decoding, label)
 
     def is_blank(self, text: str) -> bool:
@@ -157,21 +147,20 @@ class Reader:
 
     def heat_maps(self, reading: Reading) -> dict[AttentionKind, HeatMap]:
         """Return the attention weights by kind; UserError if the model has none."""
-        begin, end = (label_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
+        check_attention(self.model)
+        begin, end = (maps.label_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
         source, target, before = reading.source + end, reading.target + end, begin + reading.target
         axes: dict[AttentionKind, tuple[list[Label], list[Label]]]
         axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, before)}
         ids = (reading.source_ids, reading.target_ids)
         ended = (torch.tensor([[*side, EOS]], device=self.model.device) for side in ids)
-        maps: dict[AttentionKind, HeatMap] = {}
-        for kind, weights in attention_weights(self.model, *ended).items():
+        shown: dict[AttentionKind, HeatMap] = {}
+        for kind, weights in maps.attention_weights(self.model, *ended).items():
             queries, keys = axes[kind]
             merged = merge(weights.numpy(), word_numbers(queries), word_numbers(keys))
             rows, columns = ([text for text, _ in labels] for labels in axes[kind])
-            maps[kind] = HeatMap(kind, rows, columns, torch.from_numpy(merged))
-        if not maps:
-            raise UserError("the model has no attention (model.attention: none)")
-        return maps
+            shown[kind] = HeatMap(kind, rows, columns, torch.from_numpy(merged))
+        return shown
 
     def _sentences(self, text: str) -> list[Sentence]:
         segments = segment(Line(text), self.tokenizer, Request(self.settings))

@@ -31,14 +31,12 @@ from mtkit.tokenizer.train import train_model
 from mtkit.training.setup import model_config
 
 PAIRS, SENTENCES = 29_000, 1000
-"""Number of sentence pairs to train on, and of sentences to translate."""
 # Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of
 # the two lengths of a pair are normal to within a word, up to the 99th percentile.
 MEAN_LOG = (2.611, 2.636)
 DEVIATION_LOG = (0.318, 0.357)
 CORRELATION = 0.857
 MAX_DRAWN_LENGTH = 64
-"""Largest number of subwords of a sentence to train on."""
 TRANSLATION_LENGTH = 25
 """Number of subwords of every translation, and at most of a sentence to translate."""
 

@@ -32,11 +32,9 @@ from mtkit.report import say, show, table
 from mtkit.scoring.files import SOURCE_FILE
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
-"""The compute types that are measured, by engine."""
 WARM_UP_LINES = 64
 """Number of lines before anything counts: kernels are chosen, memory is allocated."""
 MIN_SINGLE_LINES = 20
-"""Smallest number of lines that are translated one at a time."""
 COLUMNS = ("", "beam", "sentences/s", "target tokens/s", "one line: p50, ms", "p95", "p99", "MiB")
 
 

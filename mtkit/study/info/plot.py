@@ -31,7 +31,6 @@ LOGGED = {
     "learning rate": ("train", "learning_rate"),
     "tokens per second": ("train", "tokens_per_second"),
 }
-"""The kind of record in metrics.jsonl and its field, by the name of the curve."""
 MAX_POINTS = 1000
 """Largest number of steps on the curve of a schedule, besides the end of the warmup."""
 MAX_RANGES, LONGEST_PERCENT = 20, 0.5
@@ -151,4 +150,3 @@ PLOTS: Mapping[str, Callable[[Path, Config, Path | None], None]] = {
     "curves": plot_curves,
     "lengths": plot_corpus_lengths,
 }
-"""What `--plot` draws."""

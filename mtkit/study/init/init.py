@@ -63,6 +63,11 @@ class InitOptions:
     """Validation and test sets, by part, instead of some that are held out."""
     force: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the parts of the corpus."""
+        return self.output.with_name(f"{self.output.stem}-data")
+
 
 def init(options: InitOptions) -> None:
     """Write a config and the files of its corpus, and say what to expect of a run.
@@ -71,12 +76,12 @@ def init(options: InitOptions) -> None:
         UserError: the corpus cannot be used, or a file would be overwritten; nothing is written.
         OSError: the disk is full; nothing is written.
     """
-    folder = options.output.with_name(f"{options.output.stem}-data")
-    _check_paths(options, folder)
+    _check_paths(options)
     report = check_corpus(options.corpus, options.languages)
     _check_report(report, options.corpus)
     recognised = report.statistics.source.language, report.statistics.target.language
     languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
+    options = replace(options, languages=languages)
     if languages[1] is None:
         warn("the target language is unknown: name both languages, such as --languages en ko")
     counts: Counter[str] = Counter()
@@ -99,12 +104,12 @@ def init(options: InitOptions) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         open_atomically(options.output) as config,
-        create(folder, "corpus", {"pairs": plan.pairs}, {}, counts) as draft,
+        create(options.folder, "corpus", {"pairs": plan.pairs}, {}, counts) as draft,
     ):
         counts |= _write_pairs(split, options.corpus, draft, sides)
-        values = _data_values(options, folder, sides, counts)
+        values = _data_values(options, sides, counts)
         config.write(render_config(facts, plan, target_language=languages[1], **values))
-    data_lines(_summary(options, languages, folder, counts, facts, plan))
+    data_lines(_summary(options, counts, facts, plan))
 
 
 def find_plan(
@@ -130,12 +135,13 @@ def find_plan(
     return facts, plan
 
 
-def _check_paths(options: InitOptions, folder: Path) -> None:
+def _check_paths(options: InitOptions) -> None:
     """Check that all corpora can be read, and that nothing of value would be overwritten."""
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
     corpora = [options.corpus, *options.existing.values()]
     inputs = {path.resolve() for corpus in corpora for path in paths_of(corpus)}
+    folder = options.folder
     for path in options.output, folder:
         problem = None
         if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
@@ -187,7 +193,7 @@ def _write_pairs(split: Split, corpus: Corpus, folder: Path, sides: Sequence[str
 
 
 def _data_values(
-    options: InitOptions, folder: Path, sides: Sequence[str], counts: Mapping[str, int]
+    options: InitOptions, sides: Sequence[str], counts: Mapping[str, int]
 ) -> dict[str, str | int]:
     """Return what the config says about the command, the run and the corpora."""
     name = f"runs/{options.output.stem}"
@@ -198,7 +204,7 @@ def _data_values(
         "run": flow(options.run or next(free)),
     }
     for part in "train", "valid", "test":
-        names = (f"{folder / part}.{side}" for side in sides)
+        names = (f"{options.folder / part}.{side}" for side in sides)
         corpus = dict(zip(("source", "target"), names, strict=True))
         if part in options.existing:
             corpus = options.existing[part].model_dump(exclude_defaults=True)
@@ -207,19 +213,14 @@ def _data_values(
 
 
 def _summary(
-    options: InitOptions,
-    languages: Languages,
-    folder: Path,
-    counts: Mapping[str, int],
-    facts: CorpusFacts,
-    plan: Plan,
+    options: InitOptions, counts: Mapping[str, int], facts: CorpusFacts, plan: Plan
 ) -> Iterator[str]:
     """Say what was written, how long a run takes, and what to expect of it."""
     total, minutes = plan.seconds / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     written = (f"{counts[part]:,} for {part}" for part in counts if part not in options.existing)
-    yield f"wrote {folder}: {', '.join(written)} (pairs, split by a hash of the source)"
-    yield f"languages: {languages[0] or 'unknown'} to {languages[1] or 'unknown'}"
+    yield f"wrote {options.folder}: {', '.join(written)} (pairs, split by a hash of the source)"
+    yield f"languages: {' to '.join(language or 'unknown' for language in options.languages)}"
     training = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
     yield f"forecast: {total:.1f} minutes, {plan.training_seconds / 60:.1f} to train {training}"
     expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)

@@ -78,9 +78,7 @@ class CorpusFacts:
     valid: int
     test: int
     is_joint: bool
-    """Whether both sides use the same letters and share a vocabulary."""
     characters: int
-    """Different characters that a vocabulary has to hold, very rare ones left out."""
     deduplicate: bool
     drop: Mapping[str, int]
     """Rules that should drop pairs, and how many pairs break each."""
@@ -138,7 +136,6 @@ class Plan:
     validation_sentences: int
     training_seconds: float
     seconds: float
-    """Forecast of the whole run."""
 
 
 def choose_plan(

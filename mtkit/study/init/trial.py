@@ -28,7 +28,6 @@ from mtkit.training.process_group import ProcessGroup
 from mtkit.training.processes import count_processes, threads_per_process
 
 TRIAL_SECONDS = 4.0
-"""Time to train, after the first steps."""
 PROCESS_SHARE = 0.9
 """Speed of one of several training processes, relative to one that runs alone."""
 

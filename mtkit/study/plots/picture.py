@@ -31,7 +31,6 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "grid.alpha": 0.3,
 }
-"""Differences from matplotlib's default style (rcParams)."""
 DEFAULT_FONT = "DejaVu Sans"
 """The font that comes with matplotlib, for Latin, Greek and Cyrillic."""
 
@@ -96,15 +95,14 @@ def find_fonts(text: str) -> list[str]:
     missing -= _covered(missing, fontManager.findfont(DEFAULT_FONT))
     # "Last Resort" shows a box for every character.
     fonts = [font for font in fontManager.ttflist if not font.name.startswith("Last Resort")]
-    while missing:
-        covered = {font.name: _covered(missing, font.fname, font.index) for font in fonts}
-        best = max(covered, key=lambda name: (len(covered[name]), "Sans" in name, -len(name)))
-        if not covered[best]:
-            some = "".join(sorted(missing)[:10])
-            warn(f"no installed font shows {some}: install one, such as Noto Sans CJK")
-            break
-        families.append(best)
-        missing -= covered[best]
+    fonts.sort(key=lambda font: ("Sans" not in font.name, len(font.name)))
+    for font in fonts if missing else ():
+        if covered := _covered(missing, font.fname, font.index):
+            families.append(font.name)
+            missing -= covered
+    if missing:
+        some = "".join(sorted(missing)[:10])
+        warn(f"no installed font shows {some}: install one, such as Noto Sans CJK")
     return families
 
 
