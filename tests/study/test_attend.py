@@ -99,17 +99,6 @@ def test_weights_sum_to_one_and_the_decoder_sees_no_later_word(name: str) -> Non
         assert (shown["decoder"][..., seen] > 0).all()
 
 
-def test_restricted_attention_is_zero_beyond_its_radius() -> None:
-    weights = attention_weights(make("transformer-neighbourhood"), sources([9]), targets(1, 2))[
-        "encoder"
-    ]
-    position = torch.arange(9)
-    beyond = (position - position[:, None]).abs() > 2
-    assert weights.shape[2:] == (9, 9)
-    assert weights[..., beyond].abs().max() == 0
-    assert (weights[..., ~beyond] > 0).all()
-
-
 @pytest.mark.parametrize(
     ("pieces", "words"),
     [

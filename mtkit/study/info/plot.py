@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from mtkit.models.layers import compute_sinusoids
 from mtkit.models.weights import load_model
 from mtkit.report import data_lines
 from mtkit.study.plots.picture import draw_curves, make_figure, save_picture
-from mtkit.study.plots.terminal import Points, draw_bars, draw_sparklines
+from mtkit.study.plots.terminal import Points, draw_sparklines
 from mtkit.training.metrics import MetricsLog, points_of
 
 LOGGED = {
@@ -77,15 +76,16 @@ def schedule(run: Path, config: Config) -> list[tuple[int, float]]:
     return [(step, training.schedule.rate(step, inputs)) for step in sorted(steps)]
 
 
-def length_histogram(lengths: PairLengths) -> tuple[list[int], dict[str, list[int]]]:
-    """Return bounds of ranges of length, and the number of sentences in each range by side.
+def length_histogram(lengths: PairLengths) -> dict[str, Points]:
+    """Return lower bounds of ranges of length, and the number of sentences in each, by side.
 
-    lengths: (n, 2). A range goes up to, but without, the next bound; the last one has the longest.
+    lengths: (n, 2). The last range has the longest sentences.
     """
     usual = int(np.percentile(lengths, 100 - LONGEST_PERCENT)) + 1
     bounds = [*range(0, usual, -(-usual // MAX_RANGES)), int(lengths.max()) + 1]
     sides = zip(("source", "target"), lengths.T, strict=True)
-    return bounds, {name: np.histogram(side, bounds)[0].tolist() for name, side in sides}
+    counts = {name: np.histogram(side, bounds)[0].tolist() for name, side in sides}
+    return {name: list(zip(bounds, of, strict=False)) for name, of in counts.items()}
 
 
 def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str]:
@@ -102,15 +102,11 @@ def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str
 def plot_corpus_lengths(run: Path, config: Config, output: Path | None) -> None:
     """Plot how many sentences are how long, in subwords."""
     lengths, _, padded = first_epoch(run, config)
-    bounds, counts = length_histogram(lengths)
+    curves = length_histogram(lengths)
     if output is not None:
-        curves = {side: list(zip(bounds, of, strict=False)) for side, of in counts.items()}
         draw_curves([(f"sentences by length; {padded}", "subwords", curves)], output)
         return
-    ranges = [f"{low}-{after - 1}" for low, after in pairwise(bounds)]
-    for side, of_side in counts.items():
-        data_lines([f"sentences by subwords of the {side}", *draw_bars(ranges, of_side), ""])
-    data_lines([padded])
+    data_lines([*draw_sparklines("sentences by length", "subwords", curves), padded])
 
 
 def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:

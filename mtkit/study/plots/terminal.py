@@ -1,4 +1,4 @@
-"""Plots of characters: sparklines and bars."""
+"""Curves as rows of characters: sparklines."""
 
 from __future__ import annotations
 
@@ -39,15 +39,6 @@ def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> 
     across = np.interp((np.arange(first, last + 1) + 0.5) * until / PLOT_WIDTH, x, y)
     blocks = (BLOCKS[round((len(BLOCKS) - 1) * _fraction(at, low, high))] for at in across)
     return " " * first + "".join(blocks)
-
-
-def draw_bars(names: Sequence[str], values: Sequence[Number]) -> Iterator[str]:
-    """Yield name, bar and value in each line; the longest bar takes the whole width."""
-    rows = []
-    for name, value in zip(names, values, strict=True):
-        bar = BLOCKS[-1] * round(PLOT_WIDTH * _fraction(value, 0.0, max(values)))
-        rows.append([name, bar, format_number(value)])
-    yield from table(rows, left=2)
 
 
 def format_number(value: Number) -> str:
