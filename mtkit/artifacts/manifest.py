@@ -26,7 +26,6 @@ from mtkit.errors import UserError
 
 Kind = Literal["corpus", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
 VERSION = "0.1.0"
-"""The version of mtkit, as manifests name it."""
 MANIFEST = "manifest.json"
 COMMANDS: Mapping[Kind, str] = {
     "corpus": "mtkit init",

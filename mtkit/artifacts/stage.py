@@ -37,7 +37,6 @@ class Draft:
     """An artifact that is being written."""
 
     folder: Path
-    """Where its files go."""
     report: dict[str, Any]
     """Figures for people; part of no hash."""
 

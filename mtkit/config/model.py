@@ -157,7 +157,6 @@ class EncoderDecoderSettings(PositionSettings):
 
     @property
     def name(self) -> str:
-        """The name in messages."""
         return f"{self.encoder.kind} encoder, {self.decoder.kind} decoder"
 
     @property

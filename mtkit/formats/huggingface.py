@@ -13,7 +13,6 @@ a piece; here it becomes <unk>.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,6 @@ UNSUPPORTED_SEARCH = {
 }
 """Settings of our search that an export leaves out, and why."""
 ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-"""Activations, by their name and ours."""
 
 
 def export_to_huggingface(model: str | None, output: Path | None) -> None:
@@ -108,7 +106,7 @@ def _export_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[
 
 
 def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
-    pair = settings.as_pair()
+    pair, shared = settings.as_pair(), marian.SHARED_SETTINGS.items()
     return {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
@@ -123,12 +121,8 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
         "activation_function": settings.activation,
         "max_position_embeddings": max(1024, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
-        **{
-            f"{side}_{theirs}": getattr(settings, ours)
-            for side, (theirs, ours) in product(
-                ("encoder", "decoder"), marian.SHARED_SETTINGS.items()
-            )
-        },
+        **{f"encoder_{name}": getattr(settings, ours) for name, ours in shared},
+        **{f"decoder_{name}": getattr(settings, ours) for name, ours in shared},
         **{name: value for name, (_, value) in marian.FIXED_SETTINGS.items()},
         **{name: getattr(settings, name) for name in marian.DROPOUT_SETTINGS},
         **SPECIAL_IDS,

@@ -52,7 +52,6 @@ PENALTY_DIFFERS = "in a beam search transformers lowers log P by it, mtkit lower
 SHARED_SETTINGS = {"attention_heads": "heads", "ffn_dim": "ffn"}
 """Settings that encoder and decoder share, by their name after encoder_ or decoder_ and ours."""
 DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
-"""Settings with equal names."""
 
 OUTPUT_BIAS = "final_logits_bias"
 PARAMETER_NAMES = {

@@ -30,7 +30,6 @@ class Symbols:
     """A vocabulary in our order."""
 
     pieces: list[str]
-    """The pieces, by our id."""
     rows: list[int]
     """The former id of each, which is its row in the weights."""
     suppressed: list[int]
@@ -38,7 +37,6 @@ class Symbols:
 
     @property
     def size(self) -> int:
-        """The number of former symbols."""
         return max(self.rows) + 1
 
 

@@ -219,4 +219,3 @@ GLOBAL_ATTENTIONS = {
     "general": GeneralAttention,
     "additive": AdditiveAttention,
 }
-"""The kinds of global attention, by their names in the settings."""

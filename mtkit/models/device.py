@@ -12,7 +12,6 @@ from mtkit.errors import UserError
 
 Precision = Literal["float32", "bfloat16", "float16"]
 TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-"""The torch type of each precision."""
 
 
 def pick_device(name: str) -> torch.device:

@@ -91,7 +91,6 @@ class EncoderDecoder(TranslationModel[Memory, State]):
 
     @property
     def output_weight(self) -> Float[Tensor, "V D"]:
-        """The matrix of the output projection, tied or not."""
         return self.target_embedding.weight if self.output is None else self.output.weight
 
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:

@@ -126,7 +126,6 @@ class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
 
     @property
     def device(self) -> torch.device:
-        """The device that holds the weights."""
         return next(self.parameters()).device
 
     @abstractmethod

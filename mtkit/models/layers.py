@@ -60,7 +60,6 @@ class PreNorm(Residual):
 
 
 RESIDUALS: Mapping[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
-"""By their names in the settings."""
 
 
 def _swiglu(both: Tensor) -> Tensor:

@@ -34,7 +34,6 @@ class Tokenizer:
             UserError: one is not a SentencePiece model of ours.
         """
         self.models = {path.name: model for path, model in models.items()}
-        """The models, by file name."""
         sides = [_open(path, model) for path, model in models.items()]
         (self._source, sources), (self._target, targets) = sides[0], sides[-1]
         self.vocabularies = sources, targets

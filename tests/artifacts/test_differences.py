@@ -133,12 +133,3 @@ def test_a_run_does_not_resume_from_checkpoints_of_other_settings(
     train(fresh("transformer", training={"steps": 2}))
     with pytest.raises(UserError, match=rf"checkpoint of other settings \({words}\)"):
         train(fresh("transformer", **changes))
-
-
-def test_the_reason_for_rebuilding_a_model_is_given(
-    with_own_corpus: Config, capsys: Capture
-) -> None:
-    train(with_own_corpus)
-    settings = with_own_corpus.decoding.model_copy(update={"length_penalty": 0.9})
-    train(with_own_corpus.model_copy(update={"decoding": settings}))
-    assert "model: rebuilding: decoding.length_penalty: 1.0, now 0.9\n" in capsys.readouterr().err

@@ -44,9 +44,8 @@ def alone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 Capture = pytest.CaptureFixture[str]
@@ -108,20 +107,6 @@ def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> Non
         with pytest.raises(UserError, match="no lines to compare"):
             export_to_ctranslate2(str(alone), tmp_path / "out", check=True, text=text)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_check_of_an_unsupported_compute_type_writes_nothing(
-    alone: Path, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "text").write_text("ant bee")
-    supported = "mtkit.decoding.ctranslate2._library.get_supported_compute_types"
-    monkeypatch.setattr(supported, lambda device: {"float32"})
-    for output in (tmp_path / "out", None):
-        with pytest.raises(UserError, match=r"--check: compute type: int8: .* supports float32"):
-            export_to_ctranslate2(
-                *(str(alone), output), quantization="int8", check=True, text=tmp_path / "text"
-            )
-    assert not (tmp_path / "out").exists() and not empty_cache.exists()
 
 
 def test_a_failed_check_shows_the_lines_that_differ(

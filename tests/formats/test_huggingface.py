@@ -427,22 +427,6 @@ def test_an_exported_model_imports_with_its_own_weights(
     assert ours(model, LINES) == ours(tmp_path / "back", LINES)
 
 
-@pytest.mark.parametrize("share", [True, False])
-def test_untied_embeddings_are_imported(
-    share: bool, task: Path, transformers: Any, tmp_path: Path
-) -> None:
-    changes: dict[str, Any] = {
-        "share_encoder_decoder_embeddings": False,
-        "tie_word_embeddings": share,
-    }
-    folder = write_opus(
-        transformers, task, tmp_path / "opus", activation_function="relu", **changes
-    )
-    from_huggingface(folder, tmp_path / "model")
-    assert open_model(tmp_path / "model").config.model.tie == ("target" if share else "none")
-    assert_same(ours(tmp_path / "model", LINES), Theirs(transformers, folder).translate(LINES))
-
-
 def test_target_language_codes_are_symbols(
     task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
