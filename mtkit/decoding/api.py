@@ -1,7 +1,6 @@
-"""The one door to translation: a `Translator` for commands, Python, servers and documents.
+"""`load` and `Translator`: translation for commands and for Python.
 
-The translation of a line does not depend on the lines around it. A blank line becomes an empty line
-without the model.
+The translation of a line does not depend on other lines.
 """
 
 from __future__ import annotations
@@ -27,31 +26,30 @@ from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
 
 MAX_WINDOW = 1024
-"""Lines that are sorted by length and translated together."""
+"""Largest number of lines that are sorted by length and translated together."""
 FIRST_WINDOW = 32
-"""Size of the first window, so that the first translations come soon; each later one doubles."""
+"""Size of the first window, small so that output starts early; each later window doubles."""
 PATIENCE_SECONDS = 0.1
-"""Time that a line waits for others."""
+"""How long a line waits for others to join its window."""
 READY_SECONDS = 0.02
-"""Time in which lines that can be read at once arrive."""
+"""How long to wait for a full window before finished translations are yielded."""
 
 _AnySettings = TypeVar("_AnySettings", bound=Settings)
 
 
 @dataclass
 class Translator:
-    """Translates with one model or ensemble, from any number of threads.
+    """A model or ensemble with its tokenizer and settings. Thread-safe.
 
-    Engines, whose threads do the work, are opened when they are needed. PyTorch's number of threads
-    and the messages on stderr (`mtkit.report`) belong to the whole process.
+    PyTorch's number of threads and the messages on stderr belong to the whole process.
     """
 
     engine: Engine
     tokenizer: Tokenizer
     request: Request
-    """What a call without settings asks for."""
+    """The default request of all calls."""
     models: Sequence[OpenedModel] = field(default=(), repr=False)
-    """The models of the engine, if they are artifacts."""
+    """The models that the engine searches with; empty for a model that is not in a folder."""
 
     @overload
     def translate(
@@ -68,7 +66,7 @@ class Translator:
     ) -> list[str] | list[list[str]]:
         """Return the translation of each line, or with `n_best` its best translations.
 
-        `settings` are those of `make_request`, for this call.
+        `settings`: as in `make_request`, for this call only.
         """
         request = self.make_request(n_best=n_best, scores=False, **settings)
         translations = self.submit(list(_as_lines(lines)), request).result()
@@ -81,23 +79,23 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, while `lines` still arrive.
 
-        Memory does not grow with the number of lines. Another thread iterates over `lines`.
+        Another thread iterates over `lines`. Memory use does not depend on their number.
         """
         return chain.from_iterable(self.stream(lines, request))
 
     def stream(
         self, lines: Iterable[str | Line], request: Request | None = None
     ) -> Iterator[list[Translation]]:
-        """Yield the translations as `results` does, in lists as they are done."""
+        """Yield the translations of `results` in lists, as soon as each list is complete."""
         window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
         arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, lambda line: 1 + len(line.text) // 1024)
         try:
             with closing(arriving):
                 while taken := arriving.take(window, PATIENCE_SECONDS):
-                    running.append(self._start(taken, request or self.request, alone=True))
-                    del taken  # so that lines are held until they are translated, and no longer
+                    running.append(self.submit(taken, request, alone=True))
+                    del taken  # so that translated lines do not stay in memory
                     window = min(2 * window, MAX_WINDOW)
-                    # The next window starts early, but translations never wait for lines to come.
+                    # Start the next window early, but never let finished translations wait for it.
                     while len(running) > 1 or (
                         running and not arriving.ready_within(READY_SECONDS, window)
                     ):
@@ -109,21 +107,35 @@ class Translator:
                 future.cancel()
 
     def submit(
-        self, lines: Sequence[str | Line], request: Request | None = None
+        self, lines: Iterable[str | Line], request: Request | None = None, *, alone: bool = False
     ) -> Future[list[Translation]]:
-        """Start to translate, and return the future of the translations of these lines.
+        """Start to translate, and return the future of the list of translations.
 
-        Calls of several threads with equal requests share batches. Cancelling the future stops the
-        search. Raises UserError if the engine does not support the request.
+        Concurrent calls with equal requests share batches, unless they are `alone`. Cancelling the
+        future stops the search.
+
+        Raises:
+            UserError: the engine does not support the request.
         """
-        return self._start(list(_as_lines(lines)), request or self.request, alone=False)
+        request, batch = request or self.request, list(_as_lines(lines))
+        segmented = [segment(line, self.tokenizer, request) for line in batch]
+        sentences = [one for of_line in segmented for one in of_line if isinstance(one, Sentence)]
+
+        def join_all(n_best_lists: NBestLists) -> list[Translation]:
+            answers = iter(n_best_lists)
+            return [
+                join(line, segments, answers, self.tokenizer, request)
+                for line, segments in zip(batch, segmented, strict=True)
+            ]
+
+        search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
+        return _then(search, join_all)
 
     def make_request(self, **settings: Any) -> Request:
-        """Return this translator's request with other settings; None keeps its own.
+        """Return this translator's request with some settings changed; None changes nothing.
 
-        `n_best`: number of translations of each line. `alignments`: which words belong together.
-        `scores`: False saves time if nobody reads them. `sample`: draw at random, by
-        `SamplingSettings`. All others are `DecodingSettings`, such as `beam`.
+        Settings are `n_best` (translations per line), `alignments` (between words), `scores` (False
+        saves time), `sample` (by `SamplingSettings`), and all fields of `DecodingSettings`.
 
         Raises:
             UserError: a setting is unknown or invalid.
@@ -131,24 +143,8 @@ class Translator:
         return _change_request(self.request, settings, self.models)
 
     def close(self) -> None:
-        """Wait for all searches, then free the threads and the memory of the engines."""
+        """Wait for all searches, then release the threads and memory of the engines."""
         self.engine.close()
-
-    def _start(
-        self, lines: Sequence[Line], request: Request, *, alone: bool
-    ) -> Future[list[Translation]]:
-        segmented = [segment(line, self.tokenizer, request) for line in lines]
-        sentences = [one for of_line in segmented for one in of_line if isinstance(one, Sentence)]
-
-        def join_all(n_best_lists: NBestLists) -> list[Translation]:
-            answers = iter(n_best_lists)
-            return [
-                join(line, segments, answers, self.tokenizer, request)
-                for line, segments in zip(lines, segmented, strict=True)
-            ]
-
-        search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
-        return _then(search, join_all)
 
 
 def load(
@@ -161,14 +157,14 @@ def load(
     threads: int | None = None,
     **settings: Any,
 ) -> Translator:
-    """Load the model of a run or a model folder, or several as an ensemble.
+    """Load the model of a run or a model folder, or several models as an ensemble.
 
-    Without a path: $MTKIT_MODEL, else the last run of this directory. An ensemble decodes by the
-    settings of the first model. The other options are those of `EngineOptions`; `settings` are
-    those of `Translator.make_request`, and hold for all calls that do not change them.
+    The default model is $MTKIT_MODEL, else the last run of this directory. An ensemble uses the
+    settings of its first model. Further options are as in `EngineOptions`; `settings` are as in
+    `Translator.make_request`, and become the default of all calls.
 
     Raises:
-        UserError: there is no model, it is damaged, or the models are no ensemble; or a setting is
+        UserError: a model is missing or damaged, the models do not fit together, or a setting is
             unknown, invalid, or not supported by the engine.
     """
     models = open_models([path] if path is None or isinstance(path, Place) else path)
@@ -182,17 +178,14 @@ def load(
 def _change_request(
     base: Request, settings: Mapping[str, Any], models: Sequence[OpenedModel]
 ) -> Request:
+    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
     own: dict[str, Any] = {
         "n_best": base.n_best,
         "alignments": base.attention,
         "scores": base.scores,
+        "sample": base.sampling is not None,
     }
-    own["sample"] = base.sampling is not None
-    sections = {
-        "decoding": DecodingSettings.model_fields,
-        "sampling": SamplingSettings.model_fields,
-    }
-    names = [*own, *chain.from_iterable(sections.values())]
+    names = [*own, *chain(*sections)]
     for name in settings:
         if name not in names:
             similar = difflib.get_close_matches(name, names, 1)
@@ -201,7 +194,7 @@ def _change_request(
     changes = {name: value for name, value in settings.items() if value is not None}
     own |= {name: changes[name] for name in own if name in changes}
     decoding, sampling = (
-        {name: changes[name] for name in fields if name in changes} for fields in sections.values()
+        {name: changes[name] for name in fields if name in changes} for fields in sections
     )
     if sampling and not own["sample"]:
         raise UserError(f"{next(iter(sampling))}: only with sample=True")
@@ -220,9 +213,10 @@ def _updated(section: _AnySettings, changes: Mapping[str, Any]) -> _AnySettings:
 
 
 def _with_spare_hypotheses(request: Request) -> Request:
-    """Search for an n-best list with twice the beam, as several hypotheses can spell one text.
+    """Return the request with twice the beam if it asks for an n-best list.
 
-    A batch has half the sentences then, so that it takes no more memory.
+    A list without duplicates needs more hypotheses, because several can have the same text. A batch
+    has half as many sentences, so it takes no more memory.
     """
     if request.n_best == 1 or request.sampling is not None:
         return request
@@ -232,7 +226,7 @@ def _with_spare_hypotheses(request: Request) -> Request:
 
 
 def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
-    if isinstance(lines, str):  # whose characters would be its items
+    if isinstance(lines, str):  # otherwise each character would be a line
         raise TypeError("translate: expected a list of lines, not a string")
     for number, line in enumerate(lines):
         yield Line(line, id=number) if isinstance(line, str) else line
@@ -241,9 +235,9 @@ def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
 def _then(
     search: Future[NBestLists], join_all: Callable[[NBestLists], list[Translation]]
 ) -> Future[list[Translation]]:
-    """Return the future of the joined lists; cancelling it cancels the search."""
+    """Return a future of `join_all` of the search's result; cancelling it cancels the search."""
     joined: Future[list[Translation]] = Future()
-    searching = ref(search)  # a cycle of references would hold the results until it is collected
+    searching = ref(search)  # a cycle of references would keep the results in memory
 
     def finish(search: Future[NBestLists]) -> None:
         if joined.set_running_or_notify_cancel():

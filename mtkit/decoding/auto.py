@@ -1,4 +1,4 @@
-"""The choice of the engine: the one that is named, or the fastest that supports the request."""
+"""The engine of a `Translator`: it chooses an engine for each request."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from mtkit.report import warn
 
 
 class AutoEngine(Engine):
-    """CTranslate2 for all requests that it supports, PyTorch for the others.
+    """An engine that uses CTranslate2 for all requests that it supports, and PyTorch for others.
 
-    If CTranslate2 does not work, PyTorch does everything, with one warning. If the options name an
-    engine, it alone serves.
+    If CTranslate2 fails on this machine, a warning says why, and PyTorch serves all requests. If
+    the options choose an engine, only that one is used.
     """
 
     def __init__(
         self, models: Sequence[OpenedModel], options: EngineOptions, request: Request
     ) -> None:
-        """Open the engine for `request`; several models are an ensemble.
+        """Open the engine for `request`; several models form an ensemble.
 
         Raises:
-            UserError: an option is not supported, or the named engine does not serve the request.
+            UserError: the device or compute type is not supported, or the chosen engine does not
+                support the request.
         """
         self._models, self._options = models, options
         self._lock = Lock()
@@ -44,7 +45,7 @@ class AutoEngine(Engine):
             engine.close()
 
     def engine_for(self, request: Request) -> Engine:
-        """Return the engine that serves the request; it is opened when it is first needed."""
+        """Return the engine for this request, opened at its first use."""
         with self._lock:
             reason = None
             if self._options.engine != "torch":
@@ -52,7 +53,7 @@ class AutoEngine(Engine):
                 if self._ctranslate2 is not None and reason is None:
                     return self._ctranslate2
                 if self._options.engine == "ctranslate2":
-                    raise UserError(f"{reason}: use the engine torch")
+                    raise UserError(f"{reason}; use the engine torch")
             if self._torch is None:
                 from mtkit.decoding.pytorch import PyTorchEngine
 
@@ -60,7 +61,7 @@ class AutoEngine(Engine):
             return self._torch
 
     def _try_ctranslate2(self, request: Request) -> str | None:
-        """Open CTranslate2 if it is not open; return why it does not serve the request, if so."""
+        """Open CTranslate2 if it supports the request and is not open; otherwise return why not."""
         try:
             from mtkit.decoding.conversion import open_converted
             from mtkit.decoding.ctranslate2 import obstacle
@@ -75,5 +76,5 @@ class AutoEngine(Engine):
                 reason = f"{error.filename}: {error.strerror}"
             reason = self._failure = f"CTranslate2 does not work here: {reason}"
             if self._options.engine == "auto":
-                warn(f"{reason}: using the slower engine torch")
+                warn(f"{reason}; using the slower engine torch")
         return reason

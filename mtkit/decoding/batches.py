@@ -1,7 +1,6 @@
-"""Batches of sentences, and the worker threads of an engine that search them.
+"""Batches of sentences, and the worker threads that search them.
 
-Sentences join a batch of another call that asks for the same and has not started: so requests of
-many threads share batches if all workers are busy.
+While all workers are busy, calls with equal requests share the batches that have not started.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from mtkit.decoding.engine import NBestLists, Request, Sentence
 def divide(
     sentences: Sequence[Sentence], places: Iterable[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield the places of the sentences of each batch: at most `max_tokens`, padding included.
+    """Divide the sentences at `places` into batches of up to `max_tokens` with padding.
 
-    The longest come first, so that workers end at about the same time.
+    The longest sentences come first, so that all workers end at about the same time.
     """
     ranked = sorted(places, key=lambda place: -len(sentences[place].source))
     first = 0
@@ -32,7 +31,7 @@ def divide(
 
 @dataclass(eq=False)
 class _Call:
-    """One call of `Engine.search`."""
+    """A call of `Engine.search`, and how many of its sentences have no answer yet."""
 
     answers: NBestLists
     missing: int
@@ -46,7 +45,7 @@ class SentenceBatch:
     request: Request
     sentences: list[Sentence] = field(default_factory=list)
     places: list[tuple[_Call, int]] = field(default_factory=list)
-    """The call of each sentence, and its place there."""
+    """For each sentence, its call and its place in that call."""
 
     @property
     def is_unwanted(self) -> bool:
@@ -55,7 +54,7 @@ class SentenceBatch:
 
 
 class BatchQueue:
-    """Worker threads that search batches in the order in which they were added."""
+    """Worker threads that search batches in order of arrival."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class BatchQueue:
         self._pool = ThreadPoolExecutor(workers, initializer=initializer)
         self._lock = Lock()
         self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
-        """The last batch of each kind that has not started."""
+        """For each kind of sentence, the last batch that has not started; calls may join it."""
 
     def search(
         self,
@@ -78,7 +77,7 @@ class BatchQueue:
         *,
         alone: bool,
     ) -> Future[NBestLists]:
-        """Add batches, given by the places of their sentences; return the future of all answers.
+        """Add batches, as lists of places in `sentences`, and return the future of all answers.
 
         Calls that are not `alone` share batches of at most `max_tokens`.
         """
@@ -104,32 +103,29 @@ class BatchQueue:
         return call.future
 
     def close(self) -> None:
-        """Wait for all batches."""
+        """Wait for all batches, and end the threads."""
         self._pool.shutdown()
 
     def _run(self, batch: SentenceBatch) -> None:
-        with self._lock:  # from now on no other call joins it
+        with self._lock:  # so that no other call joins the batch
             self._waiting = {k: other for k, other in self._waiting.items() if other is not batch}
         if batch.is_unwanted:
             return
+        answers, failure = [], None
         try:
             answers = self._search(batch)
         except BaseException as error:
-            self._finish(batch, error)
-            return
-        for (call, place), answer in zip(batch.places, answers, strict=True):
+            failure = error
+        for (call, place), answer in zip(batch.places, answers, strict=failure is None):
             call.answers[place] = answer
-        self._finish(batch)
-
-    def _finish(self, batch: SentenceBatch, error: BaseException | None = None) -> None:
         for call, count in Counter(call for call, _ in batch.places).items():
             with self._lock:
                 call.missing -= count
-                if call.future.done() or (call.missing and error is None):
+                if call.future.done() or (call.missing and failure is None):
                     continue
                 if not call.future.set_running_or_notify_cancel():
                     continue
-            if error is None:
+            if failure is None:
                 call.future.set_result(call.answers)
             else:
-                call.future.set_exception(error)
+                call.future.set_exception(failure)

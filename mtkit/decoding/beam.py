@@ -1,9 +1,7 @@
 """Beam search: for each sentence the K hypotheses y with the highest log P(y) / |y|^alpha.
 
-A sentence stops once K hypotheses have finished (patience 1, as in CTranslate2); at `max_length`
-the K best are taken as they are. Finished hypotheses are kept in a pool of their own, so that of 2K
-candidates K stay live. Beam 1 equals greedy search, and a beam as wide as the search space finds
-its optimum.
+The search of a sentence ends once K hypotheses have finished (patience 1, as in CTranslate2). At
+`max_length` the K best hypotheses are returned, finished or not. With K = 1 the search is greedy.
 """
 
 from __future__ import annotations
@@ -15,40 +13,40 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper
+from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, begin
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
 GROUP_SIZE = 16
-"""Size of the groups of symbols whose maxima are compared first."""
+"""Number of symbols in each group; `best_sums` first compares the maxima of the groups."""
 
 
 @dataclass(frozen=True)
 class Beam(Stepper):
-    """Keeps the `width` best hypotheses of each sentence, best first."""
+    """Beam search that keeps the `width` best hypotheses of each sentence, best first."""
 
     width: int
     length_penalty: float
 
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        """Return one hypothesis of each sentence: several equal ones would grow equally."""
-        return Live.begin(source, 1), Hypotheses.none(source, self.width)
+        """Return one live hypothesis per sentence, because equal ones would grow equally."""
+        return begin(source, 1, self.width)
 
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        # Each of the K live hypotheses ends at most once: of 2K candidates at least K stay live.
+        # Each of the K hypotheses can end once, so at least K of 2K candidates stay live.
         candidates = _extend(live, log_probs, 2 * self.width)
         pool = _admit(pool, candidates, self.length_penalty, is_last=is_last)
         return _unfinished(candidates, self.width), pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        """Return whether the pool is full."""
+        """Return for each sentence whether its pool is full."""
         return pool.scores[:, -1] > NEG_INF
 
 
 def _extend(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
-    """Return the `count` best continuations of each sentence's hypotheses, or all."""
+    """Return the `count` best continuations of each sentence, or all if there are fewer."""
     sentences, beam = live.scores.shape
     # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all K·V continuations
     scores, flat = best_sums(live.scores, log_probs.view(sentences, beam, -1), count)  # (B, C)
@@ -61,10 +59,9 @@ def _extend(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
 def best_sums(
     totals: Float[Tensor, "B K"], log_probs: Float[Tensor, "B K V"], count: int
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the `count` highest totals + log_probs of each sentence, and their places in K·V.
+    """Return the `count` largest totals + log_probs of each sentence, and their indices in K·V.
 
-    The `count` highest are in the groups of GROUP_SIZE symbols with the `count` highest maxima, so
-    that few are sorted. The symbols after the last whole group are always among the candidates.
+    The `count` largest sums are in the `count` groups with the largest maxima, so few are sorted.
     """
     beam, vocabulary = log_probs.shape[1:]
     groups = vocabulary // GROUP_SIZE  # symbols i, i + groups, i + 2 groups, ...
@@ -72,7 +69,7 @@ def best_sums(
     maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
     chosen = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
     first = chosen // groups * vocabulary + chosen % groups
-    # The candidates: all symbols of the chosen groups, and the rest.
+    # Candidates are all symbols of the chosen groups, and those after the last whole group.
     members = first.unsqueeze(2) + groups * torch.arange(GROUP_SIZE, device=first.device)
     rest = torch.arange(GROUP_SIZE * groups, vocabulary, device=first.device).repeat(beam, 1)
     rest += vocabulary * torch.arange(beam, device=first.device).unsqueeze(1)
@@ -85,10 +82,9 @@ def best_sums(
 def _admit(
     pool: Hypotheses, candidates: Live, length_penalty: float, *, is_last: bool
 ) -> Hypotheses:
-    """Return the K best of the pool and of the candidates that have ended.
+    """Return the K best among the pool and the ended candidates; at the last step, among all.
 
-    At the last step all candidates count as ended. Only the K best candidates may enter, or beam 1
-    would not be greedy.
+    Only the K best candidates may enter the pool, because otherwise beam 1 would not be greedy.
     """
     beam = pool.scores.shape[1]
     tokens, scores = candidates.tokens[:, :beam, 1:], candidates.scores[:, :beam]
@@ -108,7 +104,7 @@ def _admit(
 
 
 def _unfinished(candidates: Live, beam: int) -> Live:
-    """Return the K best that have not ended."""
+    """Return the K best candidates that have not ended."""
     ended = candidates.tokens[:, :, -1] == EOS
     scores, index = candidates.scores.masked_fill(ended, NEG_INF).topk(min(beam, ended.shape[1]))
     tokens, parents = _take(candidates.tokens, index), candidates.parents.gather(1, index)
@@ -116,5 +112,5 @@ def _unfinished(candidates: Live, beam: int) -> Live:
 
 
 def _take(tokens: Int[Tensor, "B C T"], index: Int[Tensor, "B M"]) -> Int[Tensor, "B M T"]:
-    """Return the hypotheses `index` of each sentence."""
+    """Return, for each sentence, the hypotheses with the numbers `index`."""
     return tokens.gather(1, index.unsqueeze(2).expand(-1, -1, tokens.shape[2]))

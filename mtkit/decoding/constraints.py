@@ -1,8 +1,4 @@
-"""Constraints on the next symbol: functions that change the logits before the softmax.
-
-Each takes logits and the hypotheses so far, and returns logits. The softmax comes after the last,
-so that the probabilities of the allowed symbols sum to 1.
-"""
+"""Constraints: functions that change the logits of the next symbol before the softmax."""
 
 from __future__ import annotations
 
@@ -18,16 +14,14 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.search import NEG_INF, Constraint, Live
 from mtkit.symbols import BOS, EOS, PAD
 
-RESERVED = 3
-"""Number of symbols that are no text: PAD, BOS and EOS."""
-
 
 def constraints_of(
     settings: DecodingSettings, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[Constraint]:
-    """Return the constraints in the order in which they apply; prefixes override all others.
+    """Return the constraints in the order of their application.
 
-    `prefixes`: subwords with which the translations of each sentence of the batch begin, if any.
+    `prefixes`: for each sentence, the subwords that its translations must begin with. They come
+    last, so they override all other constraints.
     """
     constraints: list[Constraint] = []
     if settings.repetition_penalty != 1.0:
@@ -55,7 +49,7 @@ def forbid_reserved(
 def forbid_repeated_ngrams(
     logits: Float[Tensor, "N V"], live: Live, *, size: int
 ) -> Float[Tensor, "N V"]:
-    """Forbid to repeat an n-gram of `size` symbols (Paulus et al. 2018, section 2.5)."""
+    """Forbid repeating an n-gram of `size` symbols (Paulus et al. 2018, section 2.5)."""
     written = live.written
     length, vocabulary = written.shape[1], logits.shape[1]
     if length < size:
@@ -63,9 +57,9 @@ def forbid_repeated_ngrams(
     ngrams = written.unfold(1, size, 1)  # (N, T - size + 1, size)
     recent = written[:, length - size + 1 :].unsqueeze(1)  # (N, 1, size - 1)
     is_begun = (ngrams[:, :, :-1] == recent).all(dim=2)  # (N, T - size + 1)
-    completion = ngrams[:, :, -1].where(is_begun, PAD)  # PAD is forbidden anyway
+    completion = ngrams[:, :, -1].where(is_begun, PAD)  # otherwise PAD, which is forbidden anyway
     logits.scatter_(1, completion, NEG_INF)
-    if length >= vocabulary - RESERVED:  # if all symbols are used up, only EOS is left
+    if length >= vocabulary - 3:  # all but PAD, BOS and EOS may be used up: then allow EOS
         logits[(logits == NEG_INF).all(dim=1), EOS] = 0.0
     return logits
 
@@ -73,10 +67,9 @@ def forbid_repeated_ngrams(
 def penalise_repetition(
     logits: Float[Tensor, "N V"], live: Live, *, penalty: float
 ) -> Float[Tensor, "N V"]:
-    """Lower the logits of symbols that have occurred, once or more, by the factor `penalty`.
+    """Divide positive logits of symbols that have occurred by `penalty`, multiply negative ones.
 
-    Positive ones are divided by it, negative ones multiplied (Keskar et al. 2019, equation 2, with
-    the usual correction for negative logits).
+    Source: Keskar et al. 2019, equation 2, with the usual correction for negative logits.
     """
     written = live.written
     old = logits.gather(1, written)
@@ -86,15 +79,13 @@ def penalise_repetition(
 def begin_with(
     logits: Float[Tensor, "N V"], live: Live, *, prefixes: Int[Tensor, "B P"]
 ) -> Float[Tensor, "N V"]:
-    """Give the next symbol of its prefix P = 1, while a hypothesis is within its prefix.
-
-    `prefixes` are padded with PAD, where the choice is free.
-    """
+    """Force the next symbol of the prefix (P = 1); where `prefixes` has PAD, force nothing."""
     length = live.written.shape[1]
     if length >= prefixes.shape[1]:
         return logits
-    symbols = prefixes.to(logits.device)[live.rows, length]
-    bound = (symbols != PAD).nonzero().squeeze(1)
-    logits[bound] = NEG_INF
-    logits[bound, symbols[bound]] = 0.0
+    rows = live.sentences.repeat_interleave(live.tokens.shape[1])  # the sentence of each hypothesis
+    symbols = prefixes.to(logits.device)[rows, length]
+    forced = (symbols != PAD).nonzero().squeeze(1)
+    logits[forced] = NEG_INF
+    logits[forced, symbols[forced]] = 0.0
     return logits

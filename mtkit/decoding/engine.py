@@ -1,4 +1,4 @@
-"""What every engine does: it takes sentences in order, and gives their hypotheses in a future."""
+"""The interface of every engine, and its input and output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.errors import UserError
 
-if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
+if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
     import numpy as np
     from jaxtyping import Float
 ENGINE_NAMES = ("auto", "torch", "ctranslate2")
@@ -19,34 +19,31 @@ ENGINE_NAMES = ("auto", "torch", "ctranslate2")
 
 @dataclass(frozen=True)
 class Sentence:
-    """The subwords that the model translates at once."""
+    """A piece of text that the model translates as one sequence: a sentence, a line, or a part."""
 
     source: list[int]
     """Subword ids, with EOS."""
     prefix: list[int] = field(default_factory=list)
-    """Subword ids that every translation begins with.
-
-    They count towards the length |y| and add log P = 0 to the score.
-    """
+    """Subword ids that every translation begins with; they count in |y| and have log P = 0."""
     key: tuple[int, ...] = ()
-    """Seeds its samples, together with the seed of the request."""
+    """Seed of the samples of this sentence, together with the seed of the request."""
     words: list[int] = field(default_factory=list)
-    """For alignments: the number of the word in its line that each subword belongs to."""
+    """For alignments: for each subword, the number of its word in the line."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to search for, the same for every sentence of a call."""
+    """The kind of search, equal for all sentences of a call."""
 
     settings: DecodingSettings
     n_best: int = 1
-    """Number of hypotheses, at most the beam, or of samples."""
+    """Number of hypotheses (at most the beam) or of samples for each sentence."""
     sampling: SamplingSettings | None = None
-    """Draw samples instead of searching for the best hypotheses."""
+    """Settings of sampling; None: search for the best hypotheses."""
     attention: bool = False
-    """Return the attention of each hypothesis, from which words are aligned."""
+    """Whether hypotheses contain their attention weights, which alignments need."""
     scores: bool = True
-    """Return scores. Without them CTranslate2's greedy search takes a tenth less time."""
+    """Whether hypotheses have scores. Without scores greedy CTranslate2 takes a tenth less time."""
 
     def __post_init__(self) -> None:
         if self.n_best < 1:
@@ -59,14 +56,14 @@ class Request:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Engine and hardware; "auto" and None are resolved when the engine is opened."""
+    """Choice of engine and hardware; the engine replaces "auto" and None when it opens."""
 
     engine: str = "auto"
     compute_type: str = "auto"
-    """Type of the numbers; auto: float32, so that the same command gives the same lines."""
+    """Type of numbers; auto means float32, for the same output everywhere."""
     device: str = "auto"
     workers: int | None = None
-    """Number of batches that are searched at the same time."""
+    """Number of batches that are searched in parallel."""
     threads: int | None = None
     """Number of threads of each worker."""
 
@@ -85,37 +82,36 @@ class Hypothesis:
     tokens: list[int]
     """Subword ids without EOS."""
     score: float | None
-    """log P / |y|^alpha; None where the request asks for no scores."""
+    """log P / |y|^alpha; None if the request asks for no scores."""
     finished: bool
-    """Whether it ends in EOS; otherwise it was cut at `max_length`."""
+    """Whether the hypothesis ended in EOS; otherwise it was cut at `max_length`."""
     attention: Float[np.ndarray, "T S"] | None = field(default=None, compare=False)
-    """Attention of each token to each source subword, without EOS, if it was asked for."""
+    """Attention of each token to each source subword but EOS, if requested."""
 
 
 NBestLists = list[list[Hypothesis]]
-"""The hypotheses of each sentence, best first, or its samples as drawn; lists may be short."""
+"""For each sentence, its hypotheses from best to worst, or its samples; lists can be short."""
 
 
 class Engine(ABC):
-    """Searches for translations with one model or ensemble. Thread-safe."""
+    """A model or ensemble that searches for translations. Thread-safe."""
 
     name: str
-    """The library and its compute type: what another run needs for the same output."""
+    """Library and compute type, such as "torch float32"."""
 
     @abstractmethod
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        """Start the search, and return the future of a list for each sentence, in order.
+        """Start the search; the future's result has one list per sentence, in the same order.
 
-        The engine divides sentences into batches; the answers do not depend on it. Calls of several
-        threads may share a batch unless they are to be `alone`. Cancelling the future stops the
-        search as soon as the engine can.
+        Calls with equal requests may share batches, unless they are `alone`. Answers do not depend
+        on batches. Cancelling the future stops the search as soon as possible.
 
         Raises:
-            UserError: the engine cannot do what the request asks for.
+            UserError: the engine does not support the request.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Wait for all searches, then free threads and memory."""
+        """Wait for all searches, then release threads and memory."""

@@ -1,8 +1,4 @@
-"""Teacher forcing: what a model predicts and attends to if it is made to write a given translation.
-
-Alignments are read from the attention of the decoder's last layer, the mean of its heads, at the
-step that predicts a symbol: the best choice on the demo (`tests/benchmarks/alignment_error.py`).
-"""
+"""Teacher forcing: the predictions and the attention of a model for a given translation."""
 
 from __future__ import annotations
 
@@ -26,10 +22,10 @@ def teacher_force(
     *,
     encoder: bool = False,
 ) -> tuple[Memory, Decoded]:
-    """Return memory and predictions for a given `target`, with the decoder's attention weights.
+    """Return the encoder memory, and the decoder's output and attention for a given `target`.
 
-    `source` ends in EOS, `target` is without BOS; both are padded, and `target` has N = B·K rows
-    for the B of `source`. With `encoder` the memory holds the encoder's own attention as well.
+    `source` (B, S) ends in EOS; `target` (N = B·K, T) has no BOS; both are padded. `encoder`: keep
+    the attention weights of the encoder in the memory.
     """
     memory = model.encode(source, source != PAD, attention=encoder)
     state = model.start(memory, len(target) // len(source))
@@ -37,7 +33,7 @@ def teacher_force(
 
 
 def shift_right(target: TargetIds) -> TargetIds:
-    """Return what the decoder reads as it predicts `target`: BOS, then all symbols but the last."""
+    """Return the decoder's input when it predicts `target`: BOS, then all symbols but the last."""
     return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
@@ -45,20 +41,21 @@ def shift_right(target: TargetIds) -> TargetIds:
 def attention_to_source(
     model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
-    """Return the attention of each target symbol to each source symbol as it is predicted.
+    """Return the attention to the source when each target symbol is predicted; rows sum to 1.
 
-    The arguments are those of `teacher_force`. Each row sums to 1, EOS included.
+    The weights are the mean of all heads of the last decoder layer, which aligns the demo best
+    (`tests/benchmarks/alignment_error.py`). Arguments are as in `teacher_force`.
 
     Raises:
         UserError: the model has no attention.
     """
     _, decoded = teacher_force(model, source, target)
     if decoded.attention is None:
-        raise UserError("alignments: a model has no attention (model.attention: none)")
+        raise UserError("alignments: the model has no attention (model.attention: none)")
     return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 
 def check_attention(model: TranslationModel[Any, Any]) -> None:
-    """Raise UserError at once for a model without attention."""
+    """Raise UserError if the model has no attention."""
     end = torch.full((1, 1), EOS, device=model.device)
     attention_to_source(model, end, end)

@@ -1,4 +1,4 @@
-"""The engine for every architecture and request: the searches of this package, on any device."""
+"""The engine that supports every model, request and device: this package's own search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mtkit.decoding.constraints import constraints_of
 from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.forced import attention_to_source, check_attention
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, search
+from mtkit.decoding.search import NEG_INF, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -29,15 +29,15 @@ from mtkit.symbols import PAD
 
 
 class PyTorchEngine(Engine):
-    """Searches several batches at the same time on a CPU, in threads of its own.
+    """An engine whose worker threads search one batch each.
 
-    Most operators of a step are too small to be divided among threads.
+    On a CPU one thread per batch is fastest, because most operations are too small to be divided.
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Take a model in evaluation mode, and the number of batches at the same time.
+        """Start the worker threads for a model in evaluation mode.
 
-        By default it is torch's number of threads on a CPU, else 1. Workers share these threads.
+        `workers` defaults to torch's number of threads on a CPU, else to 1. It divides the threads.
         """
         self.model = model
         threads = torch.get_num_threads()
@@ -50,21 +50,19 @@ class PyTorchEngine(Engine):
     def load(
         cls, models: Sequence[OpenedModel], options: EngineOptions, reason: str | None = None
     ) -> PyTorchEngine:
-        """Load a model, or several as an ensemble; `reason` is why no other engine serves.
+        """Load a model, or several as an ensemble.
 
-        `options.threads` sets torch's threads for the whole process. With compute types other than
-        float32, rounding can let the other sentences of a batch decide between near ties.
+        `options.threads` sets torch's threads for the whole process. In compute types other than
+        float32, near ties can depend on the other sentences of the batch. `reason`: why CTranslate2
+        does not support the request, for the error message.
 
         Raises:
-            UserError: the compute type is not supported, or the weights are not the model's.
+            UserError: the compute type is not supported, or the weights do not fit the model.
         """
         compute_type = "float32" if options.compute_type == "auto" else options.compute_type
         if compute_type not in TORCH_DTYPES:
-            because = f" ({reason})" if reason else ""
-            raise UserError(
-                f"compute type: {compute_type}: the engine torch supports {', '.join(TORCH_DTYPES)}"
-                f"{because}"
-            )
+            supported = ", ".join(TORCH_DTYPES) + (f" ({reason})" if reason else "")
+            raise UserError(f"compute type: {compute_type}: the engine torch supports {supported}")
         workers = options.workers
         if options.threads is not None:
             workers = workers or 1
@@ -79,11 +77,10 @@ class PyTorchEngine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        """Start the search.
+        """Start the search, as `Engine.search` says.
 
         Raises:
-            UserError: attention is requested of a model that has none.
-            ValueError: the model is in training mode, so that its dropout would be on.
+            ValueError: the model is in training mode, so its dropout would be on.
         """
         if self.model.training:
             raise ValueError("the model is in training mode: call eval() first")
@@ -98,7 +95,7 @@ class PyTorchEngine(Engine):
         self._queue.close()
 
     def _search(self, batch: SentenceBatch) -> NBestLists:
-        """Search one batch; give up at the next step once nobody wants it."""
+        """Search one batch; stop at the next step if all its calls are cancelled."""
 
         def check_wanted(logits: Tensor, _: Live) -> Tensor:
             if batch.is_unwanted:
@@ -117,32 +114,20 @@ class PyTorchEngine(Engine):
             noise = uniform_noise(keys, request.n_best, settings.max_length, sampling.seed)
             stepper = Sampler(sampling, noise.to(device), settings.length_penalty)
         hypotheses = search(self.model, source, stepper, constraints, settings.max_length)
-        ranked = _as_lists(hypotheses, request.n_best)
+        attention = None
         if request.attention:
             target = hypotheses.tokens[:, : request.n_best]
             weights = attention_to_source(self.model, source, target.flatten(0, 1))  # (B·K, T, S)
-            rows = iter(weights.cpu().numpy())
-            lengths = [len(sentence.source) - 1 for sentence in sentences]  # without EOS
-            ranked = [
-                [
-                    replace(one, attention=next(rows)[: len(one.tokens), :length].copy())
-                    for one in of_one
-                ]
-                for of_one, length in zip(ranked, lengths, strict=True)
-            ]
-        return [
-            [one for one in of_one if one.score is not None and one.score > NEG_INF]
-            for of_one in ranked
-        ]
-
-
-def _as_lists(hypotheses: Hypotheses, count: int) -> NBestLists:
-    """Return the first `count` hypotheses of each sentence as plain data."""
-    fields = (field[:, :count].tolist() for field in vars(hypotheses).values())
-    return [
-        [
-            Hypothesis(tokens[:length], score, finished)
-            for tokens, length, score, finished in zip(*sentence, strict=True)
-        ]
-        for sentence in zip(*fields, strict=True)
-    ]
+            attention = weights.unflatten(0, target.shape[:2]).cpu().numpy()
+        columns = [field[:, : request.n_best].tolist() for field in vars(hypotheses).values()]
+        answers: NBestLists = [[] for _ in sentences]
+        for row, of_sentence in enumerate(zip(*columns, strict=True)):
+            width = len(sentences[row].source) - 1  # without EOS
+            for rank, fields in enumerate(zip(*of_sentence, strict=True)):
+                tokens, length, score, finished = fields
+                if score > NEG_INF:
+                    one = Hypothesis(tokens[:length], score, finished)
+                    if attention is not None:
+                        one = replace(one, attention=attention[row, rank, :length, :width].copy())
+                    answers[row].append(one)
+        return answers

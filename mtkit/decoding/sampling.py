@@ -1,9 +1,8 @@
 """Ancestral sampling: each symbol is drawn from P(y_t | y_<t, x)^(1/temperature).
 
-The distribution may be truncated to the most probable symbols (Fan et al. 2018: top k; Holtzman et
-al. 2020: top p). A draw inverts the cumulative distribution at a uniform number. These numbers
-depend on (seed, key of the sentence, index of the sample, position) alone, and so the samples of a
-line do not depend on other lines.
+The distribution may be truncated to the most probable symbols (top k: Fan et al. 2018; top p:
+Holtzman et al. 2020). A sample does not depend on other lines: its uniform random numbers depend
+only on the seed, the key of the sentence, the number of the sample and the position.
 """
 
 from __future__ import annotations
@@ -13,38 +12,36 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper
+from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, begin
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
 
 @dataclass(frozen=True)
 class Sampler(Stepper):
-    """Draws K samples of each sentence.
-
-    Scores are those of the model itself, without temperature or truncation.
-    """
+    """Sampling of K translations per sentence; scores ignore temperature and truncation."""
 
     sampling: SamplingSettings
     noise: Float[Tensor, "B K T"]
-    """A uniform number in [0, 1) for each symbol of each sample."""
+    """A uniform random number in [0, 1) for each symbol of each sample."""
     length_penalty: float
 
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        count = self.noise.shape[1]
-        return Live.begin(source, count), Hypotheses.none(source, count)
+        return begin(source, self.noise.shape[1], self.noise.shape[1])
 
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add a symbol to each sample; padding to those that have ended."""
+        """Add a symbol to each sample, or PAD if it has ended."""
         sentences, count, length = live.tokens.shape
         noise = self.noise[live.sentences, :, length - 1].reshape(-1, 1)
-        drawn = _draw(log_probs, noise, self.sampling)  # (N, 1)
+        probabilities = _truncate(log_probs / self.sampling.temperature, self.sampling).softmax(-1)
+        cumulative = probabilities.cumsum(dim=-1)
+        drawn = torch.searchsorted(cumulative, noise * cumulative[:, -1:], right=True)  # (N, 1)
         symbols = drawn.view(sentences, count)
         gained = log_probs.gather(1, drawn).view(sentences, count)
         scores = live.scores + gained.masked_fill(pool.finished, 0.0)
@@ -61,14 +58,14 @@ class Sampler(Stepper):
         )
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        """Return whether every sample has ended."""
+        """Return for each sentence whether all its samples have ended."""
         return pool.finished.all(dim=1)
 
 
 def uniform_noise(
     keys: Sequence[tuple[int, ...]], count: int, length: int, seed: int
 ) -> Float[Tensor, "B K T"]:
-    """Return numbers in [0, 1); those of a key depend on no other key, `count` or `length`."""
+    """Draw numbers in [0, 1); the numbers of a key do not depend on other keys or the sizes."""
     rows = [
         np.random.default_rng((seed, *key, index)).random(length, np.float32)
         for key in keys
@@ -77,21 +74,12 @@ def uniform_noise(
     return torch.from_numpy(np.array(rows)).view(len(keys), count, length)
 
 
-def _draw(
-    log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "N 1"], sampling: SamplingSettings
-) -> Int[Tensor, "N 1"]:
-    """Return the symbol at which the cumulative probability exceeds `noise` times the total."""
-    probabilities = _truncate(log_probs / sampling.temperature, sampling).softmax(dim=-1)
-    cumulative = probabilities.cumsum(dim=-1)
-    return torch.searchsorted(cumulative, noise * cumulative[:, -1:], right=True)
-
-
 def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
-    """Set to -inf all but the `top_k` symbols, and all but the fewest that sum to `top_p`."""
+    """Keep the `top_k` best logits, and the smallest set that sums to `top_p`; others: -inf."""
     if sampling.top_k is not None:
         lowest = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
         logits = logits.masked_fill(logits < lowest, NEG_INF)
-    if sampling.top_p is not None and sampling.top_p < 1:  # with 1, rounding would cut some
+    if sampling.top_p is not None and sampling.top_p < 1:  # at 1, rounding would cut symbols
         ranked = logits.sort(dim=-1, descending=True).values
         before = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
         before[:, 0] = 0.0

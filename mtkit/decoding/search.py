@@ -1,18 +1,17 @@
 """The search for translations: one loop for beam search and sampling, with any model.
 
-A step asks the model for the logits of the next symbols, applies the constraints, and leaves the
-choice to a `Stepper`: `Beam` keeps the best, `Sampler` draws. The K hypotheses of a sentence lie
-side by side, so that the decoder sees N = B·K rows. Finished hypotheses are gathered in a pool of K
-for each sentence. Live hypotheses have the score log P, those in the pool log P / |y|^alpha. P is
-normalised over the symbols that the constraints allow. EOS counts in P but not in |y|; an empty y
-counts as one symbol.
+In each step the model predicts logits, the constraints change them, and a `Stepper` extends the
+hypotheses: `Beam` keeps the best, `Sampler` draws. The decoder reads N = B·K rows: the K hypotheses
+of a sentence are neighbours. A pool of K finished hypotheses belongs to each sentence. The score of
+a live hypothesis is log P, that of a finished one log P / |y|^alpha. P is normalised over the
+symbols that the constraints allow. EOS counts in P but not in the length |y|, which is at least 1.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.models.interfaces import State, TranslationModel, select
+from mtkit.models.interfaces import TranslationModel, select
 from mtkit.symbols import BOS, PAD
 from mtkit.terms import SourceIds
 
@@ -34,56 +33,36 @@ class Hypotheses:
     tokens: Int[Tensor, "B K T"]
     """Symbols without EOS, padded with PAD."""
     lengths: Int[Tensor, "B K"]
-    """Number of symbols of each."""
+    """Number of symbols in each hypothesis."""
     scores: Float[Tensor, "B K"]
-    """log P / |y|^alpha; -inf for missing hypotheses."""
+    """log P / |y|^alpha; -inf marks an empty place."""
     finished: Bool[Tensor, "B K"]
-    """Whether it ends in EOS; otherwise it was cut at `max_length`."""
-
-    @classmethod
-    def none(cls, source: SourceIds, count: int) -> Hypotheses:
-        """Return an empty pool for `count` hypotheses of each sentence."""
-        lengths = source.new_zeros(len(source), count)
-        scores = torch.full(lengths.shape, NEG_INF, device=source.device)
-        return cls(lengths.new_zeros(*lengths.shape, 0), lengths, scores, lengths.bool())
+    """Whether a hypothesis ended in EOS; otherwise it was cut at `max_length`."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """K growing hypotheses of each sentence that is still searched."""
+    """K growing hypotheses of each sentence that is still in the batch."""
 
     sentences: Int[Tensor, " B"]
-    """Row in the source of each sentence that is still searched."""
+    """Row of each of these sentences in the source."""
     tokens: Int[Tensor, "B K T"]
-    """Symbols from BOS on; all hypotheses are of one length."""
+    """Symbols with BOS; all hypotheses have the same length."""
     scores: Float[Tensor, "B K"]
     """log P."""
     parents: Int[Tensor, "B K"]
-    """Row of the decoder's N from which each hypothesis grew in the last step."""
-
-    @classmethod
-    def begin(cls, source: SourceIds, count: int) -> Live:
-        """Return `count` hypotheses of each sentence that consist of BOS."""
-        sentences = torch.arange(len(source), device=source.device)
-        tokens = source.new_full((len(source), count, 1), BOS)
-        scores = torch.zeros(len(source), count, device=source.device)
-        return cls(sentences, tokens, scores, torch.zeros_like(tokens[:, :, 0]))
+    """Which of the decoder's N rows each hypothesis extended in the last step."""
 
     @property
     def written(self) -> Int[Tensor, "N T"]:
-        """The symbols so far, without BOS; a row for each hypothesis."""
+        """The symbols so far without BOS, one row per hypothesis."""
         return self.tokens.flatten(0, 1)[:, 1:]
-
-    @property
-    def rows(self) -> Int[Tensor, " N"]:
-        """The sentence of each hypothesis."""
-        return self.sentences.repeat_interleave(self.tokens.shape[1])
 
 
 Constraint = Callable[[Float[Tensor, "N V"], Live], Float[Tensor, "N V"]]
-"""Changes the logits of the next symbol, -inf for forbidden ones; may do so in place.
+"""A function that changes the logits of the next symbol, in place or not; -inf forbids a symbol.
 
-It sees all symbols so far, so that it needs no state that would have to be reordered.
+It reads all symbols so far, so it needs no state that the search would have to reorder.
 """
 
 
@@ -92,17 +71,33 @@ class Stepper(ABC):
 
     @abstractmethod
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        """Return hypotheses without symbols, and the empty pool."""
+        """Return live hypotheses without symbols, and the empty pool."""
 
     @abstractmethod
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Return both after one more symbol; `is_last` if it reaches `max_length`."""
+        """Add one symbol to the live hypotheses, and return them with the updated pool.
+
+        `is_last`: the new symbol is number `max_length`.
+        """
 
     @abstractmethod
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        """Return which sentences are complete."""
+        """Return for each sentence whether its search is complete."""
+
+
+def begin(source: SourceIds, live: int, pool: int) -> tuple[Live, Hypotheses]:
+    """Return for each sentence `live` hypotheses of BOS alone, and `pool` empty places."""
+    size, device = len(source), source.device
+    tokens = source.new_full((size, live, 1), BOS)
+    scores = torch.zeros(size, live, device=device)
+    lengths = source.new_zeros(size, pool)
+    missing = torch.full(lengths.shape, NEG_INF, device=device)
+    return (
+        Live(torch.arange(size, device=device), tokens, scores, torch.zeros_like(tokens[:, :, 0])),
+        Hypotheses(lengths.new_zeros(size, pool, 0), lengths, missing, lengths.bool()),
+    )
 
 
 @torch.inference_mode()
@@ -113,8 +108,8 @@ def search(
     constraints: Sequence[Constraint],
     max_length: int,
 ) -> Hypotheses:
-    """Return K translations of each sentence; `model` must be in evaluation mode."""
-    memory = model.encode(source, source != PAD)  # once per sentence
+    """Return K translations of each source sentence; `model` must be in evaluation mode."""
+    memory = model.encode(source, source != PAD)
     live, pool = stepper.begin(source)
     state = model.start(memory, live.tokens.shape[1])
     left_batch = []
@@ -124,35 +119,25 @@ def search(
         logits = model.project(decoded.hidden[:, -1]).float()  # (N, V)
         for constrain in constraints:
             logits = constrain(logits, live)
-        # In place: to allocate N·V numbers more would take longer than the softmax itself.
+        # In place, because allocating N·V more numbers would take longer than the softmax.
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         live, pool = stepper.grow(live, pool, log_probs, is_last=length + 1 == max_length)
         done = stepper.is_done(pool)
         ongoing = (~done).nonzero().squeeze(1)
-        if len(ongoing) < len(done):  # sentences that are done leave the batch
+        if len(ongoing) < len(done):
             left_batch.append(select((live.sentences, pool), done.nonzero().squeeze(1)))
             memory, live, pool = select((memory, live, pool), ongoing)
         if not len(ongoing):
             break
-        state = _select_parents(decoded.state, live.parents.flatten(), len(log_probs))
-    return _restore_order([*left_batch, (live.sentences, pool)])
-
-
-def _select_parents(state: State, parents: Int[Tensor, " M"], count: int) -> State:
-    """Return the state of each hypothesis' parent, without a copy if all stay in their rows."""
-    if torch.equal(parents, torch.arange(count, device=parents.device)):
-        return state
-    return select(state, parents)
-
-
-def _restore_order(parts: list[tuple[Tensor, Hypotheses]]) -> Hypotheses:
-    """Restore the order of sentences that left the batch at different steps."""
-    width = max(part.tokens.shape[2] for _, part in parts)
-    order = torch.cat([sentences for sentences, _ in parts]).argsort()
-    whole = Hypotheses(
-        torch.cat([F.pad(part.tokens, (0, width - part.tokens.shape[2])) for _, part in parts]),
-        torch.cat([part.lengths for _, part in parts]),
-        torch.cat([part.scores for _, part in parts]),
-        torch.cat([part.finished for _, part in parts]),
-    )
-    return select(whole, order)
+        state, parents = decoded.state, live.parents.flatten()
+        if not torch.equal(parents, torch.arange(len(log_probs), device=parents.device)):
+            state = select(state, parents)
+    left_batch.append((live.sentences, pool))
+    width = pool.tokens.shape[2]
+    order = torch.cat([sentences for sentences, _ in left_batch]).argsort()
+    padded = [
+        replace(part, tokens=F.pad(part.tokens, (0, width - part.tokens.shape[2])))
+        for _, part in left_batch
+    ]
+    columns = zip(*(vars(part).values() for part in padded), strict=True)
+    return select(Hypotheses(*map(torch.cat, columns)), order)
