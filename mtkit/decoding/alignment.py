@@ -1,7 +1,7 @@
-"""Word alignments, from attention between subwords.
+"""Word alignments from attention between subwords.
 
-Soft alignments are weights between words; hard ones are links (i, j) from source word i to target
-word j, counted from 0.
+A soft alignment has weights between words; a hard one has links (i, j) from source word i to target
+word j, numbered from 0.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from jaxtyping import Float
 Links = set[tuple[int, int]]
 
 DIGITS = 4
-"""Decimals of soft alignments; weights that round to 0 are left out."""
+"""Decimals of the weights in soft alignments."""
 _NEIGHBOURS = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The alignment of some consecutive source words with some consecutive target words."""
+    """The alignment of consecutive source words with consecutive target words."""
 
     source: int
-    """Number of the first source word."""
+    """Number of the first source word in the line."""
     target: int
-    """Number of the first target word."""
+    """Number of the first target word in the translation."""
     weights: Float[np.ndarray, "J I"]
-    """Weights of each target word on the source words; rows sum to 1."""
+    """Attention of each target word to each source word; rows sum to 1."""
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class Block:
         target_words: Sequence[int],
         source_words: Sequence[int],
     ) -> Block:
-        """Merge weights between subwords, without EOS, given the word of each subword."""
+        """Return a block, from attention between subwords without EOS and the word of each."""
         source, target = min(source_words), min(target_words)
         weights = merge(
             attention,
@@ -56,9 +56,9 @@ class Block:
 
 
 def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
-    """Return source word, target word, and the share of the target word's attention.
+    """Return triples of source word, target word, and weight; those that round to 0 are left out.
 
-    A word that several blocks share, as they were joined without a space, gets their mean.
+    A word that several blocks share, because they were joined without a space, has mean weights.
     """
     rows = [
         (block.target + j, block.source, row)
@@ -78,10 +78,10 @@ def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
 def merge(
     weights: Float[np.ndarray, "*of T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Float[np.ndarray, "*of J I"]:
-    """Return weights between words, given weights between subwords and the word of each subword.
+    """Return weights between words, from weights between subwords and the word of each subword.
 
-    Weights are summed over the subwords of a source word, and averaged over those of a target word:
-    rows that summed to 1 still do. Words without subwords have weight 0.
+    Source subwords of a word are summed and target subwords averaged, so rows still sum to 1.
+    Words without subwords have weight 0.
     """
     rows, columns = (
         np.eye(max(words) + 1, dtype=np.float32)[list(words)]
@@ -92,7 +92,7 @@ def merge(
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
-    """Return the link of each target word to its best source word, and the reverse.
+    """Link each target word to its best source word, and each source word to its best target word.
 
     A word without any weight has no link.
     """
@@ -104,10 +104,10 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 
 
 def symmetrise(forward: Links, backward: Links) -> Links:
-    """Return the intersection of both directions, grown by grow-diag (Koehn et al. 2003).
+    """Merge the links of two directions by grow-diag (Koehn et al. 2003).
 
-    A link of one direction is added if it neighbours one of the alignment, diagonals included, and
-    aligns a word that has no link yet; until there is none to add.
+    Start from the intersection. As long as possible, add a link of the union that is next to an
+    added one (also diagonally) and aligns a word without a link.
     """
     links = forward & backward
     is_growing = True

@@ -35,25 +35,23 @@ class Beam(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
+        sentences, beam = live.scores.shape
+        # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all continuations.
         # Each of the K hypotheses can end once, so at least K of 2K candidates stay live.
-        candidates = _extend(live, log_probs, 2 * self.width)
-        pool = _admit(pool, candidates, self.length_penalty, is_last=is_last)
-        return _unfinished(candidates, self.width), pool
+        by_sentence = log_probs.view(sentences, beam, -1)
+        scores, flat = best_sums(live.scores, by_sentence, 2 * self.width)  # (B, C)
+        hypothesis, symbol = flat // log_probs.shape[1], flat % log_probs.shape[1]
+        tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)
+        pool = _admit(pool, tokens[:, :, 1:], scores, self.length_penalty, is_last=is_last)
+        unfinished = scores.masked_fill(symbol == EOS, NEG_INF)
+        scores, index = unfinished.topk(min(self.width, symbol.shape[1]))
+        first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)  # (B, 1)
+        parents = (first + hypothesis).gather(1, index)
+        return Live(live.sentences, _take(tokens, index), scores, parents), pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether its pool is full."""
         return pool.scores[:, -1] > NEG_INF
-
-
-def _extend(live: Live, log_probs: Float[Tensor, "N V"], count: int) -> Live:
-    """Return the `count` best continuations of each sentence, or all if there are fewer."""
-    sentences, beam = live.scores.shape
-    # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all K·V continuations
-    scores, flat = best_sums(live.scores, log_probs.view(sentences, beam, -1), count)  # (B, C)
-    hypothesis, symbol = flat // log_probs.shape[1], flat % log_probs.shape[1]
-    tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)  # (B, C, T)
-    first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)  # (B, 1)
-    return Live(live.sentences, tokens, scores, first + hypothesis)
 
 
 def best_sums(
@@ -80,17 +78,22 @@ def best_sums(
 
 
 def _admit(
-    pool: Hypotheses, candidates: Live, length_penalty: float, *, is_last: bool
+    pool: Hypotheses,
+    tokens: Int[Tensor, "B C T"],
+    scores: Float[Tensor, "B C"],
+    length_penalty: float,
+    *,
+    is_last: bool,
 ) -> Hypotheses:
-    """Return the K best among the pool and the ended candidates; at the last step, among all.
+    """Return the K best of the pool and the ended candidates; at the last step, of all candidates.
 
     Only the K best candidates may enter the pool, because otherwise beam 1 would not be greedy.
     """
     beam = pool.scores.shape[1]
-    tokens, scores = candidates.tokens[:, :beam, 1:], candidates.scores[:, :beam]
+    tokens = tokens[:, :beam]
     ended = tokens[:, :, -1] == EOS
     lengths = tokens.shape[2] - ended.long()
-    normalised = scores / lengths.clamp(min=1) ** length_penalty  # log P / |y|^alpha
+    normalised = scores[:, :beam] / lengths.clamp(min=1) ** length_penalty  # log P / |y|^alpha
     if not is_last:
         normalised = normalised.masked_fill(~ended, NEG_INF)
     best, index = torch.cat([pool.scores, normalised], dim=1).topk(beam)
@@ -101,14 +104,6 @@ def _admit(
         best,
         torch.cat([pool.finished, ended], dim=1).gather(1, index),
     )
-
-
-def _unfinished(candidates: Live, beam: int) -> Live:
-    """Return the K best candidates that have not ended."""
-    ended = candidates.tokens[:, :, -1] == EOS
-    scores, index = candidates.scores.masked_fill(ended, NEG_INF).topk(min(beam, ended.shape[1]))
-    tokens, parents = _take(candidates.tokens, index), candidates.parents.gather(1, index)
-    return Live(candidates.sentences, tokens, scores, parents)
 
 
 def _take(tokens: Int[Tensor, "B C T"], index: Int[Tensor, "B M"]) -> Int[Tensor, "B M T"]:

@@ -1,7 +1,6 @@
-"""Truecasing (Lita et al. 2003): words in unusual capitals are read as the tokenizer knows them.
+"""Truecasing (Lita et al. 2003): restore the usual case of lines in ALL CAPITALS and the like.
 
-A tokenizer splits a word that it has not seen in this case into letters, about which the model has
-learnt nothing.
+The tokenizer splits words in unusual case into letters, which the model cannot translate.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ _SENTENCE_END = (".", "!", "?", "…")
 
 
 def has_no_case(line: str) -> bool:
-    """Return whether capitals tell nothing: ALL ARE, none is, or Every Long Word Begins With One.
+    """Return whether a line is IN CAPITALS, in lower case, or With A Capital In Each Long Word.
 
-    The last takes three long words after the first word, as two may be names. Lines whose letters
-    are mostly of a script without capitals do not count.
+    Title case needs three words of four letters after the first word, because two may be names. A
+    line with mostly letters of a script without case does not count.
     """
     if not (line.isupper() or line.islower()):
         long = _LONG_WORD.findall("".join(line.split(maxsplit=1)[1:]))
@@ -31,10 +30,7 @@ def has_no_case(line: str) -> bool:
 
 
 def truecase(line: str, tokenizer: Tokenizer) -> str:
-    """Return a line without case with each word in the case that the tokenizer knows best.
-
-    The line stays as it is if it has case, or if that saves no subword.
-    """
+    """Restore the case of a line that `has_no_case`, if that makes it shorter in subwords."""
     if not has_no_case(line):
         return line
     words = _WORD.findall(line)
@@ -46,13 +42,13 @@ def truecase(line: str, tokenizer: Tokenizer) -> str:
 
 
 def _best_case(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
-    """Return the spelling of the fewest subwords; of several the most frequent one.
+    """Return the spelling with the fewest subwords.
 
-    At the beginning of a sentence it is the one with a capital.
+    If several have as few, prefer a capital at the start of a sentence, else frequent subwords.
     """
     turkish, small = word.replace("I", "ı").lower(), word.lower()
     spellings = [_capitalise(small), _capitalise(turkish), small, turkish, word]
-    # Subwords are numbered by their frequency: the fewest, and none of them rare.
+    # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
     costs = [
         (len(ids), [] if is_first else sorted(ids, reverse=True))
         for ids in tokenizer.encode_source(spellings)
@@ -61,5 +57,5 @@ def _best_case(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
 
 
 def _capitalise(word: str) -> str:
-    """Make the first letter a capital; a bracket may precede it."""
+    """Capitalise the first letter, even after a bracket."""
     return _LETTER.sub(lambda letter: letter.group().title(), word, count=1)

@@ -1,13 +1,12 @@
-"""Transformers in CTranslate2's format, converted once and kept in the user's cache directory.
+"""Conversion of Transformers to CTranslate2's format, cached in the user's cache directory.
 
-The library trusts its files: so they are an artifact, whose hashes are compared before it is used.
-In CTranslate2 projections that read the same input are one matrix, and positions are a table.
+A converted model is an artifact, whose hashes are verified because CTranslate2 trusts its files.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,9 +20,8 @@ from mtkit.decoding.engine import EngineOptions, Request, Sentence
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
 from mtkit.symbols import BOS, EOS, UNK
-from mtkit.tokenizer.codec import Tokenizer
 
-if TYPE_CHECKING:  # a model that is converted already needs neither numpy nor torch
+if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
     import numpy as np
     from torch import Tensor, nn
 
@@ -43,11 +41,11 @@ LAYER: Mapping[str, tuple[str, ...]] = {
     "ffn.linear_1": ("feed_forward.contract",),
     "ffn.layer_norm": ("feed_forward_residual.norm",),
 }
-"""Parts of our layers, by the part of CTranslate2's layer that they become."""
+"""Part of a CTranslate2 layer → parts of our layer, whose matrices are concatenated."""
 
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
-    """Open the converted model, and try it: a library may fail only when it is first used."""
+    """Open the converted model and test it, because some libraries fail only at the first use."""
     options = replace(options, device=choose_device(options.device))
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
@@ -57,11 +55,13 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 
 
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
-    """Return the converted model from the cache; if it is not there, convert it, in seconds.
+    """Return the converted model from the cache; if it is missing or damaged, convert it first.
 
-    A damaged model, or one of another version of CTranslate2, is converted again.
+    A model that another version of CTranslate2 converted is converted again.
     """
-    path = _path(opened, compute_type)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
+    path = cache / "mtkit" / opened.artifact.identity / name
     stage = _stage(opened, compute_type, path)
     if current := stage.current():
         return current
@@ -69,27 +69,25 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
-        if current := stage.current():  # another process has made it meanwhile
+        if current := stage.current():  # another process has converted it meanwhile
             return current
         if path.exists():
-            say(f"{path}: damaged, or of another version: converting it again")
+            say(f"{path} is damaged or of another version; converting it again")
         else:
             say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
         return convert_to(path, opened, compute_type)
 
 
 def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
-    """Convert the model into `path`."""
+    """Convert the model to the new artifact `path`."""
     stage = _stage(opened, compute_type, path)
     with stage.write() as draft:
-        convert(opened, draft.folder, positions(opened.config), compute_type)
+        spec = _build_spec(opened)
+        spec.validate()
+        spec.optimize(quantization=compute_type)
+        spec.save(str(draft.folder))
+        opened.tokenizer.copy_to(draft.folder)
     return stage.open()
-
-
-def _path(opened: OpenedModel, compute_type: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
-    return cache / "mtkit" / opened.artifact.identity / name
 
 
 def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
@@ -102,15 +100,15 @@ def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
     return Stage("export", path, Recipe(settings), {"model": opened.artifact.identity})
 
 
-def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str) -> None:
-    """Write the model into `folder` for `ctranslate2.Translator`, for up to `positions` symbols."""
+def _build_spec(opened: OpenedModel) -> Any:
+    """Return the model's weights and vocabularies as a specification of CTranslate2."""
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
     from mtkit.models.weights import load_model
 
     model = load_model(opened.config, opened.weights)
-    settings = model.settings.as_transformer()
+    settings, length = model.settings.as_transformer(), positions(opened.config)
     is_gated = settings.activation == "gated"
     spec: Any = TransformerSpec.from_config(
         (model.settings.encoder.layers, model.settings.decoder.layers),
@@ -119,50 +117,47 @@ def convert(opened: OpenedModel, folder: Path, positions: int, compute_type: str
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
         ffn_glu=is_gated,
     )
-    _fill_half(spec.encoder, model, model.encoder, model.source_embedding, positions)
-    _fill_half(spec.decoder, model, model.decoder, model.target_embedding, positions)
+    _fill_half(spec.encoder, model, model.encoder, model.source_embedding, length)
+    _fill_half(spec.decoder, model, model.decoder, model.target_embedding, length)
     if settings.norm == "pre":
         _fill(spec.encoder.layer_norm, [model.encoder_norm])
         _fill(spec.decoder.layer_norm, [model.decoder_norm])
-    if is_gated:
-        _split_gates([*spec.encoder.layer, *spec.decoder.layer])
+    if is_gated:  # our matrix is gate and value, one after the other
+        for layer in [*spec.encoder.layer, *spec.decoder.layer]:
+            gate, value = layer.ffn.linear_0, layer.ffn.linear_0_noact
+            half = len(gate.bias) // 2
+            gate.weight, value.weight = gate.weight[:half], gate.weight[half:]
+            gate.bias, value.bias = gate.bias[:half], gate.bias[half:]
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
-    _name_symbols(spec, opened.tokenizer)
-    spec.validate()
-    spec.optimize(quantization=compute_type)
-    spec.save(str(folder))
-    opened.tokenizer.copy_to(folder)
-
-
-def _name_symbols(spec: Any, tokenizer: Tokenizer) -> None:
-    source, target = tokenizer.vocabularies
+    source, target = opened.tokenizer.vocabularies
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     config = spec.config
     config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
-    config.decoder_start_token = target[BOS]
-    config.add_source_eos = True
+    config.decoder_start_token, config.add_source_eos = target[BOS], True
+    return spec
 
 
 def _fill_half(
     spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
 ) -> None:
-    first = spec.embeddings  # an encoder may have several, for factors of words
-    (first[0] if isinstance(first, list) else first).weight = _array(embedding.weight)
+    """Fill the spec of the encoder or decoder."""
+    table = spec.embeddings  # a list in encoders, which may have several
+    (table[0] if isinstance(table, list) else table).weight = _array(embedding.weight)
     spec.position_encodings.encodings = _array(model.positions(0, positions))
-    for into, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
+    for layer_spec, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
         for place, parts in LAYER.items():
-            if hasattr(layer, parts[0].partition(".")[0]):  # only decoders look at the source
-                spec = into
+            if hasattr(layer, parts[0].partition(".")[0]):  # only decoders have cross-attention
+                part_spec = layer_spec
                 for step in place.split("."):
-                    spec = spec[int(step)] if step.isdigit() else getattr(spec, step)
-                _fill(spec, [layer.get_submodule(part) for part in parts])
+                    part_spec = part_spec[int(step)] if step.isdigit() else getattr(part_spec, step)
+                _fill(part_spec, [layer.get_submodule(part) for part in parts])
 
 
 def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:
-    """Copy linear layers side by side, or a norm."""
+    """Copy a norm, or concatenated linear layers."""
     import numpy as np
 
     weight, bias = (
@@ -173,15 +168,6 @@ def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:
         spec.gamma, spec.beta = weight, bias
     else:
         spec.weight, spec.bias = weight, bias
-
-
-def _split_gates(layers: Iterable[Any]) -> None:
-    """Split each of our matrices into gate and value."""
-    for layer in layers:
-        gate, value = layer.ffn.linear_0, layer.ffn.linear_0_noact
-        half = len(gate.bias) // 2
-        gate.weight, value.weight = gate.weight[:half], gate.weight[half:]
-        gate.bias, value.bias = gate.bias[:half], gate.bias[half:]
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:

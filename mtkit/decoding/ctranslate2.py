@@ -1,15 +1,12 @@
-"""CTranslate2, the fastest engine on CPUs. It runs Transformers, and finds what our search finds.
+"""CTranslate2, the fastest engine on CPUs: it runs Transformers, with the results of our search.
 
-Both search alike: 2K candidates a step, a sentence stops at K finished hypotheses, those that reach
-`max_length` stand as they are, suppressed symbols are left out before the softmax, and constraints
-are applied in the same order. Three differences remain, measured with 4.8.5:
+Its search differs from ours in three ways, measured with version 4.8.5:
 
-- It counts EOS in |y|. So K hypotheses are asked for and ranked again by our score. If more than K
-  have finished, it keeps the K best by its own score, which may change the tail of the list; the
-  best can be lost only among very short ones, by a model that is sure of none.
-- With a length penalty of 0 it stops elsewhere, but not with one that is next to 0.
-- In a batch with prefixes, EOS may follow a prefix at once only if it is the best of all symbols.
-  So sentences without a prefix are searched apart from those that have one.
+- EOS counts in |y|. So this engine requests K hypotheses and ranks them by our score. If more than
+  K finish, CTranslate2 keeps the K best by its own score, so the end of the list may differ.
+- A length penalty of 0 stops the search later than ours. A tiny penalty stops it like ours.
+- In a batch with prefixes, EOS can follow a prefix directly only if it is the best of all symbols.
+  So sentences with and without a prefix are in separate batches.
 """
 
 from __future__ import annotations
@@ -34,11 +31,11 @@ from mtkit.tokenizer.codec import Tokenizer
 
 
 def _import_extension() -> Any:
-    """Import only CTranslate2's extension: the package imports asyncio, a sixth of a cold start."""
+    """Import only the extension of CTranslate2; its package imports asyncio, a sixth of a start."""
     spec = find_spec("ctranslate2")
     if spec is None or "ctranslate2" in sys.modules:
         return import_module("ctranslate2")
-    sys.modules["ctranslate2"] = module_from_spec(spec)  # without running its __init__
+    sys.modules["ctranslate2"] = module_from_spec(spec)
     try:
         return import_module("ctranslate2._ext")
     finally:
@@ -48,34 +45,31 @@ def _import_extension() -> Any:
 _library = _import_extension()
 
 INT8_BATCH_TOKENS = 800
-"""Largest batch in int8 on a CPU, source tokens times the beam: larger products are slower."""
+"""Largest batch in int8 on a CPU (source tokens times beam), because larger ones are slower."""
 MIN_PENALTY = 1e-6
-"""Stands for a length penalty of 0."""
-ON_CPU = EngineOptions(device="cpu")
+"""The length penalty in place of 0."""
 PLACEHOLDER_SCORE = -1e6
-"""Lower scores belong to what fills a beam where a prefix leaves it one hypothesis."""
+"""Hypotheses with a lower score only fill the beam, when a prefix allows fewer than K."""
 POSITIONS = (1024, 8192)
-"""Lengths of the table of positions that a converted model may have."""
+"""Possible sizes of the position table of a converted model."""
 
 
 class CTranslate2Engine(Engine):
-    """Searches several batches at the same time, in threads of its own.
-
-    A batch that the library has taken cannot be stopped.
-    """
+    """An engine that searches several batches in parallel; a started batch cannot be cancelled."""
 
     def __init__(
-        self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions = ON_CPU
+        self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions | None = None
     ) -> None:
-        """Open a model that `conversion` wrote; `options` gives device, workers and threads.
+        """Open a converted model on the CPU, or on the device and threads of `options`.
 
         Raises:
             UserError: the device does not support the compute type.
         """
+        options = options or EngineOptions(device="cpu")
         device = options.device
         compute_type = str(converted.manifest["settings"]["compute_type"])
-        # By default one thread a core: several workers of one thread are faster than the reverse,
-        # as most products are too small to be divided. A GPU needs one of each.
+        # By default each core has a worker with one thread, because most products are too small to
+        # be divided among threads. A GPU needs one worker.
         cores = len(available_cpus()) if device == "cpu" else 1
         threads = options.threads or max(1, cores // (options.workers or cores))
         workers = options.workers or max(1, cores // threads)
@@ -92,7 +86,7 @@ class CTranslate2Engine(Engine):
             intra_threads=threads,
             max_queued_batches=-1,
         )
-        self._queue = BatchQueue(2 * workers, self._search)  # so that there is always a next batch
+        self._queue = BatchQueue(2 * workers, self._search)  # twice, so that the next batch waits
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
@@ -100,12 +94,13 @@ class CTranslate2Engine(Engine):
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
         if reason := obstacle_in_request(request):
-            raise UserError(f"{reason}: load the model with the engine torch")
+            raise UserError(f"{reason}; load the model with the engine torch")
         max_tokens = request.settings.batch_tokens
         max_tokens = int(max(1, min(max_tokens, self._max_tokens / request.settings.beam)))
-        free = [place for place, sentence in enumerate(sentences) if not sentence.prefix]
-        bound = [place for place, sentence in enumerate(sentences) if sentence.prefix]
-        batches = [batch for kind in (free, bound) for batch in divide(sentences, kind, max_tokens)]
+        batches: list[list[int]] = []
+        for has_prefix in (False, True):
+            places = (i for i, one in enumerate(sentences) if bool(one.prefix) == has_prefix)
+            batches += divide(sentences, places, max_tokens)
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
     def close(self) -> None:
@@ -128,35 +123,29 @@ class CTranslate2Engine(Engine):
             min_decoding_length=settings.min_length,
             return_scores=request.scores or settings.beam > 1,
         )
-        return [self._ranked(result, request) for result in results]
+        return [self._rank(result, request) for result in results]
 
-    def _ranked(self, result: Any, request: Request) -> list[Hypothesis]:
-        """Return the best hypotheses by our score."""
+    def _rank(self, result: Any, request: Request) -> list[Hypothesis]:
+        """Return the `n_best` hypotheses, ranked by our score."""
         max_length, alpha = request.settings.max_length, request.settings.length_penalty
-        if not result.scores:
-            (pieces,) = result.hypotheses
-            return [Hypothesis(self._as_ids(pieces), None, len(pieces) < max_length)]
-        scored = []
-        for score, pieces in zip(result.scores, result.hypotheses, strict=True):
-            is_finished = len(pieces) < max_length
-            # The library divides by a length that counts EOS; ours does not.
+        ranked: list[tuple[float, Hypothesis]] = []
+        for pieces, their_score in zip(result.hypotheses, result.scores or [None], strict=True):
+            tokens, is_finished = [self._ids[piece] for piece in pieces], len(pieces) < max_length
+            if their_score is None:
+                return [Hypothesis(tokens, None, is_finished)]
+            # Their |y| counts EOS, ours does not.
             ratio = (len(pieces) + is_finished) / max(len(pieces), 1)
-            if score > PLACEHOLDER_SCORE:
-                scored.append((float(score * ratio**alpha), pieces, is_finished))
-        scored.sort(key=lambda one: -one[0])
-        return [
-            Hypothesis(self._as_ids(pieces), score, is_finished)
-            for score, pieces, is_finished in scored[: request.n_best]
-        ]
-
-    def _as_ids(self, pieces: Sequence[str]) -> list[int]:
-        return [self._ids[piece] for piece in pieces]
+            score = float(their_score * ratio**alpha)
+            if their_score > PLACEHOLDER_SCORE:
+                ranked.append((score, Hypothesis(tokens, score, is_finished)))
+        ranked.sort(key=lambda one: -one[0])
+        return [hypothesis for _, hypothesis in ranked[: request.n_best]]
 
 
 def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOptions) -> str | None:
-    """Return what CTranslate2 does not support of the models, the request and the options."""
+    """Return why CTranslate2 does not support the models, request or options; None if it does."""
     if len(models) > 1:
-        return f"an ensemble of {len(models)} models: CTranslate2 searches with one"
+        return f"an ensemble of {len(models)} models: CTranslate2 supports only one model"
     if options.device == "mps":
         return "device: CTranslate2 supports cpu and cuda"
     return (
@@ -167,29 +156,29 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
 
 
 def obstacle_in_model(model: ModelSettings) -> str | None:
-    """Return the model setting that CTranslate2 does not support, if any."""
+    """Return why CTranslate2 does not support the model; None if it does."""
     try:
         transformer = model.as_transformer()
     except ValueError as error:
-        return f"{error}: CTranslate2 runs Transformers whose encoder and decoder are alike"
+        return f"{error}: CTranslate2 supports only Transformers with equal encoder and decoder"
     if transformer.neighbourhood is not None:
-        return "model.neighbourhood: CTranslate2 has no restricted attention"
+        return "model.neighbourhood: CTranslate2 does not support restricted attention"
     return None
 
 
 def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | None:
-    """Return what CTranslate2 does not support of a request to a model of `length` positions."""
+    """Return why a model with `length` positions does not support the request, or None."""
     if request.sampling is not None:
-        return "sampling: CTranslate2's samples depend on the other sentences of the batch"
+        return "sampling: with CTranslate2 a sample would depend on other sentences"
     if request.attention:
         return "alignments: CTranslate2 does not return the attention of every hypothesis"
     if request.settings.max_length >= length:
-        return f"max_length: {request.settings.max_length}: CTranslate2 takes {length - 1}"
+        return f"max_length: {request.settings.max_length}: CTranslate2 supports {length - 1}"
     return None
 
 
 def choose_device(name: str) -> str:
-    """Return "cpu" or "cuda"; auto is a GPU if CTranslate2 can use one.
+    """Return "cpu" or "cuda"; "auto" becomes "cuda" if CTranslate2 can use a GPU.
 
     Raises:
         UserError: CTranslate2 cannot use the device on this machine.
@@ -198,12 +187,12 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if gpus else "cpu"
     if name not in ("cpu", "cuda") or (name == "cuda" and not gpus):
-        raise UserError(f"device: no {name} for CTranslate2 on this machine: use auto or cpu")
+        raise UserError(f"device: no {name} for CTranslate2 on this machine; use auto or cpu")
     return name
 
 
 def obstacle_on(device: str, compute_type: str) -> str | None:
-    """Return why the device does not support the compute type, or None; it always supports auto."""
+    """Return why the device does not support the compute type; None if it does ("auto": always)."""
     supported = sorted(_library.get_supported_compute_types(device))
     if compute_type in ("auto", *supported):
         return None
@@ -212,7 +201,7 @@ def obstacle_on(device: str, compute_type: str) -> str | None:
 
 
 def positions(config: ModelConfig) -> int:
-    """Return the number of positions that a converted model needs: all learned ones, or enough."""
+    """Return the size of the converted position table: all learned positions, or enough others."""
     if (learned := config.model.as_pair().learned_positions) is not None:
         return learned
     max_length = config.decoding.max_length

@@ -1,7 +1,6 @@
-"""Lines of text from bytes, as they arrive.
+"""Lines of text from bytes, as they arrive; memory is bounded for any input and any line.
 
-Only a line feed ends a line, and the last line needs none. What is held in memory grows neither
-with the input nor with a line that does not end.
+Only a line feed ends a line; after the last line it is optional.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from mtkit.report import warn
 
 CHUNK_BYTES = 1 << 16
 MAX_TEXT_BYTES = 4 * (MAX_TEXT_CHARACTERS + 1)
-"""Bytes of a line that are kept: more than MAX_TEXT_CHARACTERS characters if the line has more."""
+"""Bytes of a line that are kept, enough for MAX_TEXT_CHARACTERS + 1 characters."""
 
 
 def split_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yield each line without its line feed; bytes above MAX_TEXT_BYTES are left out."""
+    """Yield each line without its line feed, cut to about MAX_TEXT_BYTES."""
     unended = bytearray()
     while chunk := _read(stream):
         first, *others = chunk.split(b"\n")
@@ -39,57 +38,51 @@ def split_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str = "input") -> Iterator[str]:
-    """Yield the lines as text, without carriage returns at the ends and a byte order mark.
+    """Decode the lines, without a byte order mark and carriage returns at line ends.
 
-    Bytes that are not UTF-8 are replaced by U+FFFD, with one warning, which calls the text `name`.
-    Of a line longer than MAX_TEXT_CHARACTERS one more character is kept.
+    Invalid UTF-8 becomes U+FFFD, with one warning, which calls the text `name`. A longer line is
+    cut to MAX_TEXT_CHARACTERS + 1 characters, so that `segment` can tell that it was longer.
     """
     has_warned = False
     for number, raw in enumerate(lines, start=1):
         text = raw.removesuffix(b"\r").decode(errors="replace")[: MAX_TEXT_CHARACTERS + 1]
-        # A U+FFFD of the input itself is also there if invalid bytes are left out.
+        # The input can contain U+FFFD itself: then it remains if invalid bytes are ignored.
         if not has_warned and "\ufffd" in text:
             has_warned = not raw.decode(errors="ignore").startswith(text)
             if has_warned:
-                where = f"{name} line {number}"
-                warn(f"{where}: not UTF-8: replaced by U+FFFD, here and in later lines")
+                warn(
+                    f"{name} line {number} is not UTF-8; invalid bytes become U+FFFD, "
+                    "here and in later lines"
+                )
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
 def input_lines(path: Path | None) -> Generator[str]:
-    """Yield every line of the file, or of standard input.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Yield every line of the file, or of standard input; errors are as in `open_input`."""
     with open_input(path) as stream:
         yield from decode_lines(split_lines(stream), str(path or "input"))
 
 
 @contextmanager
 def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
-    """Open the file, plain or gzip, or standard input.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Open a plain or gzipped file, or standard input; raise UserError if that fails."""
     if path is None:
         if sys.stdin is None:
-            raise UserError("stdin: closed: name a text file")
+            raise UserError("stdin is closed; give a text file")
         yield cast(io.BufferedIOBase, sys.stdin.buffer)
         return
     try:
         file = open_decompressed(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}): name a text file") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
     with file:
         yield file
 
 
 def _read(stream: io.BufferedIOBase) -> bytes:
     name = getattr(stream, "name", "input")
-    with suppress(OSError):  # held in memory: nothing to wait for
-        # A thread that waits inside a read would hold the lock that Python needs to exit.
+    with suppress(OSError):  # a stream in memory has no file descriptor
+        # Wait outside of read, which would hold the lock that Python needs to exit.
         select.select([stream.fileno()], [], [])
     try:
         return stream.read1(CHUNK_BYTES)
@@ -100,12 +93,12 @@ def _read(stream: io.BufferedIOBase) -> bytes:
 
 
 def ask(prompt: str) -> str | None:
-    """Return a line that is typed at the terminal; None at the end, Ctrl-D."""
-    with suppress(ImportError):  # not every Python has it
-        import readline  # noqa: F401 - makes lines editable, with a history
+    """Return a line typed at the terminal, or None after Ctrl-D."""
+    with suppress(ImportError):  # some builds of Python lack readline
+        import readline  # noqa: F401 - adds line editing and a history to input()
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
         sys.stdin.reconfigure(errors="replace")
-    try:  # `input` must not write its prompt to stdout, which holds data alone
+    try:  # the prompt must not go to stdout, which is for translations
         with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
             return input(prompt)
     except EOFError:

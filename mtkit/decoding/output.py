@@ -1,8 +1,6 @@
-"""Where translations go: standard output, or a file that appears when it is complete.
+"""Output files: they appear when they are complete, and interrupted ones can be resumed.
 
-Until then lines are written to a temporary file beside it. A JSON record of all that the output
-depends on lets a later command resume what an interrupted one left, whose last line may be half a
-line.
+Lines first go to a temporary file. A JSON file beside it records all that the output depends on.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from os.path import samestat
 from pathlib import Path
@@ -30,28 +28,27 @@ def open_output(
     rows: int = 1,
     resume: bool = False,
 ) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file, or standard output; yield it and the number of input lines that are done.
+    """Open a file or standard output, and yield it with the number of input lines already done.
 
-    Without `dependencies` nothing is kept for a later command. `rows` are written for each line.
-
-    Raises:
-        UserError: the file cannot be written, or its dependencies have changed.
+    `dependencies`: all that the output depends on; None: the output cannot be resumed. `rows`:
+    number of output lines for each input line. Raises UserError if the file cannot be written, or
+    the dependencies have changed.
     """
-    if path is None:
-        yield sys.stdout.buffer, 0
-        return
-    if path.exists() and not path.is_file():  # a device or a pipe is not replaced
-        with _opened(path, path) as file:
+    if path is None or (path.exists() and not path.is_file()):  # a device or a pipe
+        with nullcontext(sys.stdout.buffer) if path is None else _opened(path, path) as file:
             yield file, 0
-            return
+        return
     target = path.resolve()
     partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
-        done = _resume(path, dependencies, record, rows) if dependencies and resume else 0
+        done = _resume(path, partial, record, dependencies, rows) if dependencies and resume else 0
         try:
             if not done:
-                _begin(file, record, dependencies)
+                record.unlink(missing_ok=True)  # first, so that it never describes other output
+                file.truncate(0)
+                if dependencies:
+                    write_json(record, dependencies)
             yield file, done
             with path_in_oserror(path):
                 file.flush()
@@ -62,7 +59,7 @@ def open_output(
             with suppress(OSError):  # must not hide the first error
                 file.flush()
             if dependencies and partial.is_file() and partial.stat().st_size:
-                say(f"{path}: partial output is kept: the same command with --resume continues it")
+                say(f"{path}: kept the partial output; repeat the command with --resume")
             else:
                 with suppress(OSError):
                     record.unlink(missing_ok=True)
@@ -81,39 +78,33 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
         with path_in_oserror(path):
             file.flush()
     finally:
-        with suppress(OSError):  # of a flush that has failed before
+        with suppress(OSError):  # the flush above has reported it
             file.close()
 
 
 def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
-    """Raise UserError if another process writes it, or replaced it after it was opened here."""
+    """Raise UserError if another process writes the file or has just replaced it."""
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if samestat(os.fstat(file.fileno()), partial.stat()):
             return
-    raise UserError(f"{path}: another command is writing it: wait for it, or choose another file")
+    raise UserError(f"{path}: another command is writing it; wait for it, or choose another file")
 
 
-def _begin(file: BinaryIO, record: Path, dependencies: Mapping[str, Any] | None) -> None:
-    record.unlink(missing_ok=True)  # first, so that it never describes other output
-    file.truncate(0)
-    if dependencies:
-        write_json(record, dependencies)
+def _resume(
+    path: Path, partial: Path, record: Path, dependencies: Mapping[str, Any], rows: int
+) -> int:
+    """Cut the partial output after the last complete input line, and return its number.
 
-
-def _resume(path: Path, dependencies: Mapping[str, Any], record: Path, rows: int) -> int:
-    """Cut the partial output after the last line with all its rows; return the number of lines.
-
-    Raises UserError if it has other dependencies.
+    Raises UserError if the dependencies have changed.
     """
-    partial = temporary_path(path.resolve())
     if not (record.is_file() and partial.stat().st_size):
         return 0
     before = read_json(record)
     before = before if isinstance(before, dict) else {}
     if changed := [name for name, value in dependencies.items() if before.get(name) != value]:
         raise UserError(
-            f"{path}: cannot be resumed: {', '.join(changed)} changed since it was begun: "
+            f"{path}: cannot be resumed, because {', '.join(changed)} changed; "
             "translate without --resume"
         )
     with partial.open("rb+") as file:

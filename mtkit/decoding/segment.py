@@ -1,8 +1,7 @@
-"""Lines in segments that an engine translates or that stay, and the translation of the line.
+"""Lines to segments for the engine, and translated segments to the translation of the line.
 
-A blank line has no segment. A line has several if it is longer than `max_length`, or if its
-sentences are to be translated one by one. Unless the translation is to begin with a prefix, emoji
-that the model cannot read are segments of their own, which stay as they are.
+A blank line has no segment. A line has several segments if it is longer than `max_length`, if its
+sentences are translated one by one, or if emoji that the model does not know are copied.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from mtkit.decoding.sentences import (
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
-if TYPE_CHECKING:  # numpy, which few translations need, takes as long as all the rest
+if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
     from mtkit.decoding.alignment import Block
 
 _HAS_WORD = re.compile(r"\w")
 _EMOJI = re.compile(
     "(?:(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text, unless it is to be shown as a picture
+    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text symbols that are displayed as pictures
     "|[0-9#*](?=\ufe0f?\u20e3))"  # a keycap
     "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # joiners and variation selectors
 )
@@ -41,23 +40,17 @@ _EMOJI = re.compile(
 
 @dataclass(frozen=True)
 class Line:
-    """A line to translate, with all that belongs to it."""
+    """A line to translate."""
 
     text: str
     prefix: str = ""
-    """How the translation begins; blank for any beginning."""
+    """Text that the translation begins with; blank: any."""
     id: int = 0
-    """Seeds the samples of this line, together with the seed of the request."""
+    """Seed of the samples of this line, together with the seed of the request."""
 
 
-@dataclass(frozen=True)
-class Verbatim:
-    """Text that is copied into the translation."""
-
-    text: str
-
-
-Segment = Sentence | Verbatim
+Segment = Sentence | str
+"""A sentence for the engine, or text that is copied into the translation."""
 
 
 @dataclass(frozen=True)
@@ -66,30 +59,30 @@ class Translation:
 
     text: str
     score: float | None = 0.0
-    """log P / |y|^alpha of all its tokens; None if scores were not asked for."""
+    """log P / |y|^alpha over the tokens of all segments; None if the request asks for no scores."""
     tokens: list[str] = field(default_factory=list)
     truncated: bool = False
-    """Whether it reached `max_length`, or the line has more than MAX_TEXT_CHARACTERS."""
+    """Whether the output reached `max_length`, or the line was cut to MAX_TEXT_CHARACTERS."""
     alternatives: list[Translation] = field(default_factory=list)
-    """The other hypotheses of the n-best list, or the other samples; no text comes twice."""
+    """The other hypotheses of the n-best list, or the other samples, all with different texts."""
     blocks: tuple[Block, ...] = ()
-    """The alignment of each segment that has words, if it was asked for."""
+    """The alignment of each segment that has words, if requested."""
 
     @property
     def alignment(self) -> set[tuple[int, int]]:
-        """Links (i, j) from words of the line to words of `text`, counted from 0."""
+        """Links (i, j) from word i of the line to word j of `text`, numbered from 0."""
         return {link for block in self.blocks for link in block.links}
 
     @property
     def soft_alignment(self) -> list[tuple[int, int, float]]:
-        """Source word, target word, and the share of the target word's attention."""
+        """Triples of source word, target word, and attention weight; see `soft_links`."""
         from mtkit.decoding.alignment import soft_links
 
         return soft_links(self.blocks)
 
 
 def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]:
-    """Return what the engine translates of a line and what stays, in order."""
+    """Split a line into sentences for the engine and text that is copied, in order."""
     settings = request.settings
     text = _cased(line, tokenizer, settings)
     if not text.strip():
@@ -101,11 +94,16 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
     def encode(part: str) -> list[int]:
         return tokenizer.encode_source([part])[0]
 
+    runs = [
+        run
+        for sentence in split_sentences(text, settings.sentences)
+        for run in ([(sentence, True)] if has_prefix else split_at_emoji(sentence, tokenizer))
+    ]
     segments: list[Segment] = []
     words, place = Words(text) if request.attention else None, 0
-    for run, is_translated in _runs(text, settings.sentences, None if has_prefix else tokenizer):
+    for run, is_translated in runs:
         if not is_translated:
-            segments.append(Verbatim(run))
+            segments.append(run)
             continue
         for part, ids in split_to_fit(run, encode, settings.max_length):
             numbers: list[int] = []
@@ -113,7 +111,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
                 place = text.index(part, place)
                 numbers = [words.at(place + end) for end in tokenizer.source_offsets(part)]
                 place += len(part)
-            # A single character may have too many subwords as well.
+            # Even a single character can have more than `max_length` subwords.
             for first in range(0, len(ids), settings.max_length):
                 cut = slice(first, first + settings.max_length)
                 key = line.id, len(segments)
@@ -129,64 +127,53 @@ def join(
     tokenizer: Tokenizer,
     request: Request,
 ) -> Translation:
-    """Return the translation of a line; `answers` yields the hypotheses of each of its sentences.
+    """Return the translation of a line; `answers` yields the n-best list of each sentence.
 
-    It joins the best of each segment; its first alternative joins the second best, and so on. A
-    segment that has no more stays with its last one.
+    The translation joins the best hypotheses of all segments, its first alternative the second best
+    ones, and so on. A segment with a shorter list repeats its last hypothesis.
     """
+    is_cut = len(line.text) > MAX_TEXT_CHARACTERS
     if not segments:
-        return Translation("", truncated=len(line.text) > MAX_TEXT_CHARACTERS)
+        return Translation("", truncated=is_cut)
     choices: list[list[Translation]] = []
     for part in segments:
-        if isinstance(part, Verbatim):
-            choices.append([Translation(part.text)])
+        if isinstance(part, str):
+            choices.append([Translation(part)])
             continue
-        ranked = next(answers) or [Hypothesis([], None, False)]  # if nothing has a probability
+        ranked = next(answers) or [Hypothesis([], None, False)]  # empty if all scores overflowed
         texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
         pairs = zip(ranked, texts, strict=True)
         choices.append([_translation(*pair, part, tokenizer) for pair in pairs])
     settings = request.settings
-    joined = [
-        _join_segments([ranked[min(rank, len(ranked) - 1)] for ranked in choices], settings)
-        for rank in range(max(map(len, choices)))
-    ]
-    if line.text.isupper() and _cased(line, tokenizer, settings) != line.text[:MAX_TEXT_CHARACTERS]:
-        joined = [replace(one, text=one.text.upper()) for one in joined]
-    if len(line.text) > MAX_TEXT_CHARACTERS:
-        joined = [replace(one, truncated=True) for one in joined]
-    if len(joined) == 1:
-        return joined[0]
+    is_upper = line.text.isupper()
+    if is_upper:  # unless the model has read the capitals too
+        is_upper = _cased(line, tokenizer, settings) != line.text[:MAX_TEXT_CHARACTERS]
     by_text: dict[str, Translation] = {}
-    for one in joined:
-        by_text.setdefault(" ".join(one.text.split()), one)
+    for rank in range(max(map(len, choices))):
+        parts = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
+        one = _join_segments(parts, settings.length_penalty)
+        text = one.text.upper() if is_upper else one.text
+        one = replace(one, text=text, truncated=one.truncated or is_cut)
+        by_text.setdefault(" ".join(text.split()), one)
     best, *others = by_text.values()
     return replace(best, alternatives=others[: request.n_best - 1])
 
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
-    """Return the text that the model reads."""
+    """Return the text that the model reads: truecased if the settings say so and without prefix."""
     text = _utf8(line.text[:MAX_TEXT_CHARACTERS])
     return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
 
 
 def _utf8(text: str) -> str:
-    """Return the text with question marks for halves of surrogate pairs."""
+    """Replace unpaired surrogates by question marks."""
     return text.encode(errors="replace").decode()
 
 
-def _runs(text: str, language: str | None, speller: Tokenizer | None) -> Iterator[tuple[str, bool]]:
-    """Yield each sentence, and whether it is translated; emoji that `speller` lacks are not."""
-    for sentence in split_sentences(text, language):
-        if speller is None:
-            yield sentence, True
-        else:
-            yield from split_at_emoji(sentence, speller)
-
-
 def split_at_emoji(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
-    """Return the runs of a text, and whether each is to be translated.
+    """Split a text into runs, and return for each whether it is translated or copied.
 
-    Not translated are emoji that the tokenizer spells in bytes, and punctuation alone beside them.
+    Emoji that the tokenizer would spell in bytes are copied with the punctuation beside them.
     """
     emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
     if not emoji:
@@ -220,30 +207,26 @@ def _translation(
     return Translation(text, hypothesis.score, pieces, not hypothesis.finished, blocks=blocks)
 
 
-def _join_segments(parts: Sequence[Translation], settings: DecodingSettings) -> Translation:
+def _join_segments(parts: Sequence[Translation], length_penalty: float) -> Translation:
     if len(parts) == 1:
         return parts[0]
-    text = join_parts(part.text for part in parts)
+    texts = [part.text for part in parts]
+    text = join_parts(texts)
+    lengths = [max(len(part.tokens), 1) ** length_penalty for part in parts]
     tokens = [token for part in parts for token in part.tokens]
-
-    def scale(tokens: Sequence[str]) -> float:
-        return float(max(len(tokens), 1) ** settings.length_penalty)
-
-    scores = [part.score * scale(part.tokens) for part in parts if part.score is not None]
-    return Translation(
-        text,
-        sum(scores) / scale(tokens) if len(scores) == len(parts) else None,
-        tokens,
-        any(part.truncated for part in parts),
-        blocks=tuple(_shift_blocks(text, parts)),
-    )
-
-
-def _shift_blocks(text: str, parts: Sequence[Translation]) -> Iterator[Block]:
-    """Yield the blocks of the parts, with their target words counted in the whole text."""
-    if not any(part.blocks for part in parts):
-        return
-    words = Words(text)
-    for part, place in zip(parts, find_parts(text, [part.text for part in parts]), strict=True):
-        for block in part.blocks:
-            yield replace(block, target=block.target + words.at(place))
+    scores = [
+        part.score * length
+        for part, length in zip(parts, lengths, strict=True)
+        if part.score is not None
+    ]
+    score = None
+    if len(scores) == len(parts):
+        score = sum(scores) / float(max(len(tokens), 1) ** length_penalty)
+    blocks: list[Block] = []
+    if any(part.blocks for part in parts):
+        words = Words(text)
+        for part, place in zip(parts, find_parts(text, texts), strict=True):
+            first = words.at(place)
+            blocks += [replace(block, target=block.target + first) for block in part.blocks]
+    truncated = any(part.truncated for part in parts)
+    return Translation(text, score, tokens, truncated, blocks=tuple(blocks))

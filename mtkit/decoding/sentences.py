@@ -1,8 +1,6 @@
-"""Sentences and words of a line, and parts that fit the model.
+"""Split lines into sentences, into parts that fit the model, and into words; join parts again.
 
-A line is split at the ends of its sentences. A sentence that is still too long is split in half, at
-the space nearest its middle or else between characters, until every part fits. No text is lost but
-the white space at the seams.
+Only white space at the seams is lost.
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ from sentencex import segment
 from mtkit.config.languages import language_code
 
 MAX_TEXT_CHARACTERS = 1 << 20
-"""Characters of a line that are translated; the rest of a longer line is left out."""
+"""Number of characters of a line that are translated; the rest is left out."""
 BLOCK_CHARACTERS = 4096
-"""Characters that sentencex splits at a time."""
+"""Number of characters that sentencex splits at a time."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
@@ -33,16 +31,22 @@ UNSPACED = re.compile(
 def split_to_fit(
     text: str, encode: Callable[[str], list[int]], max_length: int
 ) -> Iterator[tuple[str, list[int]]]:
-    """Yield the parts of a text in order, each with the subwords that `encode` gives.
+    """Yield the parts of a text in order, each with its subword ids by `encode`.
 
-    No part has more than `max_length` subwords, unless it is a single character.
+    A text of more than `max_length` subwords is split at sentence ends. A sentence that is still
+    too long is halved at the space next to its middle, or between characters. Only a single
+    character can have more than `max_length` subwords.
     """
     ids = encode(text)
     parts = [text]
     if len(ids) > max_length:
-        parts = _sentences(text)
+        ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+        parts = [part for a, b in pairwise(ends) if (part := text[a:b].strip())]
         if len(parts) == 1:
-            parts = _halves(parts[0])
+            half = len(parts[0]) // 2
+            spaces = [match.start() for match in _SPACE.finditer(parts[0])]
+            cut = min(spaces, key=lambda space: abs(space - half), default=half)
+            parts = [part for it in (parts[0][:cut], parts[0][cut:]) if (part := it.strip())]
     if len(parts) == 1:
         yield (text, ids) if parts[0] == text else (parts[0], encode(parts[0]))
     else:
@@ -51,14 +55,14 @@ def split_to_fit(
 
 
 def split_sentences(line: str, language: str | None) -> list[str]:
-    """Return the sentences of a line by the rules of its language; without a language, the line.
+    """Return the sentences of a line, none of them blank; without a language, the whole line.
 
-    None of them is blank. Languages without rules of their own are split at full stops. Where a
-    boundary is doubtful, the two sentences stay together.
+    sentencex splits by the rules of the language, or at full stops if it has none for the language.
+    Where it is unsure, sentences stay together.
     """
     if language is None:
         return [line]
-    # sentencex panics at some wide spaces, and takes quadratic time for unclosed quotes.
+    # sentencex crashes at some wide spaces, and takes quadratic time after an unclosed quote.
     spaced, code = _SPACE.sub(" ", line), language_code(language)
     sentences = (
         sentence.strip()
@@ -71,7 +75,7 @@ def split_sentences(line: str, language: str | None) -> list[str]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield pieces that end where a sentence may end, of BLOCK_CHARACTERS at most if possible."""
+    """Split a text where a sentence may end, if possible into at most BLOCK_CHARACTERS."""
     start = end = 0
     for following in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
         if following - start > BLOCK_CHARACTERS and end > start:
@@ -82,7 +86,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def find_parts(text: str, parts: Iterable[str]) -> Iterator[int]:
-    """Yield where in `text` each of its parts begins; they are in order."""
+    """Yield the offset of each part in `text`; parts are in order."""
     end = 0
     for part in parts:
         place = text.index(part, end)
@@ -91,7 +95,7 @@ def find_parts(text: str, parts: Iterable[str]) -> Iterator[int]:
 
 
 def join_parts(texts: Iterable[str]) -> str:
-    """Join texts with a space at each seam, but none between letters of unspaced scripts."""
+    """Join texts by spaces, but without a space between letters of scripts that use none."""
     line = ""
     for text in filter(None, texts):
         is_unspaced = line and UNSPACED.match(line[-1]) and UNSPACED.match(text)
@@ -99,24 +103,12 @@ def join_parts(texts: Iterable[str]) -> str:
     return line
 
 
-def _sentences(line: str) -> list[str]:
-    cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
-    return [part for start, end in pairwise(cuts) if (part := line[start:end].strip())]
-
-
-def _halves(text: str) -> list[str]:
-    middle = len(text) // 2
-    spaces = [match.start() for match in _SPACE.finditer(text)]
-    cut = min(spaces, key=lambda space: abs(space - middle)) if spaces else middle
-    return [half for half in (text[:cut].strip(), text[cut:].strip()) if half]
-
-
 class Words:
-    """The words of a text, as `str.split` gives them."""
+    """The words of a text, split at white space."""
 
     def __init__(self, text: str) -> None:
         self._ends = [match.end() for match in _WORD.finditer(text)]
 
     def at(self, offset: int) -> int:
-        """Return the number of the word at a character, or of the next word, or of the last."""
+        """Return the number of the word at a character offset, else of the next or last word."""
         return min(bisect_right(self._ends, offset), len(self._ends) - 1)

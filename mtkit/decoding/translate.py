@@ -1,4 +1,4 @@
-"""Stage 4: raw text in, raw text out, one line for each line, or its n best, or a JSON object."""
+"""`mtkit translate`: translate the lines of a file, and write text, n-best lists or JSON."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from mtkit.report import say, warn
 
 @dataclass(frozen=True)
 class Files:
-    """Where text comes from and where its translation goes."""
+    """Input and output of `mtkit translate`."""
 
     input: Path | None = None
-    """None: standard input, or a prompt for lines if that is a terminal."""
+    """None: standard input; if that is a terminal, prompt for lines."""
     output: Path | None = None
-    """None: standard output. A file appears when it is complete."""
+    """None: standard output."""
     prefixes: Path | None = None
-    """A line for each line of the input: how its translation begins, or nothing."""
+    """A line for each input line: text that its translation begins with, or nothing."""
     resume: bool = False
     """Resume where an interrupted command stopped, if `is_resumable`."""
 
     @property
     def is_resumable(self) -> bool:
-        """Whether all text is in files, so that an interrupted command can be resumed."""
+        """Whether all inputs and the output are files, so that a later command can resume."""
         read = (self.input, self.prefixes) if self.prefixes else (self.input,)
         if self.output is None or not all(path and path.is_file() for path in read):
             return False
@@ -51,37 +51,38 @@ class Files:
     def check(self) -> None:
         """Raise UserError if the output cannot be written, or the prefixes do not fit."""
         if self.output and self.output.suffix == ".gz":
-            raise UserError(f"{self.output}: output is plain text: choose a name without .gz")
+            raise UserError(f"{self.output}: output is plain text; choose a name without .gz")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for path in inputs:
             if self.output and self.output.is_file() and self.output.samefile(path):
-                raise UserError(f"{path}: is an input: choose another output")
+                raise UserError(f"{path} is an input; choose another output")
         if len(inputs) == 2:
             lines, prefixes = (count_lines(str(path)) for path in inputs)
             if prefixes != lines:
                 raise UserError(
-                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}: give one "
+                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}; give one "
                     "prefix for each line, blank for none"
                 )
 
 
 @dataclass(frozen=True)
 class Format:
-    """What is written for each line."""
+    """Format of the output for each input line."""
 
     n_best: int | None = None
-    """Rows for each line: number, score, text. Missing hypotheses have no text and score -inf."""
+    """Write rows of number, score and text; missing hypotheses have no text and score -inf."""
     jsonl: bool = False
+    """Write a JSON object."""
     alignments: bool = False
-    """With links between source and target words in Pharaoh format; in JSON also their weights."""
+    """Add links between words in Pharaoh format, and in JSON also their weights."""
 
     @property
     def rows(self) -> int:
-        """Lines written for a line of input."""
+        """Number of output lines for each input line."""
         return 1 if self.jsonl or self.n_best is None else self.n_best
 
-    def write(self, number: int, translation: Translation) -> str:
-        """Return the object, the text, or the tab-separated rows of line `number`."""
+    def format(self, number: int, translation: Translation) -> str:
+        """Return the output for input line `number`, with line feeds."""
         ranked = [translation, *translation.alternatives]
         if self.jsonl:
             record = self._record(translation)
@@ -102,9 +103,8 @@ class Format:
         return "".join(lines)
 
     def _record(self, translation: Translation) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            name: getattr(translation, name) for name in ("text", "score", "tokens", "truncated")
-        }
+        names = ("text", "score", "tokens", "truncated")
+        record: dict[str, Any] = {name: getattr(translation, name) for name in names}
         if self.alignments:
             record["alignment"] = to_pharaoh(translation.alignment)
             record["soft_alignment"] = translation.soft_alignment
@@ -112,16 +112,16 @@ class Format:
 
 
 def to_pharaoh(links: set[tuple[int, int]]) -> str:
-    """Return links as Pharaoh, fast_align and Marian write them: `0-0 1-2 2-1`."""
+    """Return links in the format of Pharaoh, fast_align and Marian, such as `0-0 1-2 2-1`."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def translate(translator: Translator, files: Files, form: Format) -> None:
-    """Translate lines as they arrive, by the request of the translator, and write them.
+    """Translate lines as they arrive, by the translator's default request, and write them.
 
     Raises:
-        UserError: before any work, about files, settings or models.
-        BrokenPipeError: nobody reads the output any more.
+        UserError: files, settings or models are not valid.
+        BrokenPipeError: the reader of the output has closed it.
     """
     files.check()
     truncated = 0
@@ -141,7 +141,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         shown.advance(done)
         number, began = done, time.monotonic()
         for translations in _translations(translator, files, source, done):
-            rows = [form.write(*pair).encode() for pair in enumerate(translations, number + 1)]
+            rows = [form.format(*pair).encode() for pair in enumerate(translations, number + 1)]
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
@@ -160,7 +160,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
 def translate_with_progress(
     translator: Translator, lines: Sequence[str], description: str
 ) -> list[Translation]:
-    """Return the translation of each line, with progress on stderr."""
+    """Return the translation of each line, and show progress on stderr."""
     translations: list[Translation] = []
     with progress(description, len(lines), "lines") as shown:
         for some in translator.stream(lines):
@@ -170,7 +170,10 @@ def translate_with_progress(
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """Return all that an output depends on, by names for people; None if it is not resumable."""
+    """Return all that the output depends on, by the names that messages use.
+
+    None if the command cannot be resumed.
+    """
     if files.input is None or not files.is_resumable:
         return None
     request = translator.request
@@ -188,7 +191,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
 def _translations(
     translator: Translator, files: Files, source: io.BufferedIOBase, done: int
 ) -> Iterator[list[Translation]]:
-    """Yield those of all lines after the first `done`; of typed lines one by one."""
+    """Yield the translations of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed[: MAX_TEXT_CHARACTERS + 1], id=number)]).result()
@@ -207,7 +210,7 @@ def _lines(source: io.BufferedIOBase, prefixes: Path | None) -> Iterator[Line]:
 
 
 def _progress(files: Files) -> AbstractContextManager[Progress]:
-    """Show progress through a file, unless the translations appear on the terminal."""
+    """Show progress through the input file, unless the translations appear on the terminal."""
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
     if files.input is None or not files.input.is_file() or to_terminal:
         return nullcontext(Progress("", None, ""))

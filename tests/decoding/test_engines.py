@@ -269,7 +269,7 @@ def test_a_model_is_converted_once(
     plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load(plain, "cpu").translate(SENTENCES)
-    monkeypatch.setattr(conversion, "convert", None)
+    monkeypatch.setattr(conversion, "convert_to", None)
     assert load(plain, "cpu").translate(SENTENCES) == first
     assert load(plain, "cpu", beam=2, max_length=1000).translate(SENTENCES)
 
@@ -319,7 +319,7 @@ def test_without_a_home_directory_torch_translates(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     assert engine_of(plain) == "torch float32"
-    assert "home directory: using" in capsys.readouterr().err
+    assert "home directory; using" in capsys.readouterr().err
 
 
 def test_stderr_names_the_engine_once(

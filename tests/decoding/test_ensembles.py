@@ -226,7 +226,7 @@ def test_output_of_other_models_is_not_resumed(
         translate(mtkit.load(models[:2], "cpu"), Files(tmp_path / "in", tmp_path / "out"), Format())
     resumed = Files(tmp_path / "in", tmp_path / "out", resume=True)
     for others in (models[1:], models[:1], models[1::-1]):
-        with pytest.raises(UserError, match="out: cannot be resumed: the model changed"):
+        with pytest.raises(UserError, match=r"out: cannot be resumed, .*the model changed"):
             translate(mtkit.load(others, "cpu", engine="torch"), resumed, Format())
     translate(mtkit.load(models[:2], "cpu"), resumed, Format())
     assert (tmp_path / "out").read_text().count("\n") == 40
@@ -260,7 +260,7 @@ def test_max_length_is_the_smallest_of_the_models(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 searches with"),
+        ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 supports"),
         ("translate {} --compute-type int8", "compute type: int8: the engine torch supports"),
         ("translate {} -m nowhere", "nowhere: no model here"),
         ("attend {} Why?", "mtkit attend: Option '--model' was given twice."),

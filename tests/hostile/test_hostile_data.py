@@ -289,7 +289,7 @@ def test_translate_reads_a_pipe_and_names_unreadable_input(
     assert refused(capsys, "translate", "no", "-m", model).startswith("no: cannot be read (No such")
     assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(".: cannot be w")
     stdin(None)
-    assert refused(capsys, "translate", "-m", model) == "stdin: closed: name a text file"
+    assert refused(capsys, "translate", "-m", model) == "stdin is closed; give a text file"
 
 
 class Failing(io.BytesIO):
