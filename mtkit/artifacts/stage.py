@@ -129,11 +129,8 @@ def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
     run = checkpoint.parents[1]
     advice = "to train anew, choose another run directory"
     if difference.startswith(("training.steps:", "training.epochs:")):
-        finish = "" if (run / "model").is_dir() else f"end it with `mtkit finish {run}`, and "
-        advice = (
-            f"to train from its weights, {finish}set training.init_from={run} in another run "
-            "directory"
-        )
+        finish = "" if (run / "model").is_dir() else f"`mtkit finish {run}`, and "
+        advice = f"to train from its weights, {finish}set training.init_from={run} in another run"
     return UserError(
         f"{checkpoint}: checkpoint of other settings ({difference}): undo that to resume; "
         f"{advice}, or delete {checkpoint.parent}"

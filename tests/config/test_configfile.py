@@ -292,11 +292,3 @@ def test_any_document_loads_or_is_refused_in_one_line(
         load_config(path, flow)
     except UserError as error:
         assert str(error)
-
-
-@given(st.text())
-def test_any_text_is_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    path = tmp_path_factory.mktemp("any") / "x.yaml"
-    path.write_bytes(text.encode("utf-8", "replace"))
-    with pytest.raises(UserError):
-        load_config(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, get_args
+from typing import get_args
 
 import pytest
 
@@ -49,21 +49,13 @@ def test_a_schedule_declares_whether_it_depends_on_the_length_of_the_run(
     assert schedule.depends_on_length == any(one != other for one, other in rates)
 
 
-@pytest.mark.parametrize("depends", [True, False])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule.kind)
 def test_only_a_schedule_that_depends_on_the_length_fixes_it(
-    depends: bool, fresh: Callable[..., Config]
+    schedule: Schedule, fresh: Callable[..., Config]
 ) -> None:
-    class Constant(InverseSqrt):
-        depends_on_length: ClassVar[bool] = depends
-
-    short, long = (
-        checkpoint_recipe(config.model_copy(update={"training": training}))
-        for config in [fresh("transformer")]
-        for steps in (100, 200)
-        for changes in [{"steps": steps, "schedule": Constant(peak=0.1)}]
-        for training in [config.training.model_copy(update=changes)]
-    )
-    assert (short.resolved() != long.resolved()) == depends
+    changes = [{"steps": steps, "schedule": schedule.model_dump()} for steps in (100, 200)]
+    short, long = (checkpoint_recipe(fresh("transformer", training=it)) for it in changes)
+    assert (short.resolved() != long.resolved()) == schedule.depends_on_length
 
 
 def test_noam_is_the_equation_of_the_paper() -> None:

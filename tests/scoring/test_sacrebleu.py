@@ -132,8 +132,6 @@ def test_unequal_numbers_of_lines_are_refused(hypotheses: list[str], references:
     ("hypotheses", "key", "maximum"),
     [
         ([*REFERENCES * 4, "Wozu?"], "bleu", 100),
-        ([*REFERENCES * 4, "Wozu?"], "chrf", 100),
-        ([*REFERENCES * 4, "Wozu?"], "ter", 1000),
         (["x " * 40] * 17, "bleu", 100),
         (["x " * 40] * 17, "ter", 2000),  # there may be more edits than words
         ([""] * 17, "chrf", 100),
