@@ -33,8 +33,7 @@ from mtkit.symbols import EOS, PAD
 RANKINGS = ("leave one out", "attention", "random")
 """The rankings by which words are removed; the later ones are correlated with the first."""
 REMOVED = (1, 2, 3)
-MIN_WORDS = max(REMOVED) + 1
-SKIPPED = f"under {MIN_WORDS} words, too long, or several sentences"
+SKIPPED = f"under {max(REMOVED) + 1} words, too long, or several sentences"
 
 
 def explain(
@@ -64,7 +63,7 @@ def explain(
         for source, target in zip(sources, targets, strict=True):
             with suppress(UserError):  # a sentence that cannot be read is left out
                 reading = reader.read(source, target)
-                if len(reading.source) >= MIN_WORDS and reading.target_ids:
+                if len(reading.source) > max(REMOVED) and reading.target_ids:
                     rows.append(measure_faithfulness(reader.model, reading, generator))
             shown.advance()
     if not rows:

@@ -46,9 +46,8 @@ def attend(
 ) -> None:
     """Show the attention weights of the translation of `text`, or of each line of stdin.
 
-    `target` replaces the model's own translation. A terminal view goes to stdout; a blank line
-    gives an empty line. A picture or page shows one sentence: it is written to `output` (default:
-    attention.VIEW), and the translation to stdout.
+    `target` replaces the model's own translation; blank lines are left out. A picture or page shows
+    one sentence: it is written to `output` (default: attention.VIEW). The rest goes to stdout.
 
     Raises:
         UserError: see `Reader.read`, `MapSelection.select` and `check_picture`.
@@ -59,12 +58,11 @@ def attend(
         check_picture(path, f".{view}")
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
+    if text is None:
+        sentences = (named for named in sentences if named[1].strip())
     if path is not None or target is not None:
-        sentences = _only([named for named in sentences if not reader.is_blank(named[1])])
+        sentences = _only(list(sentences))
     for name, sentence in sentences:
-        if text is None and reader.is_blank(sentence):
-            data("\n")
-            continue
         reading = reader.read(sentence, target and replace_invalid(target), name=name)
         shown = reader.heat_maps(reading)
         if path is None:
@@ -114,10 +112,6 @@ class Reader:
         label = maps.label_subwords if subwords else maps.label_words
         return cls(model, opened.tokenizer, opened.config.decoding, label)
 
-    def is_blank(self, text: str) -> bool:
-        """Return whether nothing of the text is translated."""
-        return not self._sentences(text)
-
     def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
         """Return the sentence with the model's own translation, or with `target` instead.
 
@@ -125,7 +119,9 @@ class Reader:
             UserError: the text, which the error calls `name`, or the target is blank or too long,
                 or the text is several sentences.
         """
-        tokenizer, sentences = self.tokenizer, self._sentences(text)
+        tokenizer, request = self.tokenizer, Request(self.settings)
+        segments = segment(Line(text), tokenizer, request)
+        sentences = [each for each in segments if isinstance(each, Sentence)]
         if len(sentences) > 1:
             raise UserError(f"{name}: translated in {len(sentences)} parts: give a short sentence")
         source_ids = sentences[0].source[:-1] if sentences else []
@@ -133,7 +129,7 @@ class Reader:
             raise UserError(f"{name}: blank: give a sentence")
         if target is None:
             with closing(PyTorchEngine(self.model)) as engine:
-                ((best,),) = engine.search(sentences, Request(self.settings)).result()
+                ((best,),) = engine.search(sentences, request).result()
             target_ids = best.tokens
         else:
             target_ids = tokenizer.encode_target([target])[0]
@@ -161,10 +157,6 @@ class Reader:
             rows, columns = ([text for text, _ in labels] for labels in axes[kind])
             shown[kind] = HeatMap(kind, rows, columns, torch.from_numpy(merged))
         return shown
-
-    def _sentences(self, text: str) -> list[Sentence]:
-        segments = segment(Line(text), self.tokenizer, Request(self.settings))
-        return [each for each in segments if isinstance(each, Sentence)]
 
 
 def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:

@@ -31,8 +31,6 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "grid.alpha": 0.3,
 }
-DEFAULT_FONT = "DejaVu Sans"
-"""The font that comes with matplotlib, for Latin, Greek and Cyrillic."""
 
 
 def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> None:
@@ -70,14 +68,9 @@ def _add_legend(figure: Figure, panel: Axes) -> None:
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a .png or .svg file; an interruption leaves the file as it was.
-
-    Raises:
-        UserError: see `check_picture`.
-    """
+    """Write a .png or .svg file; an interruption leaves the file as it was."""
     from matplotlib import rc_context
 
-    check_picture(path)
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
     no_date = {"Date": None} if kind == "svg" else None
     # `find_fonts` has warned of missing glyphs already.
@@ -91,8 +84,9 @@ def find_fonts(text: str) -> list[str]:
     """Return font families that show `text` together; warn if no installed font does."""
     from matplotlib.font_manager import fontManager
 
-    families, missing = [DEFAULT_FONT], set(filter(str.isprintable, text))
-    missing -= _covered(missing, fontManager.findfont(DEFAULT_FONT))
+    # The font that comes with matplotlib has Latin, Greek and Cyrillic.
+    families, missing = ["DejaVu Sans"], set(filter(str.isprintable, text))
+    missing -= _covered(missing, fontManager.findfont("DejaVu Sans"))
     # "Last Resort" shows a box for every character.
     fonts = [font for font in fontManager.ttflist if not font.name.startswith("Last Resort")]
     fonts.sort(key=lambda font: ("Sans" not in font.name, len(font.name)))
