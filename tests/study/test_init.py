@@ -86,8 +86,7 @@ def test_keys_ignore_case_and_punctuation_but_not_the_marks_of_words() -> None:
 
 def facts(pairs: int = 28_000, **changes: Any) -> CorpusFacts:
     values: dict[str, Any] = {"valid": 500, "test": 500, "is_joint": True, "characters": 200}
-    values |= {"deduplicate": False, "drop": {}, "sentences": None, "truecase": False}
-    return CorpusFacts(pairs, **values | changes)
+    return CorpusFacts(pairs, **values | {"settings": {}} | changes)
 
 
 CORPORA = st.builds(
@@ -97,10 +96,9 @@ CORPORA = st.builds(
     test=st.integers(5, 2500),
     is_joint=st.booleans(),
     characters=st.integers(1, 8000),
-    deduplicate=st.booleans(),
-    drop=st.sampled_from([{}, {"uneven": 3, "markup": 1}]),
-    sentences=st.sampled_from([None, "en"]),
-    truecase=st.booleans(),
+    settings=st.fixed_dictionaries(
+        {"sentences": st.sampled_from([None, "en"]), "truecase": st.sampled_from([None, "true"])}
+    ),
     max_vocabulary=st.none() | st.integers(270, 8000),
 )
 TRIALS = st.builds(
@@ -131,9 +129,8 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
     assert (batching.max_tokens, batching.max_length) == (plan.max_tokens, plan.max_length)
     assert training.warmup < plan.steps and training.validate_every * 10 <= plan.steps
     assert training.save_every <= training.validate_every
-    assert (batching.drop, batching.deduplicate) == ([*corpus.drop], corpus.deduplicate)
-    assert config.decoding.sentences == corpus.sentences
-    assert config.decoding.truecase == corpus.truecase
+    assert config.decoding.sentences == corpus.settings["sentences"]
+    assert config.decoding.truecase == (corpus.settings["truecase"] == "true")
     assert config.tokenizer.vocab_size == plan.vocabulary
 
 

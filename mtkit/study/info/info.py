@@ -156,7 +156,8 @@ def _describe_progress(
     last, index = records[-1], _read_index(run)
     step, steps = max(last["step"], index.get("last", 0)), index.get("steps", 0)
     ends, seconds = None, last.get("seconds")
-    if model is not None and model.report.get("steps", 0) >= step:
+    trained = None if model is None else model.report.get("steps")
+    if model is not None and isinstance(trained, int) and trained >= step:
         early = model.manifest["settings"].get("ended") is not None
         ends = "ended early, by `mtkit finish`" if early else "finished"
     elif isinstance(seconds, int | float) and last["step"] > 0 and step < steps:

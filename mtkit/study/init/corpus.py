@@ -17,6 +17,7 @@ from itertools import islice
 
 import numpy as np
 
+from mtkit.config.errors import flow
 from mtkit.config.settings import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
@@ -121,18 +122,23 @@ def describe_corpus(
     several = sum(len(split_sentences(source, source_language)) > 1 for source in sources)
     capitals = sum(source != source.lower() for source in sources)
     caseless = sum(has_no_case(source) for source in sources)
+    broken = (f"{rule} ({report.estimate(rule):,})" for rule in report.drop)
+    is_cased = 2 * capitals > len(sources) and caseless < 0.02 * len(sources)
+    settings = {
+        "deduplicate": "true" if report.deduplicate else None,
+        "drop": flow([*report.drop]) if report.drop else None,
+        "broken_rules": ", ".join(broken),
+        # With under 5 % of several sentences, a model learns none.
+        "sentences": source_language if several < 0.05 * len(sources) else None,
+        "truecase": "true" if is_cased else None,
+    }
     facts = CorpusFacts(
         pairs=round(scale * len(sample)),
         valid=counts["valid"],
         test=counts["test"],
         is_joint=is_joint,
         characters=max(count_frequent(text) for text in texts),
-        deduplicate=report.deduplicate,
-        drop={rule: report.estimate(rule) for rule in report.drop},
-        # With under 5 % of several sentences, a model learns none.
-        sentences=source_language if several < 0.05 * len(sources) else None,
-        # Most have capitals, and under 2 % have only capitals, or none.
-        truecase=2 * capitals > len(sources) and caseless < 0.02 * len(sources),
+        settings=settings,
     )
     return facts, sample
 

@@ -79,13 +79,8 @@ class CorpusFacts:
     test: int
     is_joint: bool
     characters: int
-    deduplicate: bool
-    drop: Mapping[str, int]
-    """Rules that should drop pairs, and how many pairs break each."""
-    sentences: str | None
-    """The source language, if each source is one sentence."""
-    truecase: bool
-    """Whether hardly any source has only capitals, or none."""
+    settings: Mapping[str, Any]
+    """What else the config says of the corpus, by hole of the template."""
     max_vocabulary: int | None = None
     """The largest vocabulary that can be trained on the text, if it is known."""
 
@@ -253,13 +248,11 @@ def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
     validate_every = plan.steps // VALIDATIONS
     save_every = round(plan.steps * 600 / max(plan.training_seconds, 1.0))  # ten minutes
     return {
+        **facts.settings,
         "facts": facts,
         "plan": plan,
         "preset": preset,
         "joint": flow(facts.is_joint),
-        "deduplicate": "true" if facts.deduplicate else None,
-        "drop": flow([*facts.drop]) if facts.drop else None,
-        "broken_rules": ", ".join(f"{rule} ({pairs:,})" for rule, pairs in facts.drop.items()),
         "tie": None if facts.is_joint else "target",
         "dropout": dropouts[0],
         "attention_dropout": dropouts[1] or None,
@@ -271,6 +264,4 @@ def _values(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
         "accumulate": plan.accumulate if plan.accumulate > 1 else None,
         "validate_every": validate_every,
         "save_every": max(1, min(validate_every, save_every)),
-        "sentences": facts.sentences,
-        "truecase": "true" if facts.truecase else None,
     }
