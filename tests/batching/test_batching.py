@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of
 from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.encode import OUTCOMES, length_outcomes
@@ -189,15 +189,6 @@ def test_pairs_are_read_only_as_far_as_threads_need_them(
     assert threading.active_count() == threads
 
 
-def test_an_id_beyond_the_vocabulary_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
-    monkeypatch.setattr(Tokenizer, "encode_target", lambda _, lines: [[70_000] for _ in lines])
-    with pytest.raises(OverflowError, match="70000"):
-        next(encode.encode_pairs([Pair("a", "b", 0, "train", 1)], tokenizer, BatchingSettings()))
-
-
 def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     train = [
         corpus(tmp_path, "a", MANY[:30], weight=0.5),
@@ -208,14 +199,6 @@ def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     data = open_batches(build_batches(settings).path)
     assert data.weights is not None
     assert data.weights.at(np.arange(len(data.train))).tolist() == [0.5] * 30 + [3.0] * 20
-
-
-def test_a_single_corpus_may_have_a_weight(tmp_path: Path) -> None:
-    settings = config(tmp_path, corpus(tmp_path, "train", MANY, weight=2))
-    train_tokenizer(settings)
-    data = open_batches(build_batches(settings).path)
-    assert data.weights is not None
-    assert data.weights.at(np.arange(len(data.train))).tolist() == [2.0] * len(MANY)
 
 
 def test_only_settings_of_the_stores_rebuild_them(
@@ -248,12 +231,6 @@ def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:
 def test_a_missing_tokenizer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="`mtkit train-spm`"):
         build_batches(config(tmp_path, corpus(tmp_path, "train", MANY)))
-
-
-def test_batches_name_their_tokenizer(tmp_path: Path) -> None:
-    artifact = built(tmp_path, MANY)
-    tokenizer = open_artifact(tmp_path / "run" / "tokenizer", "tokenizer")
-    assert artifact.manifest["inputs"]["tokenizer"] == tokenizer.identity
 
 
 @pytest.mark.parametrize("weights", [[], [1.0], [1.0, 0.0], [1.0, float("inf")], "heavy", None])

@@ -87,18 +87,6 @@ def test_the_order_of_batches_never_changes() -> None:
     assert [rows.tolist() for rows in batches] == [[2, 2], [5], [1], [3, 2], [0]]
 
 
-@given(some_lengths, budgets, seeds, st.integers(0, 99))
-def test_a_plan_is_a_function_of_its_arguments(
-    lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int
-) -> None:
-    def planned_rows() -> list[list[int]]:
-        weights = weighted(np.linspace(0.3, 2.2, len(lengths)))
-        planned = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch, weights=weights)
-        return [rows.tolist() for rows in planned]
-
-    assert planned_rows() == planned_rows()
-
-
 def test_batches_fill_the_budget() -> None:
     lengths = sentence_lengths(5000)
     for rows in plan_epoch(np.full((1000, 2), 9), max_tokens=100, seed=1, epoch=1):

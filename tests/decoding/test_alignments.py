@@ -38,7 +38,6 @@ from mtkit.symbols import BOS
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.train import train
 
-DEMO = Path(__file__).parents[2] / "data/demo"
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 ODD = "  Two\tmen,\u3000one  ½ boat\u2028 \u200b 犬が走る。 \ufb03x  "
 
@@ -333,13 +332,3 @@ def test_a_model_trained_to_reverse_aligns_backwards(fresh: Callable[..., Config
     sure = [{(i, len(line.split()) - 1 - i) for i in range(len(line.split()))} for line in lines]
     rate = alignment_error_rate([translation.alignment for translation in actual], sure)
     assert rate < 0.2
-
-
-def test_reference_alignments_of_the_demo_are_valid() -> None:
-    for part in ("valid", "test"):
-        kinds = ("en", "ko", "align")
-        texts = [(DEMO / f"{part}.{kind}").read_text("utf-8").splitlines() for kind in kinds]
-        for source, target, pharaoh in zip(*texts, strict=True):
-            for i, j in from_pharaoh(pharaoh):
-                assert i < len(source.split())
-                assert j < len(target.split())

@@ -21,7 +21,6 @@ from searches import (
     beam_search,
     everything,
     hypotheses_of,
-    one_by_one,
     random_model,
     score,
     teacher_forcing,
@@ -44,36 +43,6 @@ def test_an_exhaustive_beam_finds_everything_in_order(name: str) -> None:
         for sentence in range(len(SOURCE)):
             expected = everything(log_probs[sentence], 3, alpha)
             assert_same(hypotheses_of(actual, sentence), expected)
-
-
-@pytest.mark.slow
-@every_model
-def test_beam_1_is_greedy(name: str) -> None:
-    model = random_model(name)
-    actual = beam_search(model, SOURCE, DecodingSettings(beam=1, max_length=8))
-    for sentence, source in enumerate(SOURCE):
-        log_probs = teacher_forcing(model, source)
-        tokens: tuple[int, ...] = ()
-        while len(tokens) < 8:
-            best = max([*SYMBOLS, EOS], key=log_probs(tokens).__getitem__)
-            if best == EOS:
-                break
-            tokens = (*tokens, best)
-        assert hypotheses_of(actual, sentence)[0][0] == tokens
-        assert actual.finished[sentence, 0].item() == (len(tokens) < 8)
-
-
-@pytest.mark.slow
-@both
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("beam", [2, 3, 4])
-def test_the_search_equals_a_reference_implementation(name: str, beam: int, seed: int) -> None:
-    model = random_model(name, seed)
-    settings = DecodingSettings(beam=beam, max_length=6, min_length=seed % 3)
-    actual = beam_search(model, SOURCE, settings)
-    for sentence, source in enumerate(SOURCE):
-        expected = one_by_one(teacher_forcing(model, source, settings), settings)
-        assert_same(hypotheses_of(actual, sentence), expected)
 
 
 @pytest.mark.parametrize("vocabulary", [1, 7, GROUP_SIZE, 2 * GROUP_SIZE - 1, 100, 513])
@@ -105,17 +74,6 @@ def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -
         for (tokens, value), ends in zip(ranked, actual.finished[sentence].tolist(), strict=True):
             assert value == pytest.approx(score(log_probs, tokens, 0.8, ends), abs=1e-4)
             assert ends == (len(tokens) < 7)
-
-
-@pytest.mark.slow
-@every_model
-def test_a_translation_does_not_depend_on_its_batch(name: str) -> None:
-    model = random_model(name, seed=1).float()
-    settings = DecodingSettings(beam=3, max_length=12)
-    together = beam_search(model, SOURCE, settings)
-    for sentence, source in enumerate(SOURCE):
-        alone = beam_search(model, source[source != PAD].unsqueeze(0), settings)
-        assert_same(hypotheses_of(together, sentence), hypotheses_of(alone, 0))
 
 
 @both

@@ -6,7 +6,6 @@ import math
 import random
 import subprocess
 import sys
-from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,19 +213,6 @@ def test_a_named_engine_says_what_it_does_not_support(
         load(model, "cpu", engine="ctranslate2", **options)
 
 
-@pytest.mark.slow
-def test_cancelled_batches_are_not_searched(plain: Path) -> None:
-    options = EngineOptions("ctranslate2", device="cpu", workers=1)
-    request = Request(DecodingSettings(beam=5, max_length=50, batch_tokens=1))
-    engine = AutoEngine([open_model(plain)], options, request)
-    futures = [engine.search(sources(300), request) for _ in range(2)]
-    assert all(future.cancel() for future in futures)
-    expected = engine.search(sources(3), request).result()
-    assert [len(ranked) for ranked in expected] == [1, 1, 1]
-    with pytest.raises(CancelledError):
-        futures[1].result()
-
-
 def test_unsupported_options_are_named(plain: Path) -> None:
     with pytest.raises(UserError, match="int8: the engine torch supports float32"):
         load(plain, "cpu", engine="torch", compute_type="int8")
@@ -308,18 +294,6 @@ def test_without_a_writable_cache_torch_translates(
     assert "Not a directory" in capsys.readouterr().err
     with pytest.raises(UserError, match="Not a directory"):
         engine_of(plain, engine="ctranslate2")
-
-
-def test_without_a_home_directory_torch_translates(
-    plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", homeless)
-    assert engine_of(plain) == "torch float32"
-    assert "home directory; using" in capsys.readouterr().err
 
 
 def test_stderr_names_the_engine_once(

@@ -87,28 +87,12 @@ def test_an_ensemble_of_one_model_equals_the_model(name: str, settings: dict[str
 
 
 @every_ensemble
-def test_the_order_of_the_models_does_not_matter(name: str) -> None:
-    model = random_model(name)
-    settings = DecodingSettings(beam=4, max_length=7, repetition_penalty=1.3)
-    actual = beam_search(model, SOURCE, settings)
-    backwards = beam_search(Ensemble(members_of(model)[::-1]), SOURCE, settings)
-    for sentence in range(len(SOURCE)):
-        assert_same(hypotheses_of(backwards, sentence), hypotheses_of(actual, sentence))
-
-
-@every_ensemble
 def test_attention_is_the_mean_of_the_members(name: str) -> None:
     model, source, target = assemble(name), sources([6, 3]), targets(4, 5)
     each = [attention_to_source(it, source, target) for it in members_of(model)]
     assert not torch.allclose(each[0], each[1])
     actual = attention_to_source(model, source, target)
     torch.testing.assert_close(actual, torch.stack(each).mean(0))
-
-
-def test_a_member_without_attention_allows_no_alignments() -> None:
-    model = assemble("transformer + seq2seq-none")
-    with pytest.raises(UserError, match="no attention"):
-        attention_to_source(model, sources([4]), targets(1, 3))
 
 
 # Folders and commands
@@ -158,39 +142,6 @@ def test_the_command_and_python_write_the_same(
     assert all([it["text"] for it in records][: len(SENTENCES)] != each for each in alone)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        "--beam 3 --n-best 3",
-        "--beam 1 --alignments",
-        "--jsonl --alignments --n-best 2",
-        "--sample --top-p 0.9 --seed 3 --n-best 2",
-        "--no-repeat-ngram 2 --repetition-penalty 1.5",
-        "--compute-type bfloat16 --workers 2 --threads 1",
-    ],
-)
-def test_an_ensemble_supports_every_option_of_translate(
-    options: str, models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / "in.txt"
-    text.write_text("".join(f"{line}\n" for line in [*SENTENCES, LONG]))
-    named = ["-m", str(models[0]), "-m", str(models[1]), str(text), *options.split()]
-    assert call("translate", *named) == 0
-    count = 1 if "--jsonl" in options or "--n-best" not in options else int(options[-1])
-    assert capsys.readouterr().out.count("\n") == 5 * count
-
-
-def test_a_line_does_not_depend_on_other_lines(models: list[Path]) -> None:
-    translator = mtkit.load(models[:2], "cpu", alignments=True)
-    lines = [*SENTENCES, LONG]
-    for line, actual in zip(lines, translator.results(lines), strict=True):
-        (alone,) = translator.results([line])
-        assert alone.text == actual.text
-        assert alone.score == pytest.approx(actual.score, abs=1e-4)
-        assert alone.alignment == actual.alignment
-
-
 def test_an_ensemble_decodes_by_the_settings_of_the_first(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -201,14 +152,6 @@ def test_an_ensemble_decodes_by_the_settings_of_the_first(
     assert mtkit.load(models, "cpu").request.settings.beam == 3
     assert mtkit.load(models[::-1], "cpu").request.settings.beam == 2
     assert mtkit.load(models, "cpu", beam=4).request.settings.beam == 4
-
-
-def test_a_model_named_twice_counts_twice(models: list[Path]) -> None:
-    twice, once = (
-        mtkit.load([models[0]] * 2, "cpu", engine="torch"),
-        mtkit.load(models[:1], "cpu", engine="torch"),
-    )
-    assert twice.translate(SENTENCES) == once.translate(SENTENCES)
 
 
 def test_output_of_other_models_is_not_resumed(

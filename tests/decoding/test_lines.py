@@ -134,14 +134,6 @@ def test_two_commands_never_write_one_file(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("out", b"first\n")]
 
 
-def test_a_missing_partial_file_hides_no_error(tmp_path: Path) -> None:
-    path, dependencies = tmp_path / "out", {"the input": "a file"}
-    with pytest.raises(ValueError, match="mine"), open_output(path, dependencies):
-        (tmp_path / ".out.partial").unlink()
-        raise ValueError("mine")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -153,15 +145,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader.join()
     assert actual == [b"through"]
     assert path.is_fifo()
-
-
-def test_a_pipe_that_is_open_already_is_written_to_by_its_name() -> None:
-    reading, writing = os.pipe()
-    with open_output(Path(f"/dev/fd/{writing}")) as (file, _):
-        file.write(b"through")
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        assert pipe.read() == b"through"
 
 
 def test_an_output_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:

@@ -98,17 +98,6 @@ def test_short_lists_are_padded_with_empty_rows_but_not_in_json(
     assert [it["text"] for it in blank["n_best"]] == [""]
 
 
-def test_samples_differ_and_do_not_depend_on_their_number(translator: Translator) -> None:
-    if not translator.engine.name.startswith("torch"):
-        translator = load(translator.models[0].artifact.path, "cpu", engine="torch", max_length=30)
-    few, many = (
-        translator.translate(SENTENCES, n_best=count, sample=True, seed=3) for count in (2, 5)
-    )
-    for short, long in zip(few, many, strict=True):
-        assert len(set(long)) == len(long) > 1
-        assert long[: len(short)] == short
-
-
 def test_only_n_best_lists_pay_for_a_wider_beam(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

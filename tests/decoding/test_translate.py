@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +43,7 @@ from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import Decoded, State
-from mtkit.symbols import BOS, EOS, PAD
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 
@@ -159,15 +159,6 @@ def test_there_is_one_line_out_for_each_line_in(
     assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
 
 
-@settings(max_examples=8)
-@given(content=CONTENT)
-def test_there_is_one_line_out_for_each_line_in_by_any_model(
-    content: bytes, tmp_path: Path, real: Path
-) -> None:
-    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    assert run(tmp_path, content, load(real, "cpu")).count(b"\n") == lines
-
-
 def test_lines_keep_their_order_and_blank_ones_stay_blank(
     tmp_path: Path, copier: Translator
 ) -> None:
@@ -175,18 +166,6 @@ def test_lines_keep_their_order_and_blank_ones_stay_blank(
     texts[3:6] = ["", " \t ", "\r"]
     expected = [text.strip() for text in texts]
     assert run(tmp_path, "\n".join(texts).encode(), copier).decode().split("\n") == [*expected, ""]
-
-
-@pytest.mark.slow
-def test_long_lines_are_translated_in_full(tmp_path: Path, copier: Translator) -> None:
-    long = [
-        " ".join(f"Dog {n} runs in the rain." for n in range(300)),
-        " ".join(f"word{n}" for n in range(2000)),
-        "x" * 3000,
-    ]
-    out = run(tmp_path, "\n".join(long).encode(), copier).decode().split("\n")
-    assert out[:2] == long[:2]
-    assert out[2].replace(" ", "") == long[2]
 
 
 def test_sentences_of_a_line_are_translated_one_by_one(copier: Translator) -> None:
@@ -344,36 +323,6 @@ def test_json_and_n_best_rows_agree(tmp_path: Path, real: Path) -> None:
     assert all(record["text"] == record["n_best"][0]["text"] for record in records)
 
 
-def test_the_size_of_batches_changes_no_line(real: Path) -> None:
-    translator = load(real, "cpu", beam=3)
-    together = list(translator.results(SENTENCES))
-    translator = with_settings(translator, batch_tokens=1)
-    for sentence, mate in zip(SENTENCES, together, strict=True):
-        (alone,) = translator.results([sentence])
-        assert alone.text == mate.text
-        assert alone.score == pytest.approx(mate.score, abs=1e-4)
-
-
-def test_scores_are_the_log_probability_of_the_tokens_over_their_number(real: Path) -> None:
-    translator = load(real, "cpu", engine="torch", length_penalty=0.6, max_length=25)
-    actual = translator.results(SENTENCES, translator.make_request(n_best=2))
-    pieces = translator.tokenizer.target_pieces(list(range(translator.tokenizer.target_vocab)))
-    for sentence, translation in zip(SENTENCES, actual, strict=True):
-        source = torch.tensor([[*translator.tokenizer.encode_source([sentence])[0], EOS]])
-        for hypothesis in (translation, *translation.alternatives):
-            target = [BOS, *(pieces.index(token) for token in hypothesis.tokens), EOS]
-            with torch.inference_mode():
-                hidden = model_of(translator)(source, source != PAD, torch.tensor([target[:-1]]))
-                logits = model_of(translator).project(hidden)[0]
-                logits[:, [PAD, BOS]] = -torch.inf  # never follow
-                log_probs = logits.log_softmax(-1)
-            taken = [log_probs[t, symbol].item() for t, symbol in enumerate(target[1:])]
-            total = sum(taken[:-1] if hypothesis.truncated else taken)
-            assert hypothesis.score == pytest.approx(
-                total / max(len(hypothesis.tokens), 1) ** 0.6, abs=1e-3
-            )
-
-
 def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
     translator = load(real, "cpu", engine="torch")
 
@@ -511,15 +460,6 @@ def test_prefixes_appear_in_every_format_but_not_on_blank_lines(
     records = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [record["text"] for record in records] == texts
     assert not any(record["truncated"] for record in records)
-
-
-def test_blank_prefixes_change_nothing(real: Path) -> None:
-    translator = load(real, "cpu", engine="torch")
-    blank = [
-        Line(text, prefix)
-        for text, prefix in zip(SENTENCES, ["", " ", "\t", "\u3000"], strict=True)
-    ]
-    assert list(translator.results(blank)) == list(translator.results(SENTENCES))
 
 
 def test_a_split_line_begins_with_its_prefix(copier: Translator) -> None:
@@ -686,24 +626,6 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
     said = capsys.readouterr().err
     assert ("repeat the command with --resume" in said) == (source == "a file")
     assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
-
-
-def test_only_from_file_to_file_can_be_resumed(tmp_path: Path) -> None:
-    (tmp_path / "in").touch()
-    assert Files(tmp_path / "in", tmp_path / "out").is_resumable
-    assert not Files(None, tmp_path / "out").is_resumable
-    assert not Files(tmp_path / "in", None).is_resumable
-
-
-def test_prefixes_may_come_through_a_pipe(tmp_path: Path, copier: Translator) -> None:
-    content, begun = b"A dog.\nA cat.\n", b"A\n\n"
-    expected = run(tmp_path, content, copier, begun=begun)
-    os.mkfifo(tmp_path / "pipe")
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit((tmp_path / "pipe").write_bytes, begun)
-        files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "pipe")
-        translate(copier, files, Format())
-    assert (tmp_path / "out").read_bytes() == expected
 
 
 @pytest.mark.slow
