@@ -1,4 +1,4 @@
-"""What this process may use of its machine, and what it has used; without torch."""
+"""CPUs and memory that this process may use and has used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def available_cpus() -> set[int]:
 def count_cores() -> int:
     """Return how many cores this process may use, by affinity, quota and OMP_NUM_THREADS.
 
-    Two hardware threads of one core count as one: they share what computes.
+    The hardware threads of a core count as one, because they share its arithmetic units.
     """
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     paths = {(cpu, Path(siblings.format(cpu))) for cpu in available_cpus()}
@@ -34,7 +34,7 @@ def count_cores() -> int:
 
 
 def cpu_quota(group: Path = CGROUP) -> float:
-    """Return how many cores' time the system grants to the control group of this process."""
+    """Return the CPU quota of the control group of this process, in cores."""
     if (newer := group / "cpu.max").exists():
         quota, period = newer.read_text().split()
     elif (older := group / "cpu" / "cpu.cfs_quota_us").exists():
@@ -45,7 +45,7 @@ def cpu_quota(group: Path = CGROUP) -> float:
 
 
 def memory_limit_bytes() -> float:
-    """Return the bytes that this process may hold: its own and the free ones, unless limited."""
+    """Return how many bytes this process may use: free memory plus its own, or a lower limit."""
     limits = [math.inf]
     if MEMINFO.exists():
         fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
@@ -60,10 +60,9 @@ def memory_limit_bytes() -> float:
 
 
 def peak_bytes() -> int:
-    """Return the largest resident memory that this process has had.
+    """Return the peak resident memory of this process.
 
-    Read from Linux's status file where there is one: `ru_maxrss` there also covers the process
-    that started this one.
+    On Linux read the status file, because `ru_maxrss` also covers the parent process.
     """
     status = STATUS.read_text() if STATUS.exists() else ""
     if match := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M):

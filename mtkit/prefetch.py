@@ -1,4 +1,4 @@
-"""Items that another thread produces while the consumer works on those before them."""
+"""Prefetching: another thread produces items while the consumer works on earlier ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Item = TypeVar("Item")
 
 
 class Prefetcher(Iterator[Item]):
-    """The same items, up to `capacity` of which another thread has ready.
+    """An iterator over `items`, up to `capacity` of which another thread produces in advance.
 
-    An error of `items` is raised when the consumer asks for the next item. `size_of` gives the size
-    of an item; capacity and counts are then sums of sizes, of which the last item may exceed them.
+    An error of `items` is raised to the consumer after the last item. If `size_of` is given,
+    capacity and counts are sums of sizes, which the last item may exceed.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Prefetcher(Iterator[Item]):
         self._end: BaseException | None = None
         self._is_closed = False
         self._changed = Condition()
-        # A daemon, as nobody can stop it at the end of the process while it waits for input.
+        # A daemon, so that the process can end while this thread waits for input.
         self.thread = Thread(target=self._produce, args=[items], daemon=True)
         self.thread.start()
 
@@ -40,9 +40,9 @@ class Prefetcher(Iterator[Item]):
         raise StopIteration
 
     def take(self, count: int, patience: float = 0.0) -> list[Item]:
-        """Return about `count` items, or those that arrive within `patience` seconds of the first.
+        """Wait for an item, then up to `patience` seconds for `count` items, and return them.
 
-        At the end the list is empty.
+        At the end return an empty list.
         """
         with self._changed:
             self._wait(1, None)
@@ -58,18 +58,18 @@ class Prefetcher(Iterator[Item]):
             return taken
 
     def ready_within(self, seconds: float, count: int = 1) -> bool:
-        """Return whether `count` items, or the last ones, are ready within so many seconds."""
+        """Return whether `count` items, or all that remain, are ready within so many seconds."""
         with self._changed:
             return self._wait(count, seconds)
 
     def close(self) -> None:
-        """Produce nothing more, apart from the item that is in work."""
+        """Stop the thread after the item that it is producing."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     def _wait(self, count: int, seconds: float | None) -> bool:
-        """Wait until `count` items are ready, or there are no more; return whether they are."""
+        """Wait until `count` items, or all that remain, are ready; return False after a timeout."""
         self._awaited = min(count, self._capacity)
         deadline = None if seconds is None else time.monotonic() + seconds
         while self._size < self._awaited and self._end is None:
@@ -100,9 +100,9 @@ class Prefetcher(Iterator[Item]):
 
 
 def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
-    """Yield the same items, of which another thread has `count` ready and one more in work.
+    """Yield `items`; another thread produces up to `count` in advance, and works on one more.
 
-    An error of `items` is raised in its place. The thread has ended when the consumer stops.
+    An error of `items` is raised in its place. The thread ends when the consumer stops.
     """
     prefetcher = Prefetcher(items, count + 1)
     try:

@@ -13,19 +13,19 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEBOUNCE_SECONDS = 1.0
-"""Signals within this time are one request: a terminal and a parent process may both send it."""
+"""Later signals within this time are ignored: a terminal and a parent may both send one."""
 
 
 class StopSignals(ExitStack):
-    """Calls `first` on the first stop signal and `again` on each later one, while it is open.
+    """A context that calls `first` on the first stop signal and `again` on each later one.
 
-    Default: remember the first signal; on a later one restore the former handlers and raise it.
-    Signals that this process ignores stay ignored, as `nohup` and `&` in a shell want it. Outside
-    the main thread no signal is handled.
+    By default the first signal is only recorded; a later one has its usual effect. Signals that
+    this process ignores (because of `nohup` or `&`) stay ignored. Outside the main thread the
+    context does nothing.
     """
 
     received = 0
-    """Number of the first signal; 0 if there was none."""
+    """Number of the first signal; 0: no signal so far."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class StopSignals(ExitStack):
 
 
 def exit_on_stop_signals() -> StopSignals:
-    """Exit cleanly on the first stop signal, and at once on a later one, until this process ends.
+    """Exit with cleanup on the first stop signal, and without cleanup on a later one.
 
     The exit code is 128 + the number of the signal.
     """

@@ -1,6 +1,6 @@
 """Stage 2: read, filter and encode the corpora into the token stores of `RUN/batches`.
 
-Training plans the batches: another `batching.max_tokens` encodes nothing again.
+Training plans the batches, so a change of `batching.max_tokens` needs no new encoding.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 
 @dataclass(frozen=True)
 class Batches:
-    """An opened artifact of this stage."""
+    """The opened artifact `RUN/batches`."""
 
     artifact: Artifact
     train: Store
     valid: Store
     weights: PairWeights | None
-    """How often an epoch contains each training pair; None if each is contained once."""
+    """How often an epoch contains each training pair; None: every pair once."""
     valid_source: list[str]
-    """Every line of the validation set, unfiltered."""
+    """All source lines of the validation set, unfiltered."""
     valid_target: list[str]
 
 
 def build_batches(config: Config) -> Artifact:
-    """Return the artifact `RUN/batches`, built unless it is up to date.
+    """Build the artifact `RUN/batches` unless it is up to date, and return it.
 
     Raises:
-        UserError: there is no tokenizer, a corpus cannot be read, or none of its pairs is kept.
+        UserError: the tokenizer is missing, a corpus cannot be read, or all its pairs are dropped.
     """
     check_all_readable(config.data, "train", "valid")
     path = Path(config.run) / "batches"
@@ -80,21 +80,21 @@ def _hash_corpora(config: Config) -> dict[str, Contents]:
 
 
 def check_settings(artifact: Artifact, config: Config) -> None:
-    """Raise UserError if a tokenizer or batches were made with other settings than the config."""
+    """Raise UserError if a tokenizer or batches were built with other settings than the config."""
     settings = tokenizer_recipe(config).by_name() | batches_recipe(config).by_name()
     difference = explain(origin_of(artifact), settings)
     if config.training.init_from is None and "training.init_from" in origin_of(artifact):
         difference = "its tokenizer is that of training.init_from, which is not set"
     if difference:
         again = "rerun `mtkit train-spm`, then `mtkit batch`"
-        raise UserError(f"{artifact.path}: of other settings ({difference}): {again}")
+        raise UserError(f"{artifact.path}: built with other settings ({difference}); {again}")
 
 
 def open_batches(path: Path) -> Batches:
     """Open the batches at `path`.
 
     Raises:
-        UserError: there are none, or they are damaged.
+        UserError: the batches are missing or damaged.
     """
     artifact = open_artifact(path, "batches")
     train, valid = Store.open(path, "train"), Store.open(path, "valid")
@@ -103,7 +103,7 @@ def open_batches(path: Path) -> Batches:
 
 
 def _check_budget(path: Path, settings: BatchingSettings) -> None:
-    """Raise UserError if a pair is over the budget; training finds an automatic one."""
+    """Raise UserError if a pair exceeds the budget; training determines an automatic budget."""
     budget = settings.max_tokens
     if budget != "auto" and budget <= settings.max_length:  # else every pair fits
         for name in ("train", "valid"):
@@ -114,7 +114,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     folder, batching, train = draft.folder, config.batching, read_pairs(config.data.train)
     encoded = encode_pairs(train, tokenizer, batching, _pair_filter(config))
     parts = {"train": _write_store("train", encoded, folder, tokenizer)}
-    # Scores need every line as it is. The lines fit in memory: training holds them as well.
+    # Scores need every line as it is. The lines fit in memory, where training keeps them too.
     valid = list(read_pairs(config.data.valid))
     texts = {VALID_SOURCE: (p.source for p in valid), VALID_TARGET: (p.target for p in valid)}
     for name, lines in texts.items():
@@ -130,7 +130,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
 
 
 def _pair_filter(config: Config) -> PairFilter | None:
-    """Return the rules of `batching.drop` with the statistics that they need, if there are any."""
+    """Return the rules of `batching.drop` with the statistics they need; None without rules."""
     rules, data = config.batching.drop, config.data
     if not rules:
         return None
@@ -144,7 +144,7 @@ def _pair_filter(config: Config) -> PairFilter | None:
 def _write_store(
     name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Write the store `name`; report and return how many pairs were kept, and why others not."""
+    """Write the store `name`, and return how many pairs were kept and why others were dropped."""
     dropped, count, kept, tokens = DroppedPairs(), 0, 0, np.zeros(2, np.int64)
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
@@ -174,7 +174,7 @@ def _write_store(
 
 
 def _read_weights(artifact: Artifact, train: Store) -> PairWeights | None:
-    """Return the weights of the training pairs; None if all are 1."""
+    """Return the weights of the training pairs; None if all weights are 1."""
     try:
         weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -183,7 +183,7 @@ def _read_weights(artifact: Artifact, train: Store) -> PairWeights | None:
     is_valid = weights.ndim == 1 and (np.isfinite(weights) & (weights > 0)).all()
     if not is_valid or len(weights) < count:
         raise UserError(
-            f"{artifact.path}: no weight for each corpus: rebuild it with `mtkit batch`"
+            f"{artifact.path} has no weight for each corpus; rebuild it with `mtkit batch`"
         )
     return None if (weights == 1).all() else PairWeights(weights, train.corpora)
 
@@ -192,4 +192,4 @@ def _read_lines(path: Path) -> list[str]:
     try:
         return path.read_bytes().decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path}: unreadable: rebuild it with `mtkit batch`") from None
+        raise UserError(f"{path} is unreadable; rebuild it with `mtkit batch`") from None

@@ -1,7 +1,7 @@
 """Encode pairs to subword ids, chunk by chunk, and record which pairs are dropped and why.
 
-The first outcome in OUTCOMES that fits a dropped pair is its reason. The result does not depend on
-the number of threads; threads are enough, as SentencePiece releases the lock while it encodes.
+The reason of a dropped pair is the first of OUTCOMES that applies. The number of threads does not
+change the result. They run in parallel, because SentencePiece releases Python's lock.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from mtkit.tokenizer.codec import Tokenizer
 EXAMPLES_PER_RULE = 5
 
 OUTCOMES = ("kept", "blank", "duplicate", *DROP_RULES, "too long", "ratio")
-"""What can become of a pair: it is kept, or dropped for a reason."""
+"""All outcomes of a pair: kept, or the reason why it was dropped."""
 KEPT, BLANK, DUPLICATE = range(3)
 TOO_LONG, RATIO = map(OUTCOMES.index, ("too long", "ratio"))
 
 Outcomes = NDArray[np.uint8]
-"""For each pair of a chunk, the place of its outcome in OUTCOMES."""
+"""For each pair of a chunk, the index of its outcome in OUTCOMES."""
 
 
 class Encoded(NamedTuple):
-    """A chunk of k pairs, some of which are kept."""
+    """A chunk of k pairs, and the ids of those that are kept."""
 
     pairs: list[Pair]
     outcomes: Outcomes
     """(k,)"""
     lengths: Lengths
-    """(kept, 2): lengths of source and target in subwords."""
+    """(kept, 2): source and target lengths of the kept pairs, in subwords."""
     tokens: Tokens
-    """Ids of the kept pairs, source then target, end to end."""
+    """Concatenated ids of the kept pairs, for each pair source then target."""
 
 
 def encode_pairs(
@@ -52,11 +52,11 @@ def encode_pairs(
     settings: BatchingSettings,
     pair_filter: PairFilter | None = None,
 ) -> Iterator[Encoded]:
-    """Yield chunks of encoded pairs in order, with few in memory at a time.
+    """Yield chunks of encoded pairs in order; only a few chunks are in memory.
 
-    `pair_filter`: the rules of `batching.drop`, if there are any.
+    `pair_filter`: the rules of `batching.drop`; None: no rules.
     """
-    # Pairs are deduplicated by 128-bit hashes: about 100 bytes of memory each.
+    # Pairs are deduplicated by 128-bit hashes, which take about 100 bytes of memory per pair.
     seen: set[bytes] | None = set() if settings.deduplicate else None
     workers = settings.workers or len(available_cpus())
     pending: deque[Future[Encoded]] = deque()
@@ -76,7 +76,7 @@ def encode_pairs(
 def _encode(
     pairs: list[Pair], by_text: Outcomes, tokenizer: Tokenizer, settings: BatchingSettings
 ) -> Encoded:
-    """Encode the pairs that their text alone does not drop; by_text: (k,)."""
+    """Encode the pairs that `by_text` (k,) keeps, and drop some of them by their lengths."""
     remaining = list(compress(pairs, by_text == KEPT))
     sources = tokenizer.encode_source([pair.tagged for pair in remaining])
     targets = tokenizer.encode_target([pair.target for pair in remaining])
@@ -93,7 +93,7 @@ def _encode(
 
 
 def length_outcomes(lengths: NDArray[np.int64], settings: BatchingSettings) -> Outcomes:
-    """Return what becomes of pairs with these (k, 2) lengths; a side without subwords is blank."""
+    """Return the outcomes of pairs by their (k, 2) lengths; a side without subwords is blank."""
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
     outcomes = np.zeros(len(lengths), np.uint8)
     if settings.max_ratio is not None:
@@ -104,7 +104,7 @@ def length_outcomes(lengths: NDArray[np.int64], settings: BatchingSettings) -> O
 
 
 def _text_outcome(pair: Pair, seen: set[bytes] | None, pair_filter: PairFilter | None) -> int:
-    """Return what becomes of a pair by its text; `seen`: hashes of earlier pairs, if it matters."""
+    """Return the outcome of a pair by its text; `seen`: hashes of earlier pairs, to deduplicate."""
     if pair.blank:
         return BLANK
     if seen is not None:
@@ -117,7 +117,7 @@ def _text_outcome(pair: Pair, seen: set[bytes] | None, pair_filter: PairFilter |
 
 
 class DroppedPairs:
-    """The number of dropped pairs for each reason, and the first of them as examples."""
+    """For each reason, the number of dropped pairs, and the first pairs as examples."""
 
     def __init__(self) -> None:
         self._by_outcome: dict[int, dict[str, Any]] = {}
@@ -137,11 +137,11 @@ class DroppedPairs:
         return {OUTCOMES[key]: self._by_outcome[key] for key in sorted(self._by_outcome)}
 
     def summary(self) -> str:
-        """Return the counts in one line, such as: 3 blank, 14 too long."""
+        """Return the counts as text, such as "3 blank, 14 too long"."""
         return ", ".join(f"{dropped['count']:,} {name}" for name, dropped in self.record().items())
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each reason, and two examples."""
+        """Yield a line for each reason with its count, followed by two examples."""
         for name, dropped in self.record().items():
             yield f"  dropped {dropped['count']:,} {name}, for instance"
             for example in dropped["examples"][:2]:

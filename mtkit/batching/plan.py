@@ -1,12 +1,12 @@
-"""Plan batches: which pairs go together, as a function of lengths, budget, seed and epoch.
+"""Plan batches: divide the pairs of an epoch, as a function of lengths, budget, seed and epoch.
 
-A batch costs its number of pairs times its longest side, end of sentence included. Pairs are
-shuffled, sorted by length within large windows, cut where the budget is full, and the batches are
-shuffled. Plans are the same on every machine.
+The cost of a batch is its number of pairs times its longest side with EOS, and must not exceed the
+budget. Pairs are shuffled, sorted by length within large windows, and cut into batches, which are
+shuffled again. Plans are the same on every machine.
 
-A large epoch is planned in blocks, one at a time, so that neither memory nor the time to the first
-batch grow with the corpus. A block consists of short runs of consecutive pairs from all over the
-corpus, drawn anew in each epoch: it resembles the whole, and is read from disk in large pieces.
+A large epoch is planned in blocks, one at a time. So memory and the time to the first batch do not
+grow with the corpus. A block consists of short runs of consecutive pairs from the whole corpus, a
+new random choice in each epoch. So it is like the whole, and is read from disk in large pieces.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from mtkit.errors import UserError
 
 WINDOW_ROWS = 1 << 20
-"""Rows that are sorted together; at most 2^30, for the sort keys."""
+"""Number of rows that are sorted together; at most 2^30, because of the sort keys."""
 MAX_BLOCK_ROWS = 1 << 23
-"""Rows that are planned together; a corpus of up to this many is one block."""
+"""Largest number of rows that are planned together; a smaller corpus is one block."""
 RUN_ROWS = 256
-"""Consecutive rows that are in one block, and so are read together."""
+"""Number of consecutive rows that always belong to one block, and so are read together."""
 
 Rows = NDArray[np.signedinteger[Any]]
 """Row numbers of pairs in a store."""
 PairLengths = NDArray[np.integer[Any]]
-"""(n, 2): lengths of source and target, without end of sentence."""
+"""(n, 2): lengths of source and target, without EOS."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class PairWeights:
 
     by_corpus: NDArray[np.float64]
     corpora: NDArray[np.unsignedinteger[Any]] | None
-    """(n,) the place of each pair's corpus in `by_corpus`; None if there is only one corpus."""
+    """(n,): the index in `by_corpus` of the corpus of each pair; None if there is one corpus."""
 
     def at(self, rows: Rows) -> NDArray[np.float64]:
-        """(k,) the weights of k rows."""
+        """Return the (k,) weights of k rows."""
         return self.by_corpus[np.zeros_like(rows) if self.corpora is None else self.corpora[rows]]
 
 
@@ -53,13 +53,12 @@ def plan_epoch(
     epoch: int,
     weights: PairWeights | None = None,
 ) -> list[Rows]:
-    """Return the batches of an epoch, those of all blocks in order.
+    """Return the batches of all blocks of an epoch, in order.
 
-    An epoch contains every row once or, with a weight w, ⌊w⌋ times and once more with probability
-    w - ⌊w⌋.
+    An epoch contains a row of weight w ⌊w⌋ times, and once more with probability w - ⌊w⌋.
 
     Raises:
-        UserError: a single pair is over the budget.
+        UserError: a single pair exceeds the budget.
     """
     check_fit(lengths, max_tokens)
     place = {"max_tokens": max_tokens, "seed": seed, "epoch": epoch}
@@ -68,7 +67,7 @@ def plan_epoch(
 
 
 def count_blocks(rows: int) -> int:
-    """Return the number of blocks, of nearly equal size, in an epoch of this many rows."""
+    """Return into how many blocks of nearly equal size an epoch of `rows` rows is divided."""
     return -(-rows // MAX_BLOCK_ROWS)
 
 
@@ -81,9 +80,9 @@ def plan_block(
     seed: int,
     epoch: int,
 ) -> list[Rows]:
-    """Return the batches of one block of an epoch, all of whose pairs must fit the budget.
+    """Return the batches of one block of an epoch; every pair must fit the budget.
 
-    At least one row is left, whatever the weights.
+    The block contains at least one row, even if all weights are tiny.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
@@ -104,19 +103,21 @@ def plan_block(
 
 
 def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
-    """Return the rows of a block, of `count` in all, run by run."""
+    """Return the rows of a block, for a corpus of `count` rows."""
     dtype = np.int32 if count < 1 << 31 else np.int64
     blocks = count_blocks(count)
     if blocks == 1:
         return np.arange(count, dtype=dtype)
-    order = np.random.Generator(np.random.PCG64([seed, epoch, blocks]))  # no block has this number
+    order = np.random.Generator(
+        np.random.PCG64([seed, epoch, blocks])
+    )  # differs from the seed of every block
     runs = order.permutation(np.arange(-(-count // RUN_ROWS), dtype=dtype))[block::blocks]
     rows = (runs[:, None].astype(np.int64) * RUN_ROWS + np.arange(RUN_ROWS)).ravel()
     return rows[rows < count].astype(dtype)
 
 
 def check_fit(lengths: PairLengths, max_tokens: int) -> None:
-    """Raise UserError if a single pair is over the budget."""
+    """Raise UserError if a single pair exceeds the budget."""
     longest = int(lengths.max()) + 1
     if longest > max_tokens:
         raise UserError(
@@ -126,7 +127,7 @@ def check_fit(lengths: PairLengths, max_tokens: int) -> None:
 
 
 def padding(lengths: PairLengths, batches: list[Rows]) -> float:
-    """Return the share of padding in the source and target rectangles of all batches."""
+    """Return the share of padding in all source and target positions of the batches."""
     real = padded = 0
     for rows in batches:
         taken = lengths[rows].astype(np.int64) + 1
@@ -136,16 +137,17 @@ def padding(lengths: PairLengths, batches: list[Rows]) -> float:
 
 
 def _sort(rows: Rows, lengths: PairLengths) -> Rows:
-    """Return the rows sorted by the longer side; equal ones stay in order.
+    """Return the rows in an order in which neighbours have similar lengths on both sides.
 
-    First upwards those whose target is longer, then downwards the others; among equals by the
-    shorter side, up and down in turn. So neighbours differ little on both sides.
+    Pairs with a source that is not longer come first, by increasing length of the longer side. The
+    others follow, by decreasing length. Ties are sorted by the shorter side, increasing or
+    decreasing in turn. Equal pairs keep their order.
     """
     source, target = lengths[rows].T.astype(np.int64, order="C")
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
     first = np.where(source > target, 0x1FFFF - longer, longer)
     second = np.where(longer % 2, shorter, 0xFFFF - shorter)
-    # Keys end in the position: no two are equal, and every sorting algorithm agrees.
+    # Keys end in the position, so all differ, and every sorting algorithm gives the same order.
     keys: Rows = ((first << 16 | second) << 30) + np.arange(len(rows))
     keys.sort()
     ordered: Rows = rows[keys & ((1 << 30) - 1)]

@@ -1,8 +1,8 @@
-"""Token stores: ids of sentence pairs on disk, memory-mapped, with random access to any row.
+"""Token stores: ids of sentence pairs in memory-mapped files, with random access to any pair.
 
 `NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS.
-`NAME.lengths` holds the (n, 2) lengths as uint16; their running sum says where a pair starts.
-`NAME.corpora` holds the place of each pair's corpus as uint16, if there are several.
+`NAME.lengths` holds the (n, 2) lengths as uint16; the sum of earlier lengths is a pair's start.
+`NAME.corpora` holds the number of each pair's corpus as uint16, if there are several corpora.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mtkit.errors import UserError
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
 STRIDE = 64
-"""Only the place of every row of this many is kept in memory."""
+"""The start of every STRIDE-th row is kept in memory."""
 TOKEN_DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
@@ -34,12 +34,12 @@ def token_dtype(vocab: int) -> np.dtype[Any]:
 def store_writer(
     folder: Path, name: str, vocab: int
 ) -> Iterator[Callable[[Tokens, Lengths, NDArray[np.uint16]], None]]:
-    """Yield a function that appends k pairs: their ids end to end, (k, 2) lengths, (k,) corpora.
+    """Yield a function that appends k pairs: their concatenated ids, (k, 2) lengths, (k,) corpora.
 
     The store is complete when the `with` block ends. `vocab`: size of the larger vocabulary.
 
     Raises:
-        TypeError: ids have a type that holds larger vocabularies.
+        TypeError: the type of the ids is larger than the vocabulary needs.
     """
     dtype, has_several = token_dtype(vocab), False
     corpora_path = folder / f"{name}.corpora"
@@ -63,22 +63,22 @@ def store_writer(
 
 @dataclass(frozen=True)
 class Store:
-    """An opened token store; rows count from 0 in the order of the corpus."""
+    """An opened token store, with one row for each pair in the order of the corpus."""
 
     tokens: Tokens
     lengths: Lengths
-    """(n, 2): source and target, without end of sentence."""
+    """(n, 2): lengths of source and target, without EOS."""
     starts: NDArray[np.int64]
-    """(⌊n / STRIDE⌋ + 1,): where every STRIDE-th row starts in `tokens`, with its source."""
+    """(⌊n / STRIDE⌋ + 1,): where the source of every STRIDE-th row starts in `tokens`."""
     corpora: NDArray[np.uint16] | None
-    """(n,): the place of each row's corpus, if there are several."""
+    """(n,): the number of each row's corpus; None if there is one corpus."""
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Store:
         """Open the store `name` in `folder`.
 
         Raises:
-            UserError: there is none, or its files do not fit together.
+            UserError: the store is missing, or its files do not fit together.
         """
         dtypes = [it for it in TOKEN_DTYPES if (folder / f"{name}.{it.name}").is_file()]
         corpora_path, corpora = folder / f"{name}.corpora", None
@@ -88,14 +88,16 @@ class Store:
             if corpora_path.is_file():
                 corpora = np.memmap(corpora_path, np.uint16, "r")
         except (OSError, ValueError, IndexError):  # missing, or of an impossible size
-            message = f"{folder}: no token store {name!r}: rebuild it with `mtkit batch`"
+            message = f"{folder} has no token store {name!r}; rebuild it with `mtkit batch`"
             raise UserError(message) from None
         strides = len(lengths) // STRIDE
         sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
         starts = np.append(0, sums.cumsum())
         end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
         if len(tokens) != end or (corpora is not None and len(corpora) != len(lengths)):
-            raise UserError(f"{folder}: {name} does not fit: rebuild it with `mtkit batch`")
+            raise UserError(
+                f"{folder}: files of {name!r} do not fit together; rebuild them with `mtkit batch`"
+            )
         return cls(tokens, np.asarray(lengths), starts, corpora)
 
     def __len__(self) -> int:
@@ -104,16 +106,16 @@ class Store:
     def side(
         self, rows: NDArray[np.integer[Any]], *, target: bool
     ) -> tuple[Tokens, NDArray[np.int64]]:
-        """Return the ids of one side of `rows`, end to end, and the (k,) lengths."""
+        """Return the concatenated ids of one side of `rows`, and their (k,) lengths."""
         lengths = self.lengths[rows].astype(np.int64)
         own, before = lengths[:, int(target)], lengths[:, 0] if target else 0
         shifts = self._starts_of(rows) + before + own - own.cumsum()
         return self.tokens[np.repeat(shifts, own) + np.arange(own.sum())], own
 
     def _starts_of(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """(k,) where each of `rows` starts in `tokens`."""
+        """Return where each of `rows` starts in `tokens`, (k,)."""
         known, after = np.divmod(rows, STRIDE)
-        # Both lengths of up to 63 rows before each are fetched as one number.
+        # Sum the lengths of up to 63 rows before each row. Read source and target as one number.
         between = (known * STRIDE)[:, None] + np.arange(STRIDE - 1)
         both = self.lengths.view(np.uint32)[np.minimum(between, rows[:, None]), 0]
         both = np.where(np.arange(STRIDE - 1) < after[:, None], both, 0)

@@ -1,8 +1,7 @@
-"""Lines to subword ids and back by SentencePiece (Kudo and Richardson 2018).
+"""Encode lines to subword ids, and decode them, by SentencePiece (Kudo and Richardson 2018).
 
-One model serves both sides, or each side has its own. SentencePiece's ids are those of the
-translation model. A decoded line is one line of complete characters: bytes of incomplete ones are
-left out.
+Source and target share a SentencePiece model, or each side has its own. SentencePiece and the
+translation model use the same ids. Bytes of incomplete characters are not decoded.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Tokenizer:
-    """A tokenizer of both sides."""
+    """The tokenizer of source and target."""
 
     def __init__(self, models: Mapping[Path, bytes]) -> None:
-        """Open serialised models by their files: one for both sides, or source then target.
+        """Open one serialised model for both sides, or a source and a target model, by file.
 
         Raises:
-            UserError: one is not a SentencePiece model of ours.
+            UserError: a file is not a SentencePiece model with the special symbols of mtkit.
         """
         self.models = {path.name: model for path, model in models.items()}
         sides = [_open(path, model) for path, model in models.items()]
         (self._source, sources), (self._target, targets) = sides[0], sides[-1]
         self.vocabularies = sources, targets
-        """The subwords of the source and the target side, by id."""
+        """The source and target subwords, by id."""
         self.source_vocab, self.target_vocab = len(sources), len(targets)
         are_bytes = self._target.is_byte(list(range(self.target_vocab)))
         self._bytes = {
@@ -58,20 +57,20 @@ class Tokenizer:
             ) from error
 
     def copy_to(self, folder: Path) -> None:
-        """Write the files into `folder`, byte for byte."""
+        """Write the models to files in `folder`."""
         for name, model in self.models.items():
             (folder / name).write_bytes(model)
 
     def encode_source(self, lines: list[str]) -> list[list[int]]:
-        """Return the subword ids of each line, without BOS and EOS."""
+        """Return the source subword ids of each line, without BOS and EOS."""
         return _encode(self._source, lines)
 
     def encode_target(self, lines: list[str]) -> list[list[int]]:
-        """Return the subword ids of each line, without BOS and EOS."""
+        """Return the target subword ids of each line, without BOS and EOS."""
         return _encode(self._target, lines)
 
     def can_spell(self, source: str) -> bool:
-        """Return whether no character of a source text becomes bytes or <unk>."""
+        """Return whether the source vocabulary spells the text without bytes and <unk>."""
         ids = self._source.encode(source)
         return UNK not in ids and not any(self._source.is_byte(ids))
 
@@ -80,13 +79,13 @@ class Tokenizer:
         return SubwordSampler(self._source, alpha), SubwordSampler(self._target, alpha)
 
     def decode(self, ids: list[list[int]]) -> list[str]:
-        """Return the text of target ids, without special symbols; line breaks become spaces."""
+        """Return the text of each list of target ids; line breaks become spaces."""
         shown = [[line[place] for place in self._text_places(line)] for line in ids]
         texts = self._target.decode(shown, num_threads=1) if ids else []
         return [_LINE_BREAK.sub(" ", text) for text in texts]
 
     def _text_places(self, ids: list[int]) -> Sequence[int]:
-        """Return where `ids` are text: neither special symbols nor bytes of half a character."""
+        """Return the places of ids that are text: no special symbols, no half characters."""
         if self._special_or_bytes.isdisjoint(ids):
             return range(len(ids))
         places = [place for place, i in enumerate(ids) if i > EOS]
@@ -97,7 +96,7 @@ class Tokenizer:
             kept = list(run)
             if is_byte:
                 raw = bytes(self._bytes[ids[place]] for place in kept)
-                # A byte that belongs to no character decodes to a surrogate, which is one byte.
+                # A byte that belongs to no character decodes to a surrogate.
                 errors = "surrogateescape"
                 characters = raw.decode(errors=errors)
                 sizes = [(c, len(c.encode(errors=errors))) for c in characters]
@@ -107,13 +106,13 @@ class Tokenizer:
         return text
 
     def source_offsets(self, line: str) -> list[int]:
-        """Return, for each subword of `line`, the place of its last character."""
+        """Return for each subword of `line` the offset of its last character."""
         mapping = self._source.encode(line, return_type="offset_mapping")
-        # Of the bytes of a character only the last one spans it.
+        # If a character is several byte subwords, only the last of them has its span.
         return [max(begin, end - 1) for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
-        """Return the place of each id's last character in the decoded text, or the one before."""
+        """Return for each id the offset of its last character in the text, or of the one before."""
         places = self._text_places(ids)
         mapping = self._target.decode(
             [ids[place] for place in places], return_type="offset_mapping"
@@ -125,32 +124,32 @@ class Tokenizer:
         return offsets
 
     def source_pieces(self, ids: list[int]) -> list[str]:
-        """Return the subwords of source ids."""
+        """Return the subword of each source id."""
         return [self.vocabularies[0][i] for i in ids]
 
     def target_pieces(self, ids: list[int]) -> list[str]:
-        """Return the subwords of target ids."""
+        """Return the subword of each target id."""
         return [self.vocabularies[1][i] for i in ids]
 
 
 def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Return a model and its subwords, by id."""
+    """Return the opened model, and its subwords by id."""
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
         pieces = processor.id_to_piece(list(range(processor.vocab_size())))  # fails if not UTF-8
     except (RuntimeError, OSError, ValueError) as error:
-        raise UserError(f"{path}: not a SentencePiece model: train one with mtkit") from error
+        raise UserError(f"{path} is not a SentencePiece model; train one with mtkit") from error
     ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if ids != (PAD, UNK, BOS, EOS):
         raise UserError(
-            f"{path}: ids of pad, unk, bos and eos are {ids}, not {(PAD, UNK, BOS, EOS)}: "
+            f"{path}: ids of pad, unk, bos and eos are {ids}, but must be {(PAD, UNK, BOS, EOS)}; "
             "train a tokenizer with mtkit"
         )
     return processor, pieces
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:
-    # One thread: a line takes microseconds, and workers encode in parallel.
+    # One thread, because a line takes microseconds and the callers run in parallel.
     ids: list[list[int]] = processor.encode(lines, num_threads=1)
     return ids

@@ -1,7 +1,7 @@
 """Subword sampling: random segmentations of a text, a pure function of the text and a seed.
 
-SentencePiece's own sampling differs in every process, so no run could be repeated or resumed. Here
-words are drawn one by one: subwords do not cross spaces, so the draws are independent.
+SentencePiece's own sampling differs in every process, so a run could not be repeated or resumed.
+Here each word is segmented on its own, which is exact because subwords do not cross spaces.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mtkit.errors import UserError
 from mtkit.symbols import SPACE
 
 VARIANTS = 32
-"""Draws per word, computed once each."""
+"""Number of segmentations that are drawn for each word, and then reused."""
 MAX_WORD_PIECES = 12
-"""Longest word, for languages that write no spaces."""
+"""Largest number of subwords of a word; longer ones (without spaces) are cut."""
 CACHED_WORDS = 1 << 18
 
 Word = tuple[int, ...]
@@ -29,16 +29,16 @@ Word = tuple[int, ...]
 class SubwordSampler:
     """A sampler of segmentations for one SentencePiece model.
 
-    BPE: each possible merge is skipped with probability `alpha` (BPE-dropout, Provilkov et al.
-    2020, algorithm 1). Unigram: a segmentation is drawn from P(segmentation)^alpha (Kudo 2018), by
-    forward filtering and backward sampling.
+    BPE: skip each possible merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020,
+    algorithm 1). Unigram: draw from P(segmentation)^alpha (Kudo 2018), by forward filtering and
+    backward sampling.
     """
 
     def __init__(self, processor: SentencePieceProcessor, alpha: float) -> None:
-        """Read the model.
+        """Read the subwords and scores of the model.
 
         Raises:
-            UserError: a text has only one segmentation.
+            UserError: all subwords are single characters, so a text has only one segmentation.
         """
         self.alpha = alpha
         self._pieces: list[str] = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
@@ -53,7 +53,7 @@ class SubwordSampler:
                 "training.subword_sampling: a char tokenizer has one segmentation of a text: use "
                 "bpe or unigram, or no sampling"
             )
-        # The score of a BPE piece is the rank of its merge, that of a unigram piece a log-prob.
+        # The score of a BPE subword is the rank of its merge; unigram scores are log probabilities.
         is_bpe = all(score == round(score) for score in self._scores.values())
         self._draw = self._draw_bpe if is_bpe else self._draw_unigram
         self._begins = [piece.startswith(SPACE) for piece in self._pieces]
@@ -85,7 +85,7 @@ class SubwordSampler:
         return tuple(self._ids[piece] for piece in drawn) if drawn else word
 
     def _draw_bpe(self, text: str, random: Random) -> list[str]:
-        """Merge, with some merges skipped; return nothing if a character is not a piece."""
+        """Merge characters, but skip some merges; return [] if a character is not a subword."""
         symbols = list(text)
         if any(symbol not in self._ids for symbol in symbols):
             return []
@@ -101,7 +101,7 @@ class SubwordSampler:
             symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
 
     def _draw_unigram(self, text: str, random: Random) -> list[str]:
-        """Draw from the lattice of all segmentations, whose weights sum over paths in log space."""
+        """Draw from the lattice of all segmentations, with sums over paths in log space."""
         ends: list[list[tuple[str, float]]] = [[] for _ in range(len(text) + 1)]
         reach = [0.0] + [-math.inf] * len(text)
         for end in range(1, len(text) + 1):

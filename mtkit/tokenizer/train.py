@@ -30,16 +30,16 @@ from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 
 MAX_LINE_CHARACTERS = 2000
-"""Longest line to train on; SentencePiece drops longer ones or fails."""
+"""Longer lines are split, because SentencePiece drops them or fails."""
 MAX_SAMPLE_CHARACTERS = 1 << 28
-"""Largest sample: with long lines it has fewer, so that memory stays bounded."""
+"""Largest number of characters in the sample, so that memory is bounded."""
 SPM_THREADS = 16
-"""Fixed, because SentencePiece's sums, and hence the model file, depend on it."""
+"""Number of threads, fixed because the model file depends on it."""
 PROGRESS_PAIRS = 10_000
 
 
 class VocabularyTooLarge(UserError):  # noqa: N818
-    """The text does not have so many subwords; `largest` is the largest size that works."""
+    """The vocabulary is too large for the text; `largest` is the largest size that works."""
 
     def __init__(self, largest: int, message: str) -> None:
         super().__init__(message)
@@ -47,12 +47,12 @@ class VocabularyTooLarge(UserError):  # noqa: N818
 
 
 def train_tokenizer(config: Config) -> Artifact:
-    """Return the artifact `RUN/tokenizer`, trained unless it is up to date.
+    """Train the artifact `RUN/tokenizer` unless it is up to date, and return it.
 
-    With `training.init_from` it is a copy of that model's tokenizer, to which its weights belong.
+    With `training.init_from`, copy the tokenizer of that model instead.
 
     Raises:
-        UserError: the corpus cannot be read, or does not suit `tokenizer.vocab_size`.
+        UserError: the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
     """
     check_all_readable(config.data, "train", "valid")
     path, model = Path(config.run) / "tokenizer", find_origin(config)
@@ -97,7 +97,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
     """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985).
 
-    The sample shrinks as needed to hold at most MAX_SAMPLE_CHARACTERS.
+    The sample has fewer pairs if they exceed MAX_SAMPLE_CHARACTERS.
     """
     random = Random(seed)
     sample: list[tuple[str, str]] = []
@@ -123,7 +123,7 @@ def _count_characters(pairs: list[tuple[str, str]]) -> int:
 
 
 def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
-    """Train a SentencePiece model and return it serialised; raise a UserError if that fails."""
+    """Train a SentencePiece model, and return it serialised; `name` is its file name."""
     size = MAX_LINE_CHARACTERS
     pieces = (line[i : i + size] for line in lines for i in range(0, len(line), size))
     model = BytesIO()
@@ -150,7 +150,7 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
 
 
 def _translate_error(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
-    """Express SentencePiece's message in terms of our settings."""
+    """Return an error that explains SentencePiece's message by the settings."""
     too = f"tokenizer.vocab_size: {settings.vocab_size} is too"
     side = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):

@@ -89,7 +89,7 @@ def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
     store_of(tmp_path, [[([4], [5])]], 8000)
     with (tmp_path / "train.uint16").open("ab") as file:
         file.write(b"xx")
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="do not fit"):
         Store.open(tmp_path, "train")
     with pytest.raises(UserError, match="no token store 'valid'"):
         Store.open(tmp_path, "valid")

@@ -214,7 +214,7 @@ def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_pat
     model = (artifact.path / "spm.model").read_bytes()
     for broken in (b"", model[:1000], b"\0" + model):
         (tmp_path / "spm.model").write_bytes(broken)
-        with pytest.raises(UserError, match=r"spm\.model: not a SentencePiece model"):
+        with pytest.raises(UserError, match=r"spm\.model is not a SentencePiece model"):
             Tokenizer.load(tmp_path)
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(ENGLISH),
