@@ -51,7 +51,7 @@ def translate(
         "-m",
         "--model",
         metavar="PATH",
-        help="Run or model directory; repeat the option for an ensemble (default: see --size).",
+        help="Run or model directory; repeat the option for an ensemble (default: a random model).",
     ),
     input: Path | None = Option(
         None, metavar="FILE", help="Text to translate (default: the test set of the run)."
@@ -74,7 +74,7 @@ def translate(
     from mtkit.study.bench.translate import bench_translate, open_translation_task
 
     if models and size is not None:
-        raise UserError("--size: not with -m, because the model is given")
+        raise UserError("--size: not with -m, because -m gives the model")
     if input is not None and not models:
         raise UserError("--input: only with -m, because a random model cannot translate text")
     with open_translation_task(models or [], input, size or "tiny") as task:

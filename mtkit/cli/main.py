@@ -1,7 +1,7 @@
 """The command line. `main` is the one place where exceptions become exit codes.
 
-0: success; 1: the command failed while it ran; 2: the user made an error, which is reported before
-any work; 129, 130 and 143: stopped by SIGHUP, Ctrl-C and SIGTERM.
+Exit codes: 0 is success; 1 is a failure while the command runs; 2 is an error that the user can
+fix, reported before any work; 129, 130 and 143 mean stopped by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations

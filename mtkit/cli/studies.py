@@ -31,8 +31,12 @@ def score(
     source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
-    by_length: bool = flag("--by-length", help="Score by source length, in words; needs --source."),
-    plot: Path | None = Option(None, metavar="FILE", help="Draw --by-length as a .png or .svg."),
+    by_length: bool = flag(
+        "--by-length", help="Score by source length in words, in groups; needs --source."
+    ),
+    plot: Path | None = Option(
+        None, metavar="FILE", help="Draw the --by-length scores: .png or .svg."
+    ),
     comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
     json: Json = False,
 ) -> None:
@@ -109,7 +113,7 @@ class AttendOptions:
 def attend(options: AttendOptions) -> None:
     """Show the attention weights of a translation.
 
-    With --explain, measure how much removing the most attended words lowers the probability.
+    With --explain, measure how much the output depends on the most attended source words.
     Example: mtkit attend --view html "Two men are talking."
     """
     text, model, output, device = options.text, options.model, options.output, options.device
@@ -206,7 +210,7 @@ def info(
         help="Run, model or config (default: $MTKIT_MODEL, else the last run).",
     ),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
-    config: bool = flag("--config", help="Print all settings as YAML, with their defaults."),
+    config: bool = flag("--config", help="Print every setting and its value as YAML."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Plot learning rate, training curves, lengths or (with -o) positional encodings."
     ),

@@ -346,7 +346,7 @@ def test_translate_never_overwrites_its_input(at_home: Path, capsys: Capture, op
         (at_home / name).write_text("ant\n", encoding="utf-8")
     prefix = ["--prefix", "same"] if options.startswith("in") else []
     assert call("translate", *options.split(), *prefix) == 2
-    assert capsys.readouterr().err.startswith("same: ")
+    assert capsys.readouterr().err.startswith("same ")
     assert (at_home / "same").read_text() == "ant\n"
 
 
