@@ -31,12 +31,8 @@ def score(
     source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
     paired: Paired = None,
     worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
-    by_length: bool = flag(
-        "--by-length", help="Score by source length in words, in groups; needs --source."
-    ),
-    plot: Path | None = Option(
-        None, metavar="FILE", help="Draw the --by-length scores: .png or .svg."
-    ),
+    by_length: bool = flag("--by-length", help="Score by source length, in words; needs --source."),
+    plot: Path | None = Option(None, metavar="FILE", help="Draw --by-length scores (.png, .svg)."),
     comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
     json: Json = False,
 ) -> None:
