@@ -35,7 +35,8 @@ def read_texts(
     expected = len(next(iter(right.values())))
     for name, lines in (right | systems | sources).items():
         if len(lines) != expected:
-            raise UserError(f"{name}: {len(lines)} lines, but {references[0]} has {expected}")
+            counts = f"{len(lines)} lines, but {references[0]} has {expected}"
+            raise UserError(f"{name}: {counts}: they must be parallel")
     for name, lines in (right | systems).items():
         if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name}: looks tokenised; BLEU, chrF and TER expect detokenised text")

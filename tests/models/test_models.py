@@ -132,8 +132,7 @@ def test_interleaved_decodings_do_not_affect_each_other(name: str) -> None:
             decoded = model.decode(memories[index], states[index], target[:, [position]])
             states[index] = decoded.state
             steps[index].append(decoded.hidden)
-    for index in (0, 1):
-        torch.testing.assert_close(torch.cat(steps[index], dim=1), alone[index])
+    torch.testing.assert_close([torch.cat(hidden, dim=1) for hidden in steps], alone)
 
 
 @every_architecture

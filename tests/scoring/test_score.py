@@ -99,20 +99,6 @@ def test_gzip_files_score_as_their_text(tmp_path: Path) -> None:
         score_files([tmp_path / "plain.gz"], [reference])
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [(None, "cannot be read"), (b"", "empty"), (b"a\n\xff\n", ":2: not UTF-8"), (b"a", "1 lines")],
-)
-def test_a_file_that_cannot_be_scored_is_named(
-    content: bytes | None, complaint: str, tmp_path: Path
-) -> None:
-    reference, hypothesis = write(tmp_path / "ref", ["a", "b"]), tmp_path / "hyp"
-    if content is not None:
-        hypothesis.write_bytes(content)
-    with pytest.raises(UserError, match=f"hyp.*{complaint}"):
-        score_files([reference], [hypothesis])
-
-
 def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:
     reference, hypothesis = files
     with pytest.raises(UserError, match="hypotheses is named twice"):
