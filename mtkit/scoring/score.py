@@ -187,9 +187,10 @@ def score_systems(
         systems, references, language, intervals=not obstacle, test=test
     )
     scorer = metrics.METRICS["bleu"].build(language)
+    ratios = (float(scorer.corpus_score(lines, references).ratio) for lines in systems.values())
     return [
-        SystemScores(name, len(lines), scorer.corpus_score(lines, references).ratio, scores[name])
-        for name, lines in systems.items()
+        SystemScores(name, len(lines), ratio, scores[name])
+        for (name, lines), ratio in zip(systems.items(), ratios, strict=True)
     ]
 
 

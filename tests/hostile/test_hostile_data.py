@@ -78,7 +78,7 @@ def _in_time(
 ) -> Iterator[None]:
     """Run each test in its own folder, with a time limit and without progress lines."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mtkit.report.SECONDS_BETWEEN_LINES", math.inf)
+    monkeypatch.setattr("mtkit.progress.SECONDS_BETWEEN_LINES", math.inf)
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
     signal.alarm(7200 if request.node.get_closest_marker("campaign") else 300)
     yield
