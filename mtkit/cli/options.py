@@ -49,7 +49,7 @@ def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
     The options are the parameters of the function, or the fields of a dataclass if its only
     parameter is called `options`. A last line "Example: ..." of its docstring ends the help.
     """
-    help, _, example = (function.__doc__ or "").partition("    Example: ")
+    help, _, example = inspect.cleandoc(function.__doc__ or "").partition("\nExample: ")
     group = get_type_hints(function).get("options")
 
     @wraps(function)
@@ -63,7 +63,7 @@ def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
     parameters = [parameter for it in signatures for parameter in it.parameters.values()]
     cast(Any, command).__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    epilog = f"Example: {example.strip()}" if example else None
+    epilog = f"Example: {example}" if example else None
     app.command(name, cls=_Command, help=help, epilog=epilog)(command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -246,6 +247,16 @@ def test_an_option_given_twice_is_refused_unless_repeatable(
             main([*name.split(), *(first, *"a" * option.nargs), *(last, *"b" * option.nargs)])
         twice = f"Option {last!r} was given twice." in capsys.readouterr().err
         assert twice != option.multiple, option.opts
+
+
+@pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
+def test_help_ends_with_an_example_that_parses(
+    name: str, command: TyperCommand, capsys: Capture
+) -> None:
+    assert command.epilog is not None
+    assert command.epilog.startswith(f"Example: mtkit {name} ")
+    assert call(*shlex.split(command.epilog)[2:], "--help") == 0
+    assert capsys.readouterr().out.endswith(f"  {command.epilog}\n")
 
 
 COMPLETION = """
