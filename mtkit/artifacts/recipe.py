@@ -34,10 +34,7 @@ class Recipe:
         return flattened(self.resolved())
 
     def matches(self, recorded: Mapping[str, Any]) -> bool:
-        """Return whether these are the settings that a manifest recorded.
-
-        A setting that the manifest does not have was added since: it matches at its default.
-        """
+        """Return whether a manifest recorded these; a later setting matches at its default."""
         return self._matches(self.sections, recorded)
 
     def _counted(self, section: Section) -> dict[str, Any]:
@@ -81,10 +78,7 @@ def batches_recipe(config: Config) -> Recipe:
 
 
 def model_recipe(config: Config, ended: int | None = None) -> Recipe:
-    """Return what a trained model depends on besides the tokenizer and the batches.
-
-    `ended` is the step after which `mtkit finish` ended the run, if it did.
-    """
+    """Return what a model depends on besides its inputs; `ended`: the step of `mtkit finish`."""
     decoding = {"decoding": config.decoding, "ended": ended}
     return Recipe({**checkpoint_recipe(config).sections, **decoding})
 

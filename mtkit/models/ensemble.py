@@ -60,10 +60,7 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        """Read the next symbols with every member.
-
-        The attention has one layer with one head per member; it is None if a member has none.
-        """
+        """Read the next symbols; if all members have attention, it has a head per member."""
         each = zip(self.members, memory.members, state.members, strict=True)
         decoded = [it.decode(own, before, target, attention=attention) for it, own, before in each]
         hidden = torch.cat([it.hidden for it in decoded], dim=-1)  # (N, T, D1 + D2 + …)

@@ -55,8 +55,7 @@ def open_model(path: Place | None = None) -> OpenedModel:
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
         raise UserError(
-            f"{artifact.path}: tokenizer of another model: its vocabularies have {actual} symbols, "
-            f"and the model expects {expected}"
+            f"{artifact.path}: tokenizer of another model: vocabularies of {actual}, not {expected}"
         )
     return OpenedModel(artifact, config, tokenizer)
 

@@ -119,10 +119,7 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """The interface of every architecture.
-
-    One `decode` serves teacher forcing (the whole target), prefixes and single steps.
-    """
+    """The interface of every architecture; `decode` serves teacher forcing and single steps."""
 
     @property
     def device(self) -> torch.device:

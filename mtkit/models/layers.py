@@ -127,8 +127,7 @@ class LearnedPositions(nn.Module):
         """Return the vectors of the positions start … start + length - 1."""
         if start + length > self.table.shape[0]:
             raise ValueError(
-                f"a sequence of {start + length} symbols, but positions are learned for "
-                f"{self.table.shape[0]} (model.max_positions)"
+                f"positions are learned for {self.table.shape[0]}, not {start + length}"
             )
         return self.table[start : start + length]
 

@@ -95,10 +95,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
-    """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985).
-
-    The sample has fewer pairs if they exceed MAX_SAMPLE_CHARACTERS.
-    """
+    """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985)."""
     random = Random(seed)
     sample: list[tuple[str, str]] = []
     seen = characters = 0
