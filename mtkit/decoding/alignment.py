@@ -6,7 +6,6 @@ word j, numbered from 0.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,6 @@ from jaxtyping import Float
 
 Links = set[tuple[int, int]]
 
-DIGITS = 4
-"""Decimals of the weights in soft alignments."""
 _NEIGHBOURS = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
 
 
@@ -33,20 +30,14 @@ class Block:
 
     @classmethod
     def of(
-        cls,
-        attention: Float[np.ndarray, "T S"],
-        target_words: Sequence[int],
-        source_words: Sequence[int],
+        cls, attention: Float[np.ndarray, "T S"], target: Sequence[int], source: Sequence[int]
     ) -> Block:
         """Return a block, from attention between subwords without EOS and the word of each."""
-        source, target = min(source_words), min(target_words)
-        weights = merge(
-            attention,
-            [word - target for word in target_words],
-            [word - source for word in source_words],
-        )
+        first = min(source), min(target)
+        words = [[word - min(side) for word in side] for side in (target, source)]
+        weights = merge(attention, *words)
         tiny = np.finfo(weights.dtype).tiny
-        return cls(source, target, weights / weights.sum(1, keepdims=True).clip(min=tiny))
+        return cls(*first, weights / weights.sum(1, keepdims=True).clip(min=tiny))
 
     @property
     def links(self) -> Links:
@@ -56,23 +47,13 @@ class Block:
 
 
 def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
-    """Return triples of source word, target word, and weight; those that round to 0 are left out.
-
-    A word that several blocks share, because they were joined without a space, has mean weights.
-    """
-    rows = [
-        (block.target + j, block.source, row)
+    """Return triples of source word, target word, and weight, without weights that round to 0."""
+    return [
+        (block.source + i, block.target + j, weight)
         for block in blocks
-        for j, row in enumerate(block.weights)
-        if row.any()
+        for (j, i), share in np.ndenumerate(block.weights)
+        if (weight := round(float(share), 4))
     ]
-    parts = Counter(word for word, _, _ in rows)
-    shares: defaultdict[tuple[int, int], float] = defaultdict(float)
-    for word, first, row in rows:
-        for i in np.flatnonzero(row).tolist():
-            shares[first + i, word] += float(row[i]) / parts[word]
-    rounded = ((i, j, round(share, DIGITS)) for (i, j), share in shares.items())
-    return [share for share in rounded if share[2]]
 
 
 def merge(
@@ -80,8 +61,7 @@ def merge(
 ) -> Float[np.ndarray, "*of J I"]:
     """Return weights between words, from weights between subwords and the word of each subword.
 
-    Source subwords of a word are summed and target subwords averaged, so rows still sum to 1.
-    Words without subwords have weight 0.
+    Sum over the source subwords of a word, and average over its target subwords.
     """
     rows, columns = (
         np.eye(max(words) + 1, dtype=np.float32)[list(words)]
@@ -92,15 +72,10 @@ def merge(
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
-    """Link each target word to its best source word, and each source word to its best target word.
-
-    A word without any weight has no link.
-    """
-    best_source, best_target = weights.argmax(axis=1).tolist(), weights.argmax(axis=0).tolist()
-    return (
-        {(i, j) for j, i in enumerate(best_source) if weights[j, i] > 0},
-        {(i, j) for i, j in enumerate(best_target) if weights[j, i] > 0},
-    )
+    """Link each target word to its best source word, and the reverse; words need some weight."""
+    forward = {(i, j) for j, i in enumerate(weights.argmax(axis=1).tolist()) if weights[j, i] > 0}
+    backward = {(i, j) for i, j in enumerate(weights.argmax(axis=0).tolist()) if weights[j, i] > 0}
+    return forward, backward
 
 
 def symmetrise(forward: Links, backward: Links) -> Links:

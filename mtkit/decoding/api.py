@@ -12,10 +12,10 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 from weakref import ref
 
-from mtkit.config.base import Settings, validated
+from mtkit.config.base import validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
@@ -33,8 +33,6 @@ PATIENCE_SECONDS = 0.1
 """How long a line waits for others to join its window."""
 READY_SECONDS = 0.02
 """How long to wait for a full window before finished translations are yielded."""
-
-_AnySettings = TypeVar("_AnySettings", bound=Settings)
 
 
 @dataclass
@@ -64,12 +62,9 @@ class Translator:
     def translate(
         self, lines: Iterable[str | Line], *, n_best: int | None = None, **settings: Any
     ) -> list[str] | list[list[str]]:
-        """Return the translation of each line, or with `n_best` its best translations.
-
-        `settings`: as in `make_request`, for this call only.
-        """
+        """Return the translation of each line, or `n_best` of them; see `make_request`."""
         request = self.make_request(n_best=n_best, scores=False, **settings)
-        translations = self.submit(list(_as_lines(lines)), request).result()
+        translations = self.submit(lines, request).result()
         if n_best is None:
             return [translation.text for translation in translations]
         return [[it.text for it in (one, *one.alternatives)] for one in translations]
@@ -198,18 +193,17 @@ def _change_request(
     )
     if sampling and not own["sample"]:
         raise UserError(f"{next(iter(sampling))}: only with sample=True")
-    searched = _updated(base.settings, decoding)
+    searched = validated(DecodingSettings, {**base.settings.model_dump(), **decoding})
     for model in models:
         try:
             model.config.model.check_length("max_length", searched.max_length)
         except ValueError as error:
             raise UserError(str(error)) from None
-    drawn = _updated(base.sampling or SamplingSettings(), sampling) if own["sample"] else None
+    drawn = None
+    if own["sample"]:
+        before = (base.sampling or SamplingSettings()).model_dump()
+        drawn = validated(SamplingSettings, {**before, **sampling})
     return Request(searched, own["n_best"], drawn, own["alignments"], own["scores"])
-
-
-def _updated(section: _AnySettings, changes: Mapping[str, Any]) -> _AnySettings:
-    return validated(type(section), {**section.model_dump(), **changes}) if changes else section
 
 
 def _with_spare_hypotheses(request: Request) -> Request:

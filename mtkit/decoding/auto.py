@@ -15,19 +15,14 @@ from mtkit.report import warn
 class AutoEngine(Engine):
     """An engine that uses CTranslate2 for all requests that it supports, and PyTorch for others.
 
-    If CTranslate2 fails on this machine, a warning says why, and PyTorch serves all requests. If
-    the options choose an engine, only that one is used.
+    If CTranslate2 fails, a warning says why, and PyTorch serves all requests. An engine that the
+    options choose serves all requests.
     """
 
     def __init__(
         self, models: Sequence[OpenedModel], options: EngineOptions, request: Request
     ) -> None:
-        """Open the engine for `request`; several models form an ensemble.
-
-        Raises:
-            UserError: the device or compute type is not supported, or the chosen engine does not
-                support the request.
-        """
+        """Open the engine for `request`, or raise UserError if no allowed engine supports it."""
         self._models, self._options = models, options
         self._lock = Lock()
         self._ctranslate2: Engine | None = None
@@ -71,10 +66,8 @@ class AutoEngine(Engine):
             if reason is None and self._ctranslate2 is None:
                 self._ctranslate2 = open_converted(self._models[0], self._options)
         except (ImportError, OSError, RuntimeError) as error:
-            reason = str(error).rstrip(".")
-            if isinstance(error, OSError) and error.filename:
-                reason = f"{error.filename}: {error.strerror}"
-            reason = self._failure = f"CTranslate2 does not work here: {reason}"
+            reason = f"CTranslate2 does not work here: {str(error).rstrip('.')}"
+            self._failure = reason
             if self._options.engine == "auto":
                 warn(f"{reason}; using the slower engine torch")
         return reason

@@ -19,7 +19,7 @@ def divide(
 ) -> Iterator[list[int]]:
     """Divide the sentences at `places` into batches of up to `max_tokens` with padding.
 
-    The longest sentences come first, so that all workers end at about the same time.
+    The longest come first, so that all workers end at about the same time.
     """
     ranked = sorted(places, key=lambda place: -len(sentences[place].source))
     first = 0

@@ -42,20 +42,14 @@ def truecase(line: str, tokenizer: Tokenizer) -> str:
 
 
 def _best_case(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
-    """Return the spelling with the fewest subwords.
-
-    If several have as few, prefer a capital at the start of a sentence, else frequent subwords.
-    """
-    turkish, small = word.replace("I", "ı").lower(), word.lower()
-    spellings = [_capitalise(small), _capitalise(turkish), small, turkish, word]
+    """Return the spelling with the fewest subwords; `is_first`: prefer a capital among equals."""
+    small = [word.lower(), word.replace("I", "ı").lower()]  # the second is Turkish
+    # Capitalise the first letter, even after a bracket.
+    capital = [_LETTER.sub(lambda letter: letter.group().title(), it, count=1) for it in small]
+    spellings = [*capital, *small, word]
     # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
     costs = [
         (len(ids), [] if is_first else sorted(ids, reverse=True))
         for ids in tokenizer.encode_source(spellings)
     ]
     return spellings[costs.index(min(costs))]
-
-
-def _capitalise(word: str) -> str:
-    """Capitalise the first letter, even after a bracket."""
-    return _LETTER.sub(lambda letter: letter.group().title(), word, count=1)

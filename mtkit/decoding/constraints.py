@@ -18,11 +18,7 @@ from mtkit.symbols import BOS, EOS, PAD
 def constraints_of(
     settings: DecodingSettings, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[Constraint]:
-    """Return the constraints in the order of their application.
-
-    `prefixes`: for each sentence, the subwords that its translations must begin with. They come
-    last, so they override all other constraints.
-    """
+    """Return the constraints in order; the `prefixes` of sentences override all others."""
     constraints: list[Constraint] = []
     if settings.repetition_penalty != 1.0:
         constraints.append(partial(penalise_repetition, penalty=settings.repetition_penalty))
@@ -51,17 +47,14 @@ def forbid_repeated_ngrams(
 ) -> Float[Tensor, "N V"]:
     """Forbid repeating an n-gram of `size` symbols (Paulus et al. 2018, section 2.5)."""
     written = live.written
-    length, vocabulary = written.shape[1], logits.shape[1]
+    length = written.shape[1]
     if length < size:
         return logits
     ngrams = written.unfold(1, size, 1)  # (N, T - size + 1, size)
     recent = written[:, length - size + 1 :].unsqueeze(1)  # (N, 1, size - 1)
     is_begun = (ngrams[:, :, :-1] == recent).all(dim=2)  # (N, T - size + 1)
     completion = ngrams[:, :, -1].where(is_begun, PAD)  # otherwise PAD, which is forbidden anyway
-    logits.scatter_(1, completion, NEG_INF)
-    if length >= vocabulary - 3:  # all but PAD, BOS and EOS may be used up: then allow EOS
-        logits[(logits == NEG_INF).all(dim=1), EOS] = 0.0
-    return logits
+    return logits.scatter_(1, completion, NEG_INF)
 
 
 def penalise_repetition(

@@ -55,10 +55,7 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 
 
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
-    """Return the converted model from the cache; if it is missing or damaged, convert it first.
-
-    A model that another version of CTranslate2 converted is converted again.
-    """
+    """Return the converted model from the cache; convert it if it is missing, damaged or old."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     path = cache / "mtkit" / opened.artifact.identity / name

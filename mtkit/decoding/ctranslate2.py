@@ -60,11 +60,7 @@ class CTranslate2Engine(Engine):
     def __init__(
         self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions | None = None
     ) -> None:
-        """Open a converted model on the CPU, or on the device and threads of `options`.
-
-        Raises:
-            UserError: the device does not support the compute type.
-        """
+        """Open a converted model (default: on the CPU), or raise UserError for its compute type."""
         options = options or EngineOptions(device="cpu")
         device = options.device
         compute_type = str(converted.manifest["settings"]["compute_type"])
@@ -178,11 +174,7 @@ def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | 
 
 
 def choose_device(name: str) -> str:
-    """Return "cpu" or "cuda"; "auto" becomes "cuda" if CTranslate2 can use a GPU.
-
-    Raises:
-        UserError: CTranslate2 cannot use the device on this machine.
-    """
+    """Return "cpu" or "cuda" ("auto": "cuda" if usable); UserError if the device is unusable."""
     gpus: int = _library.get_cuda_device_count()
     if name == "auto":
         return "cuda" if gpus else "cpu"

@@ -49,9 +49,7 @@ class Request:
         if self.n_best < 1:
             raise UserError(f"n_best: {self.n_best}: must be at least 1")
         if self.sampling is None and self.n_best > self.settings.beam:
-            raise UserError(
-                f"n_best: {self.n_best} of a beam of {self.settings.beam}: raise the beam"
-            )
+            raise UserError(f"n_best: {self.n_best} exceeds the beam of {self.settings.beam}")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINE_NAMES:
-            raise UserError(f"engine: {self.engine}: choose one of {', '.join(ENGINE_NAMES)}")
+            raise UserError(f"engine: {self.engine}; choose one of {', '.join(ENGINE_NAMES)}")
         for name, count in (("workers", self.workers), ("threads", self.threads)):
             if count is not None and count < 1:
                 raise UserError(f"{name}: {count}: must be at least 1")

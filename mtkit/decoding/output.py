@@ -94,10 +94,7 @@ def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
 def _resume(
     path: Path, partial: Path, record: Path, dependencies: Mapping[str, Any], rows: int
 ) -> int:
-    """Cut the partial output after the last complete input line, and return its number.
-
-    Raises UserError if the dependencies have changed.
-    """
+    """Cut the partial output after the last complete input line, and return its number."""
     if not (record.is_file() and partial.stat().st_size):
         return 0
     before = read_json(record)

@@ -35,10 +35,7 @@ class PyTorchEngine(Engine):
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Start the worker threads for a model in evaluation mode.
-
-        `workers` defaults to torch's number of threads on a CPU, else to 1. It divides the threads.
-        """
+        """Start workers (default: one per torch thread on a CPU) for a model in evaluation mode."""
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
@@ -53,8 +50,7 @@ class PyTorchEngine(Engine):
         """Load a model, or several as an ensemble.
 
         `options.threads` sets torch's threads for the whole process. In compute types other than
-        float32, near ties can depend on the other sentences of the batch. `reason`: why CTranslate2
-        does not support the request, for the error message.
+        float32, near ties can depend on other sentences. `reason`: why CTranslate2 is not used.
 
         Raises:
             UserError: the compute type is not supported, or the weights do not fit the model.
@@ -77,11 +73,7 @@ class PyTorchEngine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        """Start the search, as `Engine.search` says.
-
-        Raises:
-            ValueError: the model is in training mode, so its dropout would be on.
-        """
+        """Start the search; raise ValueError if the model is in training mode (dropout)."""
         if self.model.training:
             raise ValueError("the model is in training mode: call eval() first")
         if request.attention:

@@ -77,10 +77,7 @@ class Stepper(ABC):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add one symbol to the live hypotheses, and return them with the updated pool.
-
-        `is_last`: the new symbol is number `max_length`.
-        """
+        """Add a symbol (`is_last`: at `max_length`); return the live hypotheses and the pool."""
 
     @abstractmethod
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:

@@ -171,10 +171,7 @@ def _utf8(text: str) -> str:
 
 
 def split_at_emoji(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
-    """Split a text into runs, and return for each whether it is translated or copied.
-
-    Emoji that the tokenizer would spell in bytes are copied with the punctuation beside them.
-    """
+    """Split a text at unknown emoji into runs, each with True (translated) or False (copied)."""
     emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
     if not emoji:
         return [(text, True)]

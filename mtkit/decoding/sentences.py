@@ -33,9 +33,8 @@ def split_to_fit(
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield the parts of a text in order, each with its subword ids by `encode`.
 
-    A text of more than `max_length` subwords is split at sentence ends. A sentence that is still
-    too long is halved at the space next to its middle, or between characters. Only a single
-    character can have more than `max_length` subwords.
+    A text of more than `max_length` subwords is split at sentence ends, else at the space next to
+    its middle, else in half. Only a single character can have more than `max_length` subwords.
     """
     ids = encode(text)
     parts = [text]
@@ -57,8 +56,7 @@ def split_to_fit(
 def split_sentences(line: str, language: str | None) -> list[str]:
     """Return the sentences of a line, none of them blank; without a language, the whole line.
 
-    sentencex splits by the rules of the language, or at full stops if it has none for the language.
-    Where it is unsure, sentences stay together.
+    sentencex splits by the rules of the language, or at full stops; doubtful cases stay together.
     """
     if language is None:
         return [line]

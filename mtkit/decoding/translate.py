@@ -120,7 +120,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     """Translate lines as they arrive, by the translator's default request, and write them.
 
     Raises:
-        UserError: files, settings or models are not valid.
+        UserError: the files are not valid, or the engine does not support the request.
         BrokenPipeError: the reader of the output has closed it.
     """
     files.check()
@@ -170,10 +170,7 @@ def translate_with_progress(
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """Return all that the output depends on, by the names that messages use.
-
-    None if the command cannot be resumed.
-    """
+    """Return what the output depends on, by names for messages; None if it is not resumable."""
     if files.input is None or not files.is_resumable:
         return None
     request = translator.request
@@ -194,7 +191,7 @@ def _translations(
     """Yield the translations of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
-            yield translator.submit([Line(typed[: MAX_TEXT_CHARACTERS + 1], id=number)]).result()
+            yield translator.submit([Line(typed, id=number)]).result()
     else:
         yield from translator.stream(islice(_lines(source, files.prefixes), done, None))
 

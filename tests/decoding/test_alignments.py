@@ -23,7 +23,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
-from mtkit.decoding.alignment import Block, Links, best_links, merge, soft_links, symmetrise
+from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.forced import attention_to_source
@@ -244,16 +244,6 @@ def test_a_copy_is_aligned_word_by_word(copier: Translator) -> None:
     assert len(odd.text.split()) < len(ODD.split())  # normalisation takes a word away
     assert {i for i, _ in odd.alignment} < set(range(len(ODD.split())))
     assert {j for _, j in odd.alignment} == set(range(len(odd.text.split())))
-
-
-def test_soft_links_of_a_word_in_two_blocks_sum_to_one() -> None:
-    """As in Chinese, where no space is between two sentences."""
-    first = Block(source=0, target=0, weights=np.array([[0.25, 0.75], [1.0, 0.0]], np.float32))
-    second = Block(source=2, target=1, weights=np.array([[0.5, 0.5], [0.0, 0.0]], np.float32))
-    assert soft_links([first, second]) == [
-        *[(0, 0, 0.25), (1, 0, 0.75)],
-        *[(0, 1, 0.5), (2, 1, 0.25), (3, 1, 0.25)],
-    ]
 
 
 @pytest.mark.parametrize("max_length", [2, 3, 7, 12, 40])

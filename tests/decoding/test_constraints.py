@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architectures import VOCAB, make, sources
+from architectures import make, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.constraints import begin_with, forbid_repeated_ngrams, penalise_repetition
 from mtkit.decoding.sampling import Sampler, uniform_noise
@@ -97,14 +97,6 @@ def test_no_ngram_is_repeated(name: str, size: int) -> None:
     assert ngrams_are_distinct(beam_search(model, source, decoding), size)
     assert ngrams_are_distinct(sample(model, source, decoding, sampler), size)
     assert not ngrams_are_distinct(beam_search(model, source, free), size)
-
-
-def test_a_hypothesis_without_symbols_left_ends() -> None:
-    decoding = DecodingSettings(beam=2, max_length=VOCAB + 5, min_length=VOCAB, no_repeat_ngram=1)
-    actual = beam_search(make("transformer"), sources([4]), decoding)
-    assert ngrams_are_distinct(actual, 1)
-    assert (actual.lengths == VOCAB - 3).all() and actual.finished.all()
-    assert actual.scores.isfinite().all()
 
 
 @given(

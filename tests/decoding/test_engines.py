@@ -222,7 +222,7 @@ def test_unsupported_options_are_named(plain: Path) -> None:
         load(plain, "tpu")
     with pytest.raises(UserError, match="workers: 0: must be at least 1"):
         load(plain, "cpu", workers=0)
-    with pytest.raises(UserError, match="engine: fast: choose"):
+    with pytest.raises(UserError, match="engine: fast; choose"):
         load(plain, "cpu", engine="fast")
 
 

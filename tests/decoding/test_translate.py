@@ -384,7 +384,7 @@ def test_invalid_settings_are_refused(real: Path, changes: dict[str, Any], compl
 
 
 def test_n_best_is_at_most_the_beam(real: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="n_best: 6 of a beam of 5"):
+    with pytest.raises(UserError, match="n_best: 6 exceeds the beam of 5"):
         run(tmp_path, b"a\n", load(real, "cpu"), n_best=6)
     assert not (tmp_path / "out").exists()
 
