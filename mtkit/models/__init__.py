@@ -1,1 +1,1 @@
-"""The architectures, each behind the contract of `halves`."""
+"""The architectures, each behind the contracts of `interfaces`."""
