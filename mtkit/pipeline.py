@@ -82,7 +82,7 @@ def _score(config: Config, model: Artifact) -> dict[str, Score]:
                 if key != FROM
             }
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{test.path}: damaged ({error!r}): delete it") from None
+            raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
     say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
     return scores
 

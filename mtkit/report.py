@@ -122,6 +122,11 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() or category(c) == "Zs" else ascii(c)[1:-1] for c in line)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return the count and the noun: "1 line", "2,000 lines"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def cell_width(text: str) -> int:
     """Return the width of a text in terminal cells: wide characters take two."""
     if text.isascii():

@@ -126,7 +126,7 @@ def create(
 def refuse_existing(output: Path) -> None:
     """Raise UserError if an output exists."""
     if output.exists():
-        raise UserError(f"{output}: already exists: choose a new folder")
+        raise UserError(f"{output} already exists; choose a new folder")
 
 
 def remove(path: Path) -> None:
@@ -153,20 +153,20 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
-        raise UserError(f"{path}: expected kind {kind}, found {manifest['kind']}")
+        raise UserError(f"{path} should hold a {kind}, but holds a {manifest['kind']}")
     if manifest["format"] != FORMAT_VERSIONS[kind]:
         raise OtherFormatError(
-            f"{path}: format {manifest['format']}; this mtkit reads {FORMAT_VERSIONS[kind]}: "
-            f"rebuild it with `{command}`"
+            f"{path} has format {manifest['format']}, but this version of mtkit "
+            f"reads format {FORMAT_VERSIONS[kind]}; rebuild it with `{command}`"
         )
     if manifest != manifest | hashes_of(manifest):
-        raise UserError(f"{path / MANIFEST}: damaged (its hashes do not match its content)")
+        raise UserError(f"{path / MANIFEST} is damaged: its hashes do not match its content")
     sizes = _sizes_of_files(path)
     for name, facts in manifest["files"].items():
         is_sound = sizes.get(name) == facts["bytes"]
         if not is_sound or (verify and hash_file(path / name) != facts["sha256"]):
             again = f"copy it again, or rebuild it with `{command}`"
-            raise UserError(f"{path / name}: missing or damaged: {again}")
+            raise UserError(f"{path / name} is missing or damaged; {again}")
     return Artifact(path, manifest)
 
 
@@ -189,7 +189,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
     try:
         manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: no {kind} here: make one with `{COMMANDS[kind]}`") from None
+        raise UserError(f"{path} holds no {kind}; make one with `{COMMANDS[kind]}`") from None
     match manifest:
         case {
             "kind": str(),
@@ -204,7 +204,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             for facts in files.values()
         ):
             return dict(manifest)
-    raise UserError(f"{path / MANIFEST}: not a manifest: rebuild with `{COMMANDS[kind]}`")
+    raise UserError(f"{path / MANIFEST} is not a manifest; rebuild with `{COMMANDS[kind]}`")
 
 
 def _sizes_of_files(folder: Path) -> dict[str, int]:
@@ -212,7 +212,9 @@ def _sizes_of_files(folder: Path) -> dict[str, int]:
     entries = list(folder.iterdir())
     for path in entries:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise UserError(f"{path}: a link, pipe or device: copy the file in its place")
+            raise UserError(
+                f"{path} is a link, pipe or device; put a copy of the file in its place"
+            )
     return {path.name: path.stat().st_size for path in entries if path.is_file()}
 
 

@@ -39,7 +39,7 @@ def config_of(run: Path) -> Config:
     from mtkit.config.yaml import load_config
 
     if not (run / SETTINGS).is_file():
-        raise UserError(f"{run}: no run here")
+        raise UserError(f"{run} is not a run directory")
     return load_config(run / SETTINGS)
 
 
@@ -61,8 +61,8 @@ def find_model(path: str | Path | None) -> Artifact:
     for folder in (place / "model", place):
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
-    another = "" if path else ", or name one with -m"
-    raise UserError(f"{place}: no model here: train one with `mtkit train`{another}")
+    another = "" if path else ", or give one with -m"
+    raise UserError(f"{place} holds no model; train one with `mtkit train`{another}")
 
 
 def find_best(path: str | Path | None) -> Artifact:
@@ -79,7 +79,7 @@ def find_best(path: str | Path | None) -> Artifact:
         case {"best": int() | None as best, "last": int(last)}:
             pass
         case _:
-            raise UserError(f"{folder / INDEX}: damaged: resume with `mtkit train`")
+            raise UserError(f"{folder / INDEX} is damaged; resume with `mtkit train`")
     name = "newest checkpoint" if best is None else "best checkpoint so far"
     try:
         step = last if best is None else best
@@ -88,7 +88,7 @@ def find_best(path: str | Path | None) -> Artifact:
         warn(str(damage))
         name, step = "newest checkpoint", last
         checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
-    say(f"{place}: training is not finished: using the {name}, of step {step:,}")
+    say(f"{place}: training is not finished, so the {name} of step {step:,} is used")
     return checkpoint
 
 
@@ -99,9 +99,11 @@ def find_origin(config: Config) -> Artifact | None:
     path, latest = Path(place).absolute(), LATEST.absolute()
     with blame_setting(INIT_FROM):
         if latest.is_symlink() and latest in (path, *path.parents):
-            raise UserError(f"{place}: {LATEST} will point to this run: name the other run itself")
+            raise UserError(
+                f"{place}: {LATEST} will point to this run; give the path of the other run itself"
+            )
         if Path(config.run).resolve() in (path.resolve(), *path.resolve().parents):
-            raise UserError(f"{place}: the model of this very run: name another run")
+            raise UserError(f"{place} is the model of this run itself; choose another run")
         return find_model(place)
 
 
@@ -121,7 +123,7 @@ def link_latest(run: Path) -> None:
     try:
         LATEST.parent.mkdir(exist_ok=True)
         if LATEST.exists() and not LATEST.is_symlink():
-            warn(f"{LATEST} is not a symlink: left alone; name the model with -m")
+            warn(f"{LATEST} is not a symlink and was left unchanged; give the model with -m")
             return
         link = temporary_path(LATEST)
         while LATEST.resolve() != run.resolve():
@@ -130,7 +132,7 @@ def link_latest(run: Path) -> None:
                 link.symlink_to(os.path.relpath(run, LATEST.parent))
                 link.replace(LATEST)
     except OSError as error:
-        warn(f"{LATEST}: cannot be written ({error.strerror}): name the model with -m {run}")
+        warn(f"{LATEST} cannot be written ({error.strerror}); give the model with -m {run}")
 
 
 @contextmanager
@@ -147,10 +149,10 @@ def locked(run: Path) -> Iterator[None]:
         with suppress(OSError):
             owner = (run / OWNER).read_text("utf-8", "replace") or owner
         raise UserError(
-            f"{run}: {owner} is writing there: wait, stop it, or choose another run directory"
+            f"{run} is in use by {owner}; wait, stop it, or choose another run directory"
         ) from None
     except (FileExistsError, NotADirectoryError):
-        raise UserError(f"{run}: not a folder: choose another run directory") from None
+        raise UserError(f"{run} is not a folder; choose another run directory") from None
     try:
         write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
         yield

@@ -116,23 +116,23 @@ class Stage:
         try:
             artifact = open_artifact(self.path, self.kind, verify=True)
         except UserError:
-            say(f"{self.kind}: rebuilding: it is damaged, or of another version of mtkit")
+            say(f"{self.kind}: rebuilding, because it is damaged or from another version of mtkit")
             return
         reason = self.difference(artifact)
         if reason and (checkpoint := _dependent_checkpoint(artifact)):
             raise checkpoint_mismatch(checkpoint, reason)
-        say(f"{self.kind}: rebuilding: {reason}")
+        say(f"{self.kind}: rebuilding, because {reason}")
 
 
 def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
     """Return the error for a run that cannot resume because of a difference."""
     run = checkpoint.parents[1]
     advice = "to train anew, choose another run directory"
-    if difference.startswith(("training.steps:", "training.epochs:")):
+    if difference.startswith(("training.steps was", "training.epochs was")):
         finish = "" if (run / "model").is_dir() else f"`mtkit finish {run}`, and "
         advice = f"to train from its weights, {finish}set training.init_from={run} in another run"
     return UserError(
-        f"{checkpoint}: checkpoint of other settings ({difference}): undo that to resume; "
+        f"{checkpoint} was saved with other settings ({difference}); undo that to resume, "
         f"{advice}, or delete {checkpoint.parent}"
     )
 
@@ -171,9 +171,9 @@ def _describe(name: str, before: Any, now: Any) -> str:
     if isinstance(before, dict) and isinstance(now, dict):
         for unit in ("lines", "bytes"):
             if before.get(unit) != now.get(unit):
-                return f"{name}: {before.get(unit)} {unit}, now {now.get(unit)}"
+                return f"{name} had {before.get(unit)} {unit}, now {now.get(unit)}"
         return f"{name} has other text of the same length"
-    return f"{name}: {before}, now {now}"
+    return f"{name} was {before}, now {now}"
 
 
 def changed_files(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
@@ -187,11 +187,11 @@ def changed_files(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
     for name, file in files.items():
         match before.get(name):
             case None if hashes and not (file.is_file() and hash_file(file) in hashes):
-                return f"{name} was not read for it"
+                return f"{name} was not read then"
             case {"bytes": int(was), "sha256": str(digest)} if file.is_file():
                 now = file.stat()
                 if was != now.st_size:
-                    return f"{name}: {was} bytes, now {now.st_size}"
+                    return f"{name} had {was} bytes, now {now.st_size}"
                 is_doubtful = was <= MAX_BYTES_TO_HASH or now.st_mtime > made
                 if is_doubtful and hash_file(file) != digest:
                     return f"{name} has other text of the same length"

@@ -20,12 +20,14 @@ def read_json(path: Path) -> Any:
     """Return the content of a JSON file; UserError for anything else, such as a pipe."""
     status = path.lstat()
     if not S_ISREG(status.st_mode) or status.st_size > MAX_JSON_BYTES:
-        raise UserError(f"{path}: not a file of mtkit (a link, a pipe, or far too large)")
+        raise UserError(
+            f"{path} was not written by mtkit: it is a link or a pipe, or far too large"
+        )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON ({error})") from None
+        raise UserError(f"{path} is not JSON ({error})") from None
     return value
 
 

@@ -122,7 +122,7 @@ def check_fit(lengths: PairLengths, max_tokens: int) -> None:
     if longest > max_tokens:
         raise UserError(
             f"batching.max_tokens: {max_tokens} is less than the longest pair ({longest} with the "
-            f"end of sentence): raise it, or lower batching.max_length to {max_tokens - 1}"
+            f"end of sentence); raise it, or lower batching.max_length to {max_tokens - 1}"
         )
 
 

@@ -40,7 +40,7 @@ def train(
     from mtkit.study.bench.train import bench_train
 
     if config is not None and size is not None:
-        raise UserError("--size: not with -c, because the config says what to measure")
+        raise UserError("--size cannot be used with -c, because the config says what to measure")
     settings = [*(overrides or []), *([f"training.precision={precision}"] if precision else [])]
     bench_train(config, size or "tiny", settings, seconds, json)
 
@@ -76,7 +76,7 @@ def translate(
     if models and size is not None:
         raise UserError("--size: not with -m, because -m gives the model")
     if input is not None and not models:
-        raise UserError("--input: only with -m, because a random model cannot translate text")
+        raise UserError("--input needs -m, because a random model cannot translate text")
     with open_translation_task(models or [], input, size or "tiny") as task:
         bench_translate(
             task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json

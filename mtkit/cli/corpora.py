@@ -46,11 +46,11 @@ def check(
 
     if config is None:
         if overrides:
-            raise UserError("--set: only with -c")
+            raise UserError("--set needs a config (-c)")
         corpus = named_corpus(str(source), target, columns)
         check({"train": corpus}, languages or (None, None), as_json=json)
         return
-    refuse("not with -c, because the config gives the columns", columns=columns)
+    refuse("cannot be used with -c, because the config gives the columns", columns=columns)
     from mtkit.config.yaml import read_config
 
     settings, _ = read_config(config, overrides or [], None)
@@ -107,7 +107,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
 
     if target is not None:
-        refuse("only for a table or dataset, not for two text files", columns=columns)
+        refuse("is only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
     suffix = PurePath(source.removesuffix(".gz")).suffix
     if suffix == ".tsv":

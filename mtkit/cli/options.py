@@ -74,7 +74,7 @@ def refuse(why: str, **options: object) -> None:
     """
     for name, value in options.items():
         if value is not None and value is not False:
-            raise UserError(f"--{name.strip('_').replace('_', '-')}: {why}")
+            raise UserError(f"--{name.strip('_').replace('_', '-')} {why}")
 
 
 Codes = TypeVar("Codes", str | None, tuple[str, str] | None)

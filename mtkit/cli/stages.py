@@ -152,17 +152,17 @@ def translate(options: TranslateOptions) -> None:
 
     sampling = options.settings(*SamplingSettings.model_fields)
     if options.sample:
-        refuse("not with --sample", **options.settings("beam", "length_penalty"))
+        refuse("cannot be used with --sample", **options.settings("beam", "length_penalty"))
     else:
-        refuse("only with --sample", **sampling)
+        refuse("needs --sample", **sampling)
     from mtkit.decoding.api import load
     from mtkit.decoding.translate import Files, Format, translate
 
     files = Files(options.text, options.output, options.prefix, options.resume)
     if options.resume and not files.is_resumable:
-        raise UserError("--resume: needs -o FILE, and text files as INPUT and --prefix")
+        raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     if options.prefix and not options.text and sys.stdin is not None and sys.stdin.isatty():
-        raise UserError("--prefix: needs text from a file or a pipe, not from the keyboard")
+        raise UserError("--prefix needs text from a file or a pipe, not from the keyboard")
     translator = load(
         options.models,
         options.device,

@@ -44,9 +44,9 @@ def score(
     if not source:
         refuse("needs the source text; give it with --source", by_length=by_length, comet=comet)
     elif not (worst or by_length or comet):
-        refuse("only with --worst, --by-length or --comet", source=source)
+        refuse("needs --worst, --by-length or --comet", source=source)
     if not by_length:
-        refuse("only with --by-length", plot=plot)
+        refuse("needs --by-length", plot=plot)
     from mtkit.scoring.score import score_files, score_lines
     from mtkit.study.plots.picture import check_picture, draw_length_scores
 
@@ -117,25 +117,25 @@ def attend(options: AttendOptions) -> None:
     average, subwords = options.average, options.subwords
     if options.explain:
         shape = {"kind": kind, "layer": layer, "head": head, "average": average}
-        refuse("not with --explain", **shape)
+        refuse("cannot be used with --explain", **shape)
         views = {"view": view, "subwords": subwords, "output": output}
-        refuse("not with --explain", target=options.target, **views)
+        refuse("cannot be used with --explain", target=options.target, **views)
         from mtkit.study.attend.explain import explain
 
         explain(model, text, options.reference, as_json=options.json, device=device)
         return
-    refuse("only with --explain", reference=options.reference, json=options.json)
+    refuse("needs --explain", reference=options.reference, json=options.json)
     if view == "html":
         refuse(
-            "not with --view html, which shows all layers and heads",
+            "cannot be used with --view html, which shows all layers and heads",
             kind=kind,
             layer=layer,
             head=head,
         )
     if view not in ("png", "svg"):
-        refuse("only with --view png or svg", average=average)
+        refuse("needs --view png or svg", average=average)
     if view in (None, "terminal"):
-        refuse("only with --view png, svg or html", output=output)
+        refuse("needs --view png, svg or html", output=output)
     from mtkit.study.attend.maps import MapSelection
     from mtkit.study.attend.show import attend
 
@@ -177,19 +177,19 @@ def export(
     """
     if from_ is not None:
         options = {"to": to, "model": model, "quantization": quantization}
-        refuse("not with --from", check=check, text=text, **options)
+        refuse("cannot be used with --from", check=check, text=text, **options)
         from mtkit.formats.huggingface import from_huggingface
 
         from_huggingface(folder, output)
         return
     if folder is not None:
-        raise UserError(f"{folder}: only with --from; choose a model of mtkit with -m")
+        raise UserError(f"{folder} is used only with --from; give a model of mtkit with -m")
     if to is None:
         raise UserError("export: choose a format with --to ctranslate2 or --to huggingface")
     if not check:
-        refuse("only with --check", text=text)
+        refuse("needs --check", text=text)
     if to == "huggingface":
-        refuse("only with --to ctranslate2", check=check, quantization=quantization)
+        refuse("needs --to ctranslate2", check=check, quantization=quantization)
         from mtkit.formats.huggingface import export_to_huggingface
 
         export_to_huggingface(model, output)
@@ -220,11 +220,11 @@ def info(
     Example: mtkit info runs/latest --plot curves
     """
     if plot:
-        refuse("not with --plot", verify=verify, config=config)
+        refuse("cannot be used with --plot", verify=verify, config=config)
     else:
-        refuse("only with --plot", output=output)
+        refuse("needs --plot", output=output)
     if config:
-        refuse("not with --config", verify=verify)
+        refuse("cannot be used with --config", verify=verify)
     from mtkit.study.info.info import info
 
     info(path, verify=verify, config=config, plot=plot, output=output)

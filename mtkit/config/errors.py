@@ -72,12 +72,12 @@ def _message(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
         case "extra_forbidden":
             return f"unknown setting; {_suggestion(key, data)}"
         case "missing":
-            return "missing, and it has no default"
+            return "missing; set it, as it has no default"
         case "union_tag_invalid":
             context = detail["ctx"]
             return f"expected {context['expected_tags']}, found {context['tag']!r}"
         case "string_type":
-            return f"{error_message(detail, _shown)}: put quotes around text such as 12 or true"
+            return f"{error_message(detail, _shown)}; put quotes around text such as 12 or true"
     return error_message(detail, _shown)
 
 
@@ -125,13 +125,13 @@ def _suggestion(key: Key, data: Any) -> str:
     plain = tuple(part for part in key if isinstance(part, str))
     known = list(setting_names())
     if having := [kind for path, kinds in known if path == plain for kind in kinds]:
-        return f"kind {' or '.join(having)} has it, {current} has not"
+        return f"only kind {' or '.join(having)} has it, not {current}"
     if plain in [path for path, _ in known]:  # another form of the section has it
-        return f"it does not go with {', '.join(name for name in data if name != key[-1])}"
+        return f"it cannot be combined with {', '.join(name for name in data if name != key[-1])}"
     around = [(path[-1], kinds) for path, kinds in known if path[:-1] == plain[:-1]]
     siblings = [str(name) for name, kinds in around if not kinds or current in kinds]
     close = difflib.get_close_matches(str(plain[-1]), siblings, 1)
     elsewhere = [dotted(path) for path, _ in known if path[-1] == plain[-1]]
     if close or elsewhere:
         return f"did you mean '{[*close, *elsewhere][0]}'?"
-    return f"known here: {', '.join(dict.fromkeys(siblings))}"
+    return f"choose from {', '.join(dict.fromkeys(siblings))}"

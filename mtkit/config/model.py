@@ -75,7 +75,7 @@ class LstmDecoderSettings(LstmLayers):
     @model_validator(mode="after")
     def _something_to_feed(self) -> LstmDecoderSettings:
         if self.attention == "none" and self.input_feeding:
-            raise ValueError("input feeding needs attention: set input_feeding: false")
+            raise ValueError("input feeding needs attention; set input_feeding to false")
         return self
 
 
@@ -105,13 +105,15 @@ class Embeddings(Settings):
 
     def as_transformer(self) -> TransformerSettings:
         """Return two Transformers alike as one; ValueError naming the setting that differs."""
-        raise ValueError(f"model.kind: {self.kind}")
+        raise ValueError(f"model.kind is {self.kind}")
 
     def check_length(self, setting: str, length: int) -> None:
         """Raise ValueError for a length without a learned position for each token and EOS."""
         positions = self.as_pair().learned_positions
         if positions is not None and length >= positions:
-            raise ValueError(f"{setting}: {length} must be below model.max_positions, {positions}")
+            raise ValueError(
+                f"{setting} is {length}, but must be below model.max_positions, {positions}"
+            )
 
 
 class PositionSettings(Embeddings):
@@ -151,7 +153,7 @@ class EncoderDecoderSettings(PositionSettings):
         if has_no_attention and is_lstm and encoder.layers > decoder.layers:
             raise ValueError(
                 "without attention each decoder layer starts from the encoder layer of the same "
-                f"number: set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
+                f"number; set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
             )
         return self
 
@@ -175,13 +177,15 @@ class EncoderDecoderSettings(PositionSettings):
     def as_transformer(self) -> TransformerSettings:
         encoder, decoder = self.encoder, self.decoder
         if not isinstance(encoder, TransformerEncoderSettings):
-            raise ValueError(f"model.encoder.kind: {encoder.kind}")
+            raise ValueError(f"model.encoder.kind is {encoder.kind}")
         if not isinstance(decoder, TransformerDecoderSettings):
-            raise ValueError(f"model.decoder.kind: {decoder.kind}")
+            raise ValueError(f"model.decoder.kind is {decoder.kind}")
         for name in ("ffn", "heads", "norm", "activation"):
             theirs, ours = getattr(encoder, name), getattr(decoder, name)
             if ours != theirs:
-                raise ValueError(f"model.decoder.{name}: {ours}, but the encoder's is {theirs}")
+                raise ValueError(
+                    f"model.decoder.{name} is {ours}, but that of the encoder is {theirs}"
+                )
         layers = decoder.layers if decoder.layers != encoder.layers else None
         return self.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
 

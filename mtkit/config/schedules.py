@@ -90,7 +90,9 @@ class Cosine(Warmup):
 
     def check(self, warmup: int) -> None:
         if self.floor > self.peak:
-            raise ValueError(f"schedule.floor: {self.floor:g} is above the peak, {self.peak:g}")
+            raise ValueError(
+                f"schedule.floor, {self.floor:g}, is above schedule.peak, {self.peak:g}"
+            )
 
 
 class Plateau(Warmup):
@@ -127,7 +129,9 @@ class StepDecay(Warmup):
 
     def check(self, warmup: int) -> None:
         if self.start < warmup:
-            raise ValueError(f"schedule.start: {self.start:,} lies within warmup, {warmup:,}")
+            raise ValueError(
+                f"schedule.start, {self.start:,}, lies within the warmup of {warmup:,}"
+            )
 
 
 AnySchedule = Annotated[

@@ -37,7 +37,9 @@ class DataSettings(Settings):
     @model_validator(mode="after")
     def _check_tags(self) -> DataSettings:
         if self.valid.tag is not None or (self.test and self.test.tag is not None):
-            raise ValueError("tag: only for corpora in data.train, not in valid or test")
+            raise ValueError(
+                "a tag is only for corpora in data.train, not in data.valid or data.test"
+            )
         return self
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, Corpus]:
@@ -210,13 +212,15 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> TrainingSettings:
         if self.steps is None and self.epochs is None:
-            raise ValueError("needs steps or epochs")
+            raise ValueError("set steps or epochs")
         if self.steps is not None and self.epochs is not None:
-            raise ValueError("steps and epochs are both set: set one of them to null")
+            raise ValueError("steps and epochs are both set; set one of them to null")
         if self.best_by in ("bleu", "chrf") and not self.validation_sentences:
-            raise ValueError(f"best_by: {self.best_by} needs validation_sentences above 0")
+            raise ValueError(f"'best_by: {self.best_by}' needs validation_sentences above 0")
         if self.best_by == "step" and (self.average > 1 or self.patience is not None):
-            raise ValueError("best_by: step uses the last weights: needs average: 1, no patience")
+            raise ValueError(
+                "'best_by: step' keeps the last weights; set average to 1 and patience to null"
+            )
         self.schedule.check(self.warmup)
         return self
 
@@ -236,7 +240,10 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check(self) -> Config:
         if self.model.tie == "all" and not self.tokenizer.joint:
-            raise ValueError("model.tie: all needs tokenizer.joint: true (or tie: target)")
+            raise ValueError(
+                "'model.tie: all' needs a joint tokenizer; set tokenizer.joint to true, "
+                "or tie to target"
+            )
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         self.model.check_length("batching.max_length", self.batching.max_length)
         return self

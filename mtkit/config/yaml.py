@@ -104,9 +104,9 @@ def _read(path: str | Path) -> tuple[str, str]:
     try:
         return str(path), path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"{path}: not a config file: it is not UTF-8 text") from None
+        raise UserError(f"{path} is not a config file, because it is not UTF-8 text") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot read the config: {error.strerror}") from None
+        raise UserError(f"{path}: the config cannot be read ({error.strerror})") from None
 
 
 def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -115,19 +115,21 @@ def _parse(name: str, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
         loader = _Loader(text)
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
-            raise UserError(f"{name}: expected settings (key: value): run, data and training")
+            raise UserError(
+                f"{name}: expected settings (key: value), at least run, data and training"
+            )
         lines = dict(islice(_lines(name, node, ()), MAX_SETTINGS + 1))
         if len(lines) > MAX_SETTINGS:
-            raise UserError(f"{name}: more than {MAX_SETTINGS:,} settings")
+            raise UserError(f"{name} has more than {MAX_SETTINGS:,} settings")
         # An alias becomes a copy, so that an override changes one place only.
         data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        hint = ": indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
-        raise UserError(f"{name}:{line}: not YAML: {error.problem}{hint}") from None
+        hint = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        raise UserError(f"{name}:{line}: not YAML ({error.problem}){hint}") from None
     except INVALID_YAML as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"{name}: not YAML: {reason}: put quotes around text") from None
+        raise UserError(f"{name}: not YAML ({reason}); put quotes around text") from None
     return data, lines
 
 
@@ -143,12 +145,16 @@ def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     for child_key, child in node.value:
         line, label = child_key.start_mark.line + 1, child_key.value
         if child_key.tag == "tag:yaml.org,2002:merge":
-            raise UserError(f"{name}:{line}: <<: sections are not merged: write the settings out")
+            raise UserError(
+                f"{name}:{line}: merging sections by << is not supported; write the settings out"
+            )
         if child_key.tag != "tag:yaml.org,2002:str":
-            raise UserError(f"{name}:{line}: a key must be text: put quotes around it")
+            raise UserError(f"{name}:{line}: a key must be text; put quotes around it")
         inner: Key = (*key, label)
         if label in seen:
-            raise UserError(f"{name}:{line}: {dotted(inner)}: already set in line {seen[label]}")
+            raise UserError(
+                f"{name}:{line}: {dotted(inner)} is already set in line {seen[label]}; remove one"
+            )
         seen[label] = line
         yield inner, line
         yield from _lines(name, child, inner)
@@ -177,7 +183,7 @@ def _split(override: str) -> Override:
     try:
         return parts, json.loads(json.dumps(yaml.load(text, _Loader))), option
     except INVALID_YAML:
-        raise UserError(f"{option}: the value is not YAML: put quotes around it") from None
+        raise UserError(f"{option}: the value is not YAML; put quotes around it") from None
 
 
 def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:
@@ -193,7 +199,7 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
                 section[part] = {}
         else:
             has = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
-            raise UserError(f"{option}: no such setting: {dotted(key)} holds {has}")
+            raise UserError(f"{option}: there is no such setting, because {dotted(key)} is {has}")
         if len(key) < len(parts):
             section = section[key[-1]]
     if key[-1] == "kind":
@@ -213,4 +219,4 @@ def _change_kind(section: dict[str, Any], key: Key, value: Any, option: str) -> 
     dropped = ", ".join(name for name in section if name != "kind")
     section.clear()
     if dropped:
-        report.say(f"{option}: starts from the defaults of {value}; dropped: {dropped}")
+        report.say(f"{option} starts from the defaults of {value}; it drops the earlier {dropped}")

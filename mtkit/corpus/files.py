@@ -50,16 +50,18 @@ def existing_file(path: str) -> Path:
     try:
         if not file.exists():
             is_relative = not (is_demo or file.is_absolute())
-            hint = f": relative paths start in the current folder, {Path.cwd()}"
+            hint = f"; relative paths start in the current folder, {Path.cwd()}"
             raise UserError(f"{path}: no such file{hint if is_relative else ''}")
         if file.is_dir():
-            raise UserError(f"{path}: a folder, not a file")
+            raise UserError(f"{path} is a folder; give a file")
         if not file.is_file():
-            raise UserError(f"{path}: a pipe or device; a corpus is read twice: write it to a file")
+            raise UserError(
+                f"{path} is a pipe or device, but a corpus is read twice; write it to a file"
+            )
         with file.open("rb"):
             return file
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        raise UserError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -141,7 +143,9 @@ def open_decompressed(path: Path) -> BufferedReader:
         start = file.read(max(map(len, UNSUPPORTED_FORMATS)))
     for magic, name in UNSUPPORTED_FORMATS.items():
         if start.startswith(magic):
-            raise UserError(f"{path}: compressed by {name}: unpack it, or compress it by gzip")
+            raise UserError(
+                f"{path} is compressed with {name}; unpack it, or compress it with gzip"
+            )
     is_gzip = path.suffix == ".gz" or start.startswith(GZIP_MAGIC)
     return BufferedReader(gzip.open(path)) if is_gzip else path.open("rb")
 
@@ -152,7 +156,9 @@ def describe_gzip_error(path: str, error: Exception) -> UserError:
     with suppress(*GZIP_ERRORS), open_decompressed(Path(path)) as file:
         for number, _ in enumerate(_raw_lines(file), 1):  # noqa: B007
             pass
-    return UserError(f"{path}:{number + 1}: gzip damaged or cut short ({error}): get another copy")
+    return UserError(
+        f"{path}:{number + 1}: the gzip data is damaged or cut short ({error}); get another copy"
+    )
 
 
 def _raw_lines(file: BufferedReader) -> Iterator[bytes]:

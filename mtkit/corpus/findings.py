@@ -9,6 +9,7 @@ from typing import Literal
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
 from mtkit.corpus.statistics import CorpusStatistics, Languages
+from mtkit.report import plural
 
 Status = Literal["passed", "warned", "failed"]
 MAX_COPIED = 0.5
@@ -84,7 +85,7 @@ def _describe(passage: Passage, place: str) -> str:
     where = f"about {place}, for {passage.count:,} lines"
     if passage.shift is None:
         return f"{where}: no target near them translates these sources"
-    lines = "1 line" if abs(passage.shift) == 1 else f"{abs(passage.shift)} lines"
+    lines = plural(abs(passage.shift), "line")
     return f"{where}: the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
 
 

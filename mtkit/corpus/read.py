@@ -20,6 +20,7 @@ from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus,
 from mtkit.corpus.files import describe_file, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import pair_parser, text_at
 from mtkit.errors import MtkitError, UserError
+from mtkit.report import plural
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -66,8 +67,8 @@ class UnequalSidesError(UserError):
     """Two files have different numbers of lines; raised after all pairs were read."""
 
     def __init__(self, paths: tuple[str, str], lines: tuple[int, int]) -> None:
-        self.lengths = f"{paths[0]} has {lines[0]:,} lines, {paths[1]} {lines[1]:,}"
-        super().__init__(f"{self.lengths}: find where they diverge with `mtkit check`")
+        self.lengths = f"{paths[0]} has {plural(lines[0], 'line')}, but {paths[1]} has {lines[1]:,}"
+        super().__init__(f"{self.lengths}; find where they diverge with `mtkit check`")
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
@@ -89,7 +90,7 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
             yield pair
         if pair is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
-            raise UserError(f"{name}: empty: give a corpus with at least one pair")
+            raise UserError(f"{name} is empty; give a corpus with at least one pair")
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -182,7 +183,10 @@ def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]
 def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
     sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
-        raise UserError(f"data: {len(sources)} source files for {len(targets)} target files")
+        raise UserError(
+            f"data: source and target need equally many files, not {len(sources)} and "
+            f"{len(targets)}"
+        )
     for paths in zip(sources, targets, strict=True):
         sides = [read_lines(path) for path in paths]
         for number, (source, target) in enumerate(zip_longest(*sides), 1):
@@ -222,7 +226,9 @@ def _dataset_errors(corpus: DatasetCorpus) -> Iterator[None]:
         raise
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{corpus.dataset}: `datasets` cannot load it: {reason}") from error
+        raise UserError(
+            f"{corpus.dataset}: the library `datasets` cannot load it ({reason})"
+        ) from error
 
 
 def _load(corpus: DatasetCorpus) -> Any:
@@ -239,7 +245,7 @@ def _load(corpus: DatasetCorpus) -> Any:
         if not isinstance(saved, datasets.DatasetDict):
             saved = {str(saved.split or "train"): saved}
         if corpus.split not in saved:
-            raise ValueError(f"no split {corpus.split!r}; there are: {', '.join(saved)}")
+            raise ValueError(f"it has no split {corpus.split!r}; choose from {', '.join(saved)}")
         return saved[corpus.split]
     # A slice of a split, such as train[:10], cannot be streamed.
     settings: dict[str, Any] = {
@@ -257,8 +263,8 @@ def _load(corpus: DatasetCorpus) -> Any:
         }
     if path.is_file():
         if path.suffix not in LOADERS:
-            raise ValueError(f"a file is one of {', '.join(LOADERS)}")
+            raise ValueError(f"its name must end in one of {', '.join(LOADERS)}")
         return datasets.load_dataset(LOADERS[path.suffix], data_files=str(path), **settings)
     if path.exists() and not path.is_dir():
-        raise ValueError("a pipe or device, neither a file nor a folder")
+        raise ValueError("it is a pipe or device; give a file or a folder")
     return datasets.load_dataset(corpus.dataset, corpus.name, **settings)

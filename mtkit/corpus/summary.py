@@ -49,7 +49,9 @@ def check(
     show(record, lambda _: _lines(reports, settings or BatchingSettings()), as_json=as_json)
     failed = [f"{it.name} ({name})" for name, report in reports.items() for it in report.failed]
     if failed:
-        raise UserError(f"failed: {', '.join(failed)}: fix these before training")
+        raise UserError(
+            f"these checks failed: {', '.join(failed)}; correct the corpus before training"
+        )
 
 
 def _record(report: CorpusReport) -> dict[str, Any]:

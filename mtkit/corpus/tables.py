@@ -34,13 +34,18 @@ def pair_parser(
             return partial(_parse_jsonl, (source, target))
         case ".tsv", _:
             raise UserError(
-                f"{path}: columns of a .tsv are numbers from 0, or names in its first line, "
+                f"{path}: the columns of a .tsv are numbers from 0 or the names in its first line, "
                 f"not {columns}"
             )
         case ".jsonl", _:
-            raise UserError(f"{path}: columns of a .jsonl are keys, not {columns}")
+            raise UserError(
+                f"{path}: the columns of a .jsonl are keys of its records, not {columns}"
+            )
         case other, _:
-            raise UserError(f"{path}: a table is .tsv or .jsonl, plain or .gz, not {other!r}")
+            raise UserError(
+                f"{path}: the name of a table ends in .tsv or .jsonl (or .gz after it), "
+                f"not {other!r}"
+            )
 
 
 def _parse_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, str]:
@@ -49,9 +54,9 @@ def _parse_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, st
         return cells[columns[0]], cells[columns[1]]
     except IndexError:
         raise UserError(
-            f"{where}: columns {columns[0]} and {columns[1]} (from 0) are needed, the line has "
-            f"{len(cells)}: correct it, or name other columns by --columns, or by source_column "
-            "and target_column"
+            f"{where}: columns {columns[0]} and {columns[1]} (numbered from 0) are read, but the "
+            f"line has only {len(cells)}; correct it, or choose columns with --columns or "
+            "source_column and target_column"
         ) from None
 
 
@@ -59,13 +64,13 @@ def _parse_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str, 
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}): a line must be an object") from None
+        raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
     return text_at(record, columns[0], where), text_at(record, columns[1], where)
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
     known = ", ".join(islice(columns, MAX_NAMED_COLUMNS)) or "none"
-    return UserError(f"{where}: no column {column!r}; there are: {known}")
+    return UserError(f"{where}: no column {column!r}; choose from {known}")
 
 
 def text_at(record: Any, column: str, where: str) -> str:

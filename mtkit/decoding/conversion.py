@@ -71,7 +71,7 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         if path.exists():
             say(f"{path} is damaged or of another version; converting it again")
         else:
-            say(f"converting the model for CTranslate2 ({compute_type}), once: {path}")
+            say(f"converting the model for CTranslate2 ({compute_type}); later runs use {path}")
         return convert_to(path, opened, compute_type)
 
 

@@ -143,7 +143,7 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
     if len(models) > 1:
         return f"an ensemble of {len(models)} models: CTranslate2 supports only one model"
     if options.device == "mps":
-        return "device: CTranslate2 supports cpu and cuda"
+        return "device: CTranslate2 supports only cpu and cuda"
     return (
         obstacle_in_model(models[0].model)
         or obstacle_in_request(request, positions(models[0]))
@@ -156,7 +156,7 @@ def obstacle_in_model(model: ModelSettings) -> str | None:
     try:
         transformer = model.as_transformer()
     except ValueError as error:
-        return f"{error}: CTranslate2 supports only Transformers with equal encoder and decoder"
+        return f"{error}; CTranslate2 supports only Transformers with equal encoder and decoder"
     if transformer.neighbourhood is not None:
         return "model.neighbourhood: CTranslate2 does not support restricted attention"
     return None
@@ -169,7 +169,7 @@ def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | 
     if request.attention:
         return "alignments: CTranslate2 does not return the attention of every hypothesis"
     if request.settings.max_length >= length:
-        return f"max_length: {request.settings.max_length}: CTranslate2 supports {length - 1}"
+        return f"max_length {request.settings.max_length}: CTranslate2 supports {length - 1}"
     return None
 
 
@@ -179,7 +179,7 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if gpus else "cpu"
     if name not in ("cpu", "cuda") or (name == "cuda" and not gpus):
-        raise UserError(f"device: no {name} for CTranslate2 on this machine; use auto or cpu")
+        raise UserError(f"device: CTranslate2 has no {name} on this machine; use auto or cpu")
     return name
 
 
@@ -189,7 +189,7 @@ def obstacle_on(device: str, compute_type: str) -> str | None:
     if compute_type in ("auto", *supported):
         return None
     names = ", ".join(supported)
-    return f"compute type: {compute_type}: CTranslate2 supports {names} on this {device}"
+    return f"compute type {compute_type}: on this {device} CTranslate2 supports {names}"
 
 
 def positions(config: ModelConfig) -> int:

@@ -47,7 +47,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.n_best < 1:
-            raise UserError(f"n_best: {self.n_best}: must be at least 1")
+            raise UserError(f"n_best must be at least 1, not {self.n_best}")
         if self.sampling is None and self.n_best > self.settings.beam:
             raise UserError(f"n_best: {self.n_best} exceeds the beam of {self.settings.beam}")
 
@@ -70,7 +70,7 @@ class EngineOptions:
             raise UserError(f"engine: {self.engine}; choose one of {', '.join(ENGINE_NAMES)}")
         for name, count in (("workers", self.workers), ("threads", self.threads)):
             if count is not None and count < 1:
-                raise UserError(f"{name}: {count}: must be at least 1")
+                raise UserError(f"{name} must be at least 1, not {count}")
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _read(stream: io.BufferedIOBase) -> bytes:
     except GZIP_ERRORS as error:
         raise describe_gzip_error(name, error) from error
     except OSError as error:
-        raise MtkitError(f"{name}: cannot be read ({error.strerror})") from error
+        raise MtkitError(f"{name} cannot be read ({error.strerror})") from error
 
 
 def ask(prompt: str) -> str | None:

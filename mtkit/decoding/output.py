@@ -72,7 +72,7 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
     try:
         file = written.open("ab")
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+        raise UserError(f"{path} cannot be written ({error.strerror})") from None
     try:
         yield file
         with path_in_oserror(path):
@@ -88,7 +88,9 @@ def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if samestat(os.fstat(file.fileno()), partial.stat()):
             return
-    raise UserError(f"{path}: another command is writing it; wait for it, or choose another file")
+    raise UserError(
+        f"{path} is being written by another command; wait for it, or choose another file"
+    )
 
 
 def _resume(

@@ -75,7 +75,7 @@ class PyTorchEngine(Engine):
     ) -> Future[NBestLists]:
         """Start the search; raise ValueError if the model is in training mode (dropout)."""
         if self.model.training:
-            raise ValueError("the model is in training mode: call eval() first")
+            raise ValueError("the model is in training mode; call eval() first")
         if request.attention:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens

@@ -51,7 +51,7 @@ class Files:
     def check(self) -> None:
         """Raise UserError if the output cannot be written, or the prefixes do not fit."""
         if self.output and self.output.suffix == ".gz":
-            raise UserError(f"{self.output}: output is plain text; choose a name without .gz")
+            raise UserError(f"{self.output}: the output is plain text; choose a name without .gz")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for path in inputs:
             if self.output and self.output.is_file() and self.output.samefile(path):
@@ -61,7 +61,7 @@ class Files:
             if prefixes != lines:
                 raise UserError(
                     f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}; give one "
-                    "prefix for each line, blank for none"
+                    "prefix for each line (a blank line for none)"
                 )
 
 
@@ -203,7 +203,9 @@ def _lines(source: io.BufferedIOBase, prefixes: Path | None) -> Iterator[Line]:
         for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):
             yield Line(text, begin, number)
     except ValueError:
-        raise UserError(f"{prefixes}: give one prefix for each line, blank for none") from None
+        raise UserError(
+            f"{prefixes}: give one prefix for each line (a blank line for none)"
+        ) from None
 
 
 def _progress(files: Files) -> AbstractContextManager[Progress]:

@@ -82,7 +82,7 @@ def export_to_ctranslate2(
     if check:
         checked = EvaluationText(str(text), list(input_lines(text))) if text else validation
         if checked is None or not checked.source:
-            raise UserError("--check: no lines to compare on: name some with --text")
+            raise UserError("--check: there are no lines to compare; give a file with --text")
         if reason := obstacle_on("cpu", quantization or "auto"):
             raise UserError(f"--check: {reason}")
     if quantization in (None, "auto"):
@@ -99,7 +99,7 @@ def export_to_ctranslate2(
 
 def _choose_compute_type(opened: OpenedModel, text: EvaluationText | None) -> str:
     if text is None:
-        say("float32: no validation text beside the model to measure int8 on")
+        say("exporting float32, because there is no validation text to measure int8 on")
         return "float32"
     int8, float32 = (
         text.bleu(_translator(opened, cached(opened, name)).translate(text.source))
@@ -107,8 +107,8 @@ def _choose_compute_type(opened: OpenedModel, text: EvaluationText | None) -> st
     )
     chosen = "int8" if float32 - int8 <= MAX_INT8_BLEU_LOSS else "float32"
     say(
-        f"{chosen}: BLEU on {len(text.source)} lines of validation text is {int8:.2f} in int8, "
-        f"{float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
+        f"exporting {chosen}: BLEU on {len(text.source):,} lines of validation text is {int8:.2f} "
+        f"in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
     )
     if chosen == "int8":
         say("to translate with it: mtkit translate --compute-type int8")

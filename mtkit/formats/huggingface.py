@@ -54,7 +54,7 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
         UserError: MarianMT cannot represent one of its settings.
     """
     if output is None:
-        raise UserError("--to huggingface: name a new folder with -o")
+        raise UserError("--to huggingface: choose a new folder with -o")
     refuse_existing(output)
     opened = open_model(model)
     settings = _check_exportable(opened.config.model)
@@ -70,14 +70,14 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
     changed = opened.config.decoding.model_dump(exclude_defaults=True)
     for name, reason in UNSUPPORTED_SEARCH.items():
         if name in changed:
-            say(f"decoding.{name} is not exported: {reason}")
+            say(f"decoding.{name} is not exported, because {reason}")
 
 
 def _check_exportable(settings: ModelSettings) -> TransformerSettings:
     try:
         transformer = settings.as_transformer()
     except ValueError as error:
-        raise UserError(f"{error}: MarianMT has equal Transformer layers on both sides") from None
+        raise UserError(f"{error}; MarianMT needs equal Transformer layers on both sides") from None
     supported: Mapping[str, Collection[str | None]] = {
         "norm": ["post"],
         "positions": ["sinusoidal"],
@@ -86,7 +86,7 @@ def _check_exportable(settings: ModelSettings) -> TransformerSettings:
     }
     for name, values in supported.items():
         if (value := getattr(transformer, name)) not in values:
-            raise UserError(f"model.{name}: {value}: not supported by MarianMT")
+            raise UserError(f"model.{name}: {value} is not supported by MarianMT")
     return transformer
 
 
@@ -171,7 +171,9 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
         UserError: something in the folder is missing, damaged, or not supported.
     """
     if folder is None or output is None:
-        raise UserError("--from huggingface: name its folder, and a new one with -o")
+        raise UserError(
+            "--from huggingface: give the folder of the model, and a new folder with -o"
+        )
     refuse_existing(output)
     config = marian.read_json_object(folder, marian.CONFIG_FILE)
     if (folder / marian.GENERATION_FILE).is_file():
@@ -192,19 +194,21 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
     with create(output, "model", {"of": "huggingface", **ours.model_dump()}, inputs, report) as new:
         save_file(weights, new / WEIGHTS)
         save_model_config(new, ours, tokenizer)
-    say(f"{output}: the model of {folder}, {report['parameters']:,} parameters")
+    say(f"{output} holds the model of {folder}, with {report['parameters']:,} parameters")
 
 
 def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
     for name, (default, supported) in marian.FIXED_SETTINGS.items():
         if (value := config.get(name, default)) != supported:
-            raise UserError(f"{path}: {name} is {value}: mtkit supports {supported} only")
+            raise UserError(f"{path}: {name} is {value}, but mtkit supports only {supported}")
     for name in marian.SHARED_SETTINGS:
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
-            raise UserError(f"{path}: {name} of encoder and decoder differ")
+            raise UserError(
+                f"{path}: encoder and decoder differ in {name}, which mtkit does not support"
+            )
     activation = str(config.get("activation_function"))
     if activation not in ACTIVATION_NAMES:
-        raise UserError(f"{path}: activation_function is {activation}: not supported by mtkit")
+        raise UserError(f"{path}: activation_function {activation} is not supported by mtkit")
     tied = config.get("tie_word_embeddings", True)
     shared = config.get("share_encoder_decoder_embeddings", True)
     settings = {
@@ -222,7 +226,7 @@ def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
 def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     present = {name: value for name, value in config.items() if value is not None}
     if present.get("repetition_penalty", 1.0) != 1.0:
-        warn(f"{path}: repetition_penalty is left out: {marian.PENALTY_DIFFERS}")
+        warn(f"{path}: repetition_penalty is ignored, because {marian.PENALTY_DIFFERS}")
     # Lengths count the start symbol, but for those of new tokens, which take precedence.
     lengths = {name: present.get(name) for name in ("max_length", "min_length")}
     settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}

@@ -120,18 +120,19 @@ def find_file(folder: Path, name: str) -> Path:
         return path
     if name == WEIGHTS_FILE and (folder / PICKLE_FILE).exists():
         raise UserError(
-            f"{folder / PICKLE_FILE}: a pickle may run any code, and is never loaded: write {name} "
+            f"{folder / PICKLE_FILE} is never loaded, because a pickle may run any code; "
+            f"write {name} "
             f'beside it with transformers, MarianMTModel.from_pretrained("{folder}")'
             f'.save_pretrained("{folder}")'
         )
-    raise UserError(f"{folder}: no {name} here: not a MarianMT model of Hugging Face")
+    raise UserError(f"{folder} has no {name}, so it is not a MarianMT model of Hugging Face")
 
 
 def read_json_object(folder: Path, name: str) -> dict[str, Any]:
     """Read a file of the folder; raise a UserError if it is not a JSON object."""
     value = read_json(find_file(folder, name))
     if not isinstance(value, dict):
-        raise UserError(f"{folder / name}: not a JSON object")
+        raise UserError(f"{folder / name} is not a JSON object")
     return value
 
 

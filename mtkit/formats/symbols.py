@@ -55,7 +55,7 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     ]
     if codes := [code for piece in source.pieces if (code := language_code_in(piece))]:
         warn(
-            f"{folder}: translates into several languages: start each line with a code, such as "
+            f"{folder} translates into several languages; start each line with a code, such as "
             f"{codes[0]}; of a line that is too long and split only the first part has it"
         )
     names = [JOINT_MODEL] if spms[0] == spms[1] else [SOURCE_MODEL, TARGET_MODEL]
@@ -69,14 +69,18 @@ def _read_sides(
     settings = marian.read_json_object(folder, name) if (folder / name).is_file() else {}
     separate = bool(settings.get("separate_vocabs"))
     if separate and config.get("share_encoder_decoder_embeddings", True):
-        raise UserError(f"{folder}: two vocabularies (separate_vocabs), but one embedding of both")
+        raise UserError(
+            f"{folder} has two vocabularies (separate_vocabs), but shares one embedding"
+        )
     name = marian.TARGET_VOCABULARY_FILE if separate else marian.VOCABULARY_FILE
     source_size = config.get("vocab_size")
     source_ids = _read_ids(folder, marian.VOCABULARY_FILE, source_size)
     target_ids = _read_ids(folder, name, config.get("decoder_vocab_size") or source_size)
     for symbol, setting in (("<pad>", "pad_token_id"), ("</s>", "eos_token_id")):
         if config.get(setting) != target_ids[symbol]:
-            raise UserError(f"{folder}: {setting} is {config.get(setting)}, not that of {symbol}")
+            raise UserError(
+                f"{folder}: {setting} is {config.get(setting)}, but should be the id of {symbol}"
+            )
     start = config.get("decoder_start_token_id")
     if not separate:
         both = _order_symbols(folder / name, target_ids, start, models)
@@ -95,7 +99,7 @@ def _read_model(path: Path) -> Any:
         processor = SentencePieceProcessor(model_proto=model)
         processor.id_to_piece(list(range(processor.vocab_size())))  # fails if not UTF-8
     except (RuntimeError, ValueError):
-        raise UserError(f"{path}: not a SentencePiece model") from None
+        raise UserError(f"{path} is not a SentencePiece model") from None
     return ModelProto.FromString(model)
 
 
@@ -103,12 +107,14 @@ def _read_ids(folder: Path, name: str, size: int | None) -> dict[str, int]:
     """Read the ids 0 … `size` - 1 by their pieces."""
     ids = marian.read_json_object(folder, name)
     if len(ids) != size:
-        raise UserError(f"{folder / name}: {len(ids)} symbols, but its config has {size}")
+        raise UserError(
+            f"{folder / name} has {len(ids):,} symbols, but the config of the model says {size:,}"
+        )
     if any(type(i) is not int for i in ids.values()) or sorted(ids.values()) != list(range(size)):
-        raise UserError(f"{folder / name}: its ids are not those from 0 to {size - 1}, each once")
+        raise UserError(f"{folder / name}: the ids must be 0 to {size - 1}, each exactly once")
     for symbol in ("<pad>", "<unk>", "</s>"):
         if symbol not in ids:
-            raise UserError(f"{folder / name}: has no {symbol}")
+            raise UserError(f"{folder / name} has no symbol {symbol}")
     return dict(sorted(ids.items(), key=lambda item: item[1]))
 
 
@@ -120,7 +126,9 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
     """
     special = {PAD: ids["<pad>"], UNK: ids["<unk>"], BOS: start, EOS: ids["</s>"]}
     if start not in ids.values() or start in (special[UNK], special[EOS]):
-        raise UserError(f"{path}: decoder_start_token_id is {start}: no symbol to start from")
+        raise UserError(
+            f"{path}: decoder_start_token_id is {start}, which is not the id of a symbol"
+        )
     others = {  # SentencePiece puts a space before the code that a line starts with
         f"{SPACE}{piece}" if language_code_in(piece) == piece else piece: i
         for piece, i in ids.items()
@@ -154,7 +162,9 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) ->
     foreign = sum(piece.type == kinds.UNUSED for piece in rewritten.values())
     if foreign and model.trainer_spec.model_type == model.trainer_spec.BPE:
         # BPE would merge unused pieces and split them again.
-        raise UserError(f"{path}: a BPE model without {foreign} of the shared vocabulary's pieces")
+        raise UserError(
+            f"{path} is a BPE model that lacks {foreign} pieces of the shared vocabulary"
+        )
     if reads_codes:
         codes = [piece for piece in pieces if language_code_in(piece)]
         rewritten |= {piece: kinds(piece=piece, type=kinds.USER_DEFINED) for piece in codes}

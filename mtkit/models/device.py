@@ -24,7 +24,7 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         name = next(device for device in has if has[device])
     if not has.get(name):
-        raise UserError(f"device: no {name} on this machine: use auto or cpu")
+        raise UserError(f"device: this machine has no {name}; use auto or cpu")
     # oneDNN would cache 1,024 kernels, one per matrix shape; few batches share a shape. On Multi30k
     # 64 of them cost 3 % of the time and save a third of the memory.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -39,8 +39,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         d_model, shared = pair.d_model, pair.tie == "all"
         if shared and source_vocab != target_vocab:
             raise UserError(
-                f"model.tie: one embedding for vocabularies of {source_vocab:,} and "
-                f"{target_vocab:,} subwords: set it to target"
+                f"model.tie: vocabularies of {source_vocab:,} and "
+                f"{target_vocab:,} subwords cannot share one embedding; set it to target"
             )
         self.target_embedding = embedding = _embedding(target_vocab, d_model)
         self.source_embedding = embedding if shared else _embedding(source_vocab, d_model)

@@ -50,7 +50,7 @@ def open_model(path: Place | None = None) -> OpenedModel:
     try:
         config = validated(ModelConfig, read_json(path), str(path))
     except OSError as error:
-        raise UserError(f"{path}: not the config of a model ({error})") from None
+        raise UserError(f"{path} is not the config of a model ({error})") from None
     tokenizer = Tokenizer.load(artifact.path)
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
@@ -70,13 +70,13 @@ def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
     """
     models = [open_model(path) for path in paths]
     if not models:
-        raise UserError("no model is named")
+        raise UserError("give at least one model")
     first, *others = models
     for other in others:
         if other.tokenizer.models != first.tokenizer.models:
             raise UserError(
-                f"{first.artifact.path} and {other.artifact.path}: no ensemble: their tokenizers "
-                "differ: train both with the same tokenizer"
+                f"{first.artifact.path} and {other.artifact.path} cannot form an ensemble: their "
+                "tokenizers differ; train both with the same tokenizer"
             )
     settings = first.config.decoding.model_copy(
         update={"max_length": min(model.config.decoding.max_length for model in models)}

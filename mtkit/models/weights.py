@@ -45,7 +45,7 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
     try:
         safetensors.torch.save_file(weights, path)
     except SafetensorError as error:
-        raise MtkitError(f"{path}: cannot be written: {error}") from error
+        raise MtkitError(f"{path} cannot be written ({error})") from error
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -70,23 +70,32 @@ def read_weights(
             unknown = set() if may_hold_others else names.keys() - like.keys()
             for fault, odd in (("missing", like.keys() - names.keys()), ("unknown", unknown)):
                 if odd:
-                    raise UserError(f"{path}: {min(odd)} is {fault}: weights of another model")
+                    raise UserError(
+                        f"{path} has the weights of another model: {min(odd)} is {fault}"
+                    )
             for name, parameter in like.items():
                 weight = file.get_slice(names[name])
                 shape, dtype = weight.get_shape(), weight.get_dtype()
                 if shape != list(parameter.shape):
-                    raise UserError(f"{path}: {name} has shape {shape}, not {[*parameter.shape]}")
+                    raise UserError(
+                        f"{path}: {name} has shape {shape}, but the model needs "
+                        f"{[*parameter.shape]}"
+                    )
                 if dtype not in _FLOATS:
                     types = ", ".join(_FLOATS)
-                    raise UserError(f"{path}: {name} has values of type {dtype}, not {types}")
+                    raise UserError(
+                        f"{path}: {name} has values of type {dtype}; mtkit reads {types}"
+                    )
             weights = {name: file.get_tensor(names[name]).to(it.dtype) for name, it in like.items()}
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except SafetensorError as error:
-        raise UserError(f"{path}: not a safetensors file ({error})") from None
+        raise UserError(f"{path} is not a safetensors file ({error})") from None
     for name, weight in weights.items():
         if not isfinite(weight.min()) or not isfinite(weight.max()):
-            raise UserError(f"{path}: {name} has values that are not finite: a broken model")
+            raise UserError(
+                f"{path}: the model is unusable, because {name} has values that are NaN or infinite"
+            )
     return weights
 
 

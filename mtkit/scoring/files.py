@@ -30,7 +30,7 @@ def read_texts(
     systems = {str(path or STDIN): load_lines(path) for path in files}
     for role, paths, texts in (("references", references, right), ("hypotheses", files, systems)):
         if len(texts) < len(paths):
-            raise UserError(f"a file of {role} is named twice: name each once")
+            raise UserError(f"a file of {role} is given twice; give each file once")
     sources = {} if source is None else {str(source): load_lines(source)}
     expected = len(next(iter(right.values())))
     for name, lines in (right | systems | sources).items():
@@ -39,11 +39,11 @@ def read_texts(
             raise UserError(f"{name}: {counts}: they must be parallel")
     for name, lines in (right | systems).items():
         if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
-            warn(f"{name}: looks tokenised; BLEU, chrF and TER expect detokenised text")
+            warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")
         if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:
             warn(
-                f"{name}: a line of over {MAX_SENTENCE_CHARACTERS:,} characters: only BLEU and "
-                "chrF are computed; put one sentence on a line for the others"
+                f"{name} has a line of over {MAX_SENTENCE_CHARACTERS:,} characters, so only BLEU "
+                "and chrF are computed; put one sentence on a line for the others"
             )
     return list(right.values()), systems, next(iter(sources.values()), [])
 
@@ -58,19 +58,19 @@ def load_lines(path: Path | None) -> list[str]:
     """
     name = str(path or STDIN)
     if path is None and sys.stdin is None:
-        raise UserError(f"{name}: closed: name a file of hypotheses")
+        raise UserError(f"{name} is closed; give a file of hypotheses")
     try:
         with open_decompressed(path) if path else nullcontext(sys.stdin.buffer) as file:
             raw = file.read()
     except GZIP_ERRORS as error:
         raise describe_gzip_error(name, error) from error
     except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{name} cannot be read ({error.strerror})") from None
     if not raw:
-        raise UserError(f"{name}: empty: nothing to score")
+        raise UserError(f"{name} is empty, so there is nothing to score")
     body = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     try:
         return [line.removesuffix("\r") for line in body.decode().split("\n")]
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{name}:{number}: not UTF-8: convert the file") from None
+        raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None

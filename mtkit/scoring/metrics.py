@@ -201,7 +201,7 @@ def compute_scores(
         UserError: a test needs another system, or fewer or more lines.
     """
     if test and len(systems) < 2:
-        raise UserError("--paired: a single system: name those to compare, the baseline first")
+        raise UserError("--paired: give at least two systems to compare, the baseline first")
     if test and (obstacle := resampling_obstacle(len(references[0]))):
         raise UserError(f"--paired: {obstacle}")
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
@@ -222,7 +222,7 @@ def resampling_obstacle(lines: int) -> str | None:
     """Return why a test set of so many lines has no intervals and tests; None if it has."""
     if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
         return None
-    return f"{lines:,} lines: intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,}"
+    return f"intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,} lines, not {lines:,}"
 
 
 def bleu_tokenizer(language: str | None) -> str:

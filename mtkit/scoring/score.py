@@ -92,7 +92,7 @@ def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
     """Group lines by the number of space-separated source words; empty buckets are left out."""
     words = [len(line.split()) for line in sources]
     if sum(map(len, sources)) > 20 * max(1, sum(words)):
-        warn("--by-length counts words between spaces, and the source seems to have few")
+        warn("--by-length counts words between spaces, but the source seems to have few spaces")
     rows: dict[int, list[int]] = defaultdict(list)
     for row, count in enumerate(words):
         rows[bisect_left(BUCKET_LIMITS, count)].append(row)
@@ -148,10 +148,10 @@ def score_files(
         UserError: a file cannot be scored, or COMET is not installed.
     """
     if comet and len(references) > 1:
-        raise UserError("--comet: compares with one reference: name one with -r")
+        raise UserError("--comet: COMET compares with exactly one reference; give one with -r")
     if comet and which(COMET_COMMAND) is None:
         raise UserError(
-            f"--comet: no {COMET_COMMAND} on the PATH: install it with `pipx install unbabel-comet`"
+            f"--comet: {COMET_COMMAND} is not on the PATH; run `pipx install unbabel-comet`"
         )
     right, texts, sources = read_texts(references, hypotheses, source)
     if metrics.bleu_tokenizer(language) == "char":

@@ -50,7 +50,7 @@ def compare(
     if plot is not None:
         check_picture(plot)
     if len(set(runs)) < max(2, len(runs)):
-        raise UserError("compare: name at least two different runs")
+        raise UserError("compare: give at least two different runs")
     opened = [_open(path) for path in runs]
     curves = list(_curves(opened))
     data_lines(_settings(opened))
@@ -61,19 +61,19 @@ def compare(
         names = {run.name: () for run in opened}
         panels = [(title, axis, names | of_runs) for title, axis, of_runs in curves]
         if not panels:
-            raise UserError("no run has logged a validation: nothing to plot")
+            raise UserError("no run has logged a validation, so there is nothing to plot")
         draw_curves(panels, plot)
 
 
 def _open(path: Path) -> ComparedRun:
     run = ComparedRun(str(path), config_of(path), MetricsLog(path).read())
     if kind_at(path / "test") is None:
-        warn(f"{path}: no translated test set: set data.test and run `mtkit run`")
+        warn(f"{path} has no translated test set; set data.test and run `mtkit run`")
         return run
     test, model = open_artifact(path / "test", "test"), path / "model"
     identity = open_artifact(model, "model").identity if kind_at(model) else None
     if identity not in (None, test.manifest["inputs"].get("model")):
-        warn(f"{path}: an earlier model translated its test set: run `mtkit run`")
+        warn(f"{path}: the test set was translated by an earlier model; run `mtkit run`")
         return run
     texts = (load_lines(test.path / name) for name in (REFERENCE_FILE, HYPOTHESES_FILE))
     return ComparedRun(run.name, run.config, run.records, *texts)
@@ -108,14 +108,16 @@ def _scores(runs: Sequence[ComparedRun], paired: SignificanceTest | None) -> Ite
     tested = [run for run in runs if run.hypotheses]
     for run in tested[1:]:
         if run.references != tested[0].references:
-            warn(f"{run.name}: not compared: another test set than {tested[0].name}")
+            warn(
+                f"{run.name} is not compared, because its test set is not that of {tested[0].name}"
+            )
             tested.remove(run)
     if not tested:
         return
     first, *others = tested
     test = paired if others else None
     if test and (obstacle := resampling_obstacle(len(first.references))):
-        warn(f"no significance test: {obstacle}")
+        warn(f"no significance test is made: {obstacle}")
         test = None
     hypotheses = {run.name: run.hypotheses for run in tested}
     yield ""

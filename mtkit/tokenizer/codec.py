@@ -53,7 +53,7 @@ class Tokenizer:
             return cls({folder / name: (folder / name).read_bytes() for name in names})
         except OSError as error:
             raise UserError(
-                f"{folder}: no tokenizer here ({JOINT_MODEL}, or {SOURCE_MODEL} and {TARGET_MODEL})"
+                f"{folder} has no tokenizer ({JOINT_MODEL}, or {SOURCE_MODEL} and {TARGET_MODEL})"
             ) from error
 
     def copy_to(self, folder: Path) -> None:

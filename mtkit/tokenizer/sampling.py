@@ -50,7 +50,7 @@ class SubwordSampler:
         self._longest = max(map(len, self._ids), default=1)
         if self._longest == 1:
             raise UserError(
-                "training.subword_sampling: a char tokenizer has one segmentation of a text: use "
+                "training.subword_sampling: a char tokenizer segments a text in only one way; use "
                 "bpe or unigram, or no sampling"
             )
         # The score of a BPE subword is the rank of its merge; unigram scores are log probabilities.

@@ -70,7 +70,7 @@ def train_tokenizer(config: Config) -> Artifact:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     if model:
         Tokenizer.load(model.path).copy_to(draft.folder)
-        say(f"tokenizer: that of {model.path}")
+        say(f"tokenizer: copied from {model.path}")
         return
     settings, report = config.tokenizer, draft.report
     sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
@@ -151,12 +151,14 @@ def _translate_error(message: str, settings: TokenizerSettings, name: str) -> Mt
     too = f"tokenizer.vocab_size: {settings.vocab_size} is too"
     side = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        message = f"{too} large for the text{side}: {largest[1]} is the largest that works"
+        message = f"{too} large for the text{side}; lower it to at most {largest[1]}"
         return VocabularyTooLarge(int(largest[1]), message)
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return UserError(f"{too} small for the characters{side}: {smallest[1]} is the smallest")
+        return UserError(
+            f"{too} small for the characters{side}; raise it to at least {smallest[1]}"
+        )
     if "char_model_trainer" in message and settings.byte_fallback:
-        return UserError(f"{too} small: byte_fallback alone needs 260")
+        return UserError(f"{too} small; byte_fallback alone needs 260")
     if "sentences_.empty()" in message or "all_chars_count" in message:
-        return UserError(f"data.train: no text{side} to train a tokenizer on")
-    return MtkitError(f"{name}: SentencePiece failed: {message}")
+        return UserError(f"data.train has no text{side} to train a tokenizer on")
+    return MtkitError(f"{name}: SentencePiece failed ({message})")

@@ -97,7 +97,7 @@ class Checkpoints:
             try:
                 checkpoint = self.open(step)
             except DamagedCheckpointError as damage:
-                warn(f"{damage}: resuming from an earlier checkpoint")
+                warn(f"{damage}; resuming from an earlier checkpoint")
                 continue
             if checkpoint is None:
                 return None
@@ -105,7 +105,9 @@ class Checkpoints:
             if not (healthy and state.progress.skipped_in_a_row):
                 return checkpoint
         if steps and not healthy:
-            raise UserError(f"{self.folder}: every checkpoint is damaged: delete it to train anew")
+            raise UserError(
+                f"{self.folder}: every checkpoint is damaged; delete the folder to train anew"
+            )
         return None
 
     def open(self, step: int) -> Artifact | None:
@@ -120,7 +122,7 @@ class Checkpoints:
             checkpoint = open_artifact(path, "checkpoint", verify=True)
         except OtherFormatError as error:
             raise UserError(
-                f"{path}: a checkpoint of another version of mtkit: end the run with that version, "
+                f"{path} was saved by another version of mtkit; end the run with that version, "
                 f"or delete {self.folder} to train anew"
             ) from error
         except UserError as error:
@@ -171,6 +173,6 @@ def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
     for key, value in safetensors.torch.load_file(path).items():
         index, name = key.split(".", 1)
         if value.shape not in ((), parameters[int(index)].shape):  # kernels would read beyond it
-            raise UserError(f"{path}: {key} has the shape {tuple(value.shape)}")
+            raise UserError(f"{path}: {key} has the unexpected shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})

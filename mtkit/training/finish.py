@@ -45,7 +45,9 @@ def finish(config: Config) -> Artifact:
     with open_run(inputs, SINGLE_PROCESS) as (run, state):
         progress = state.progress
         if not progress.step:
-            raise UserError(f"{config.run}: no step has been made yet: train with `mtkit train`")
+            raise UserError(
+                f"{config.run}: training has made no step yet; train with `mtkit train`"
+            )
         run.make_current()
         say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
         if progress.step not in [validation.step for validation in progress.validations]:
@@ -61,7 +63,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
     if not math.isfinite(best.validation.loss):
         raise MtkitError(
             f"training diverged: the validation loss of the {best.name} is "
-            f"{best.validation.loss:g}, so no model is written: lower the learning rate and train "
+            f"{best.validation.loss:g}, so no model is written; lower the learning rate and train "
             "in another run directory (--run)"
         )
     if not run.group.is_main:
@@ -115,7 +117,10 @@ def _best_weights(run: TrainingRun, state: TrainState) -> Candidate:
     validation = replace(validate(run, state), step=max(steps))
     average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
     values = [getattr(candidate.validation, criterion) for candidate in (average, single)]
-    say(f"{average.name}: valid {criterion} {values[0]:.3f}, {single.name} {values[1]:.3f}")
+    say(
+        f"valid {criterion} of the {average.name} {values[0]:.3f}, of the {single.name} "
+        f"{values[1]:.3f}"
+    )
     return min(single, average, key=lambda candidate: candidate.validation.key(criterion))
 
 
@@ -127,6 +132,6 @@ def _validated(run: TrainingRun, state: TrainState) -> Iterator[Candidate]:
             try:
                 weights = run.checkpoints.weights(step)
             except DamagedCheckpointError as damage:
-                warn(f"{damage}: ignored")
+                warn(f"{damage}; this checkpoint is ignored")
             else:
                 yield Candidate("best checkpoint", weights, validation, [step])

@@ -45,7 +45,7 @@ class Journal:
         if report.skipped:
             warn(
                 f"step {progress.step:,}: loss {report.nll / report.tokens:.3g}, gradient norm "
-                f"{report.gradient_norm:.3g}: step skipped"
+                f"{report.gradient_norm:.3g}, so the step is skipped"
             )
             return
         progress.window.add(report)
@@ -92,8 +92,8 @@ class Journal:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise UserError(
-                "training.tensorboard: TensorBoard is not installed: "
-                "pip install 'mtkit[tensorboard]'"
+                "training.tensorboard: TensorBoard is not installed; run "
+                "`pip install 'mtkit[tensorboard]'`"
             ) from None
         folder, step = Path(self.config.run) / "tensorboard", self.state.progress.step
         self._board = SummaryWriter(folder, purge_step=step + 1)

@@ -38,7 +38,7 @@ def oom_as_error(state: TrainState) -> Iterator[None]:
         state.optimizer.zero_grad(set_to_none=True)
         if not is_out_of_memory(error):
             raise
-        reason = f"out of memory at step {state.progress.step + 1}: lower batching.max_tokens"
+        reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
         # Frames in the traceback would keep the memory of the attempt.
         raise BatchTooLargeError(reason) from error.with_traceback(None)
 

@@ -60,12 +60,12 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     if not {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):  # started by torchrun, or as a worker
         launched = int(os.environ.get("WORLD_SIZE", "1"))
         if training.ranks not in ("auto", launched):
-            report.warn(f"training.ranks: {training.ranks}, but torchrun started {launched}")
+            report.warn(f"training.ranks is {training.ranks}, but torchrun started {launched}")
         return 1
     if training.ranks != "auto":
         if device.type != "cpu" and training.ranks > devices:
             raise UserError(
-                f"training.ranks: {training.ranks}, but the number of {device.type} devices is "
+                f"training.ranks is {training.ranks}, but the number of {device.type} devices is "
                 f"{devices}"
             )
         return training.ranks

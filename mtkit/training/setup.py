@@ -104,11 +104,11 @@ def open_inputs(config: Config) -> RunInputs:
     artifact = open_artifact(run / "tokenizer", "tokenizer", verify=True)
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != artifact.identity:
-        raise UserError(f"{run / 'batches'}: encoded with another tokenizer: rerun `mtkit batch`")
+        raise UserError(f"{run / 'batches'} is encoded with another tokenizer; rerun `mtkit batch`")
     check_settings(data.artifact, config)
     files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
     if difference := changed_files(data.artifact, files):
-        warn(f"{data.artifact.path}: {difference}: rerun `mtkit batch` to use it")
+        warn(f"{data.artifact.path}: {difference}; rerun `mtkit batch` to use the change")
     identities = {"tokenizer": artifact.identity, "batches": data.artifact.identity}
     tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):
@@ -116,8 +116,8 @@ def open_inputs(config: Config) -> RunInputs:
         with blame_setting(INIT_FROM):
             if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
-                    f"{origin.path} has another tokenizer than this run: `mtkit train-spm` with "
-                    "this setting takes over the model's"
+                    f"{origin.path} has another tokenizer than this run; `mtkit train-spm` with "
+                    "this setting copies the tokenizer of the model"
                 )
     return RunInputs(config, data, tokenizer, identities)
 
@@ -186,7 +186,7 @@ def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> 
     training = config.training
     device = pick_device(training.device)
     if training.compile is True and device.type == "cpu":
-        raise UserError("training.compile: slower on a CPU: remove it, or use a GPU")
+        raise UserError("training.compile is slower on a CPU; remove it, or use a GPU")
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if origin := find_origin(config):
@@ -218,4 +218,4 @@ def _announce(
     if checkpoint is not None:
         say(f"train: resuming after step {progress.step:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:
-            say(f"train: {before} processes so far, {group.size} from here: rounding will differ")
+            say(f"train: now {group.size} processes instead of {before}, so rounding will differ")

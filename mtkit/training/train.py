@@ -131,8 +131,8 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
         run.group.barrier()  # the checkpoint is written
         raise Interrupted(
             128 + stop_signal,
-            "training interrupted, checkpoint saved: run the same command again to resume, "
-            "or `mtkit finish` to end with the best model so far",
+            "training was interrupted and a checkpoint saved; run the same command again to "
+            "resume, or `mtkit finish` to end with the best model so far",
         )
 
 
@@ -160,7 +160,10 @@ def _report_early_stop(run: TrainingRun, progress: TrainingProgress) -> None:
     """Report why training stopped at another step than planned."""
     training = run.config.training
     if training.steps is not None and progress.step > training.steps:
-        warn(f"training.steps: {training.steps:,}: the model has {progress.step:,} already")
+        warn(
+            f"training.steps is {training.steps:,}, but the model has made "
+            f"{progress.step:,} already"
+        )
     elif progress.step < run.total_steps and is_stalled(
         progress.validations, training.best_by, training.patience
     ):
@@ -194,7 +197,7 @@ def _steps(run: TrainingRun, state: TrainState) -> Generator[StepReport]:
             trim_heap()
         if progress.skipped_in_a_row >= training.max_skipped:
             raise DivergedError(
-                f"training diverged at step {progress.step} (epoch {progress.position.epoch}): "
+                f"training diverged at step {progress.step:,} (epoch {progress.position.epoch}): "
                 f"loss {report.nll / report.tokens:.3g}, gradient norm "
                 f"{report.gradient_norm:.3g}, learning rate {rate:.3g}; {training.max_skipped} "
                 "steps in a row skipped"

@@ -86,15 +86,15 @@ def test_a_refused_or_failing_stage_leaves_the_config_of_the_run(tmp_path: Path)
     write_reversal_task(tmp_path)
     config = tiny_config(tmp_path, "transformer")
     run = Path(config.run)
-    with locked(run), pytest.raises(UserError, match="is writing there"):
+    with locked(run), pytest.raises(UserError, match="is in use"):
         train_tokenizer(config)
     train_tokenizer(config)
-    with locked(run), pytest.raises(UserError, match="is writing there"):
+    with locked(run), pytest.raises(UserError, match="is in use"):
         train_tokenizer(config.model_copy(update={"seed": 2}))
     with pytest.raises(UserError, match="too large for the text"):
         train_tokenizer(tiny_config(tmp_path, "transformer", tokenizer={"vocab_size": 5000}))
     assert config_of(run) == config
-    with locked(run), pytest.raises(UserError, match="is writing there"):
+    with locked(run), pytest.raises(UserError, match="is in use"):
         build_batches(config)
     batches = build_batches(config)
     with locked(run):  # nothing to write, no lock needed
@@ -109,6 +109,6 @@ def test_a_locked_run_is_not_trained(
     config = fresh("transformer", training={"steps": 2, "validate_every": 1, "save_every": 1})
     train(config)
     shutil.rmtree("run/model")
-    with locked(Path(config.run)), pytest.raises(UserError, match="is writing there"):
+    with locked(Path(config.run)), pytest.raises(UserError, match="is in use"):
         stage(config)
     assert stage(config).report["steps"] == 2

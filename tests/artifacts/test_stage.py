@@ -109,8 +109,8 @@ def test_a_damaged_artifact_or_one_of_another_kind_is_not_current(made: Path) ->
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        (Model(layers=3), "model.layers: 2, now 3"),
-        (Model(kind="transformer", layers=3), "model.kind: lstm, now transformer"),
+        (Model(layers=3), "model.layers was 2, now 3"),
+        (Model(kind="transformer", layers=3), "model.kind was lstm, now transformer"),
         (AddedSettings(optional=Extra()), "another set of settings"),
     ],
     ids=str,

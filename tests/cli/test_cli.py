@@ -78,9 +78,9 @@ MESSAGES = {
     "translate --beam x": "mtkit translate: Invalid value for '--beam': expected a whole number, "
     "found 'x'",
     "train --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did you",
-    "train -c nowhere.yaml": "nowhere.yaml: cannot read the config: No such file or directory",
-    "translate": "runs/latest: no model here: train one with `mtkit train`",
-    "batch -q": "runs/demo/tokenizer: no tokenizer here: make one with `mtkit train-spm`",
+    "train -c nowhere.yaml": "nowhere.yaml: the config cannot be read",
+    "translate": "runs/latest holds no model",
+    "batch -q": "runs/demo/tokenizer holds no tokenizer; make one with `mtkit train-spm`",
 }
 """Messages whose words are tested, as samples of all; elsewhere only the option or file is."""
 
@@ -98,7 +98,7 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         ("train extra", "mtkit train: "),
         ("translate --n-best 0", "mtkit translate: Invalid value for '--n-best'"),
         ("translate --engine foo", "mtkit translate: Invalid value for '--engine'"),
-        ("score -r a -r b -r a h", "a: "),
+        ("score -r a -r b -r a h", "a cannot be read"),
         ("info --set run=a", "mtkit info: No such option: --set"),
         (
             "train --set training.steps=5 --set training.steps=6",
@@ -107,33 +107,33 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         ("train --run a --set run=b", "--set run=b: run is given twice"),
         ("train --set decoding.min_length=300", "--set decoding.min_length=300: "),
         ("train-spm --set data.train.source=no.en", "--set data.train.source=no.en: "),
-        ("translate --top-k 3", "--top-k: only with --sample"),
-        ("translate --seed 0", "--seed: only with --sample"),
-        ("translate --sample --beam 3", "--beam: not with --sample"),
-        ("translate --sample --length-penalty 0", "--length-penalty: not with --sample"),
-        ("translate --resume", "--resume: "),
-        ("translate -m nowhere", "nowhere: "),
-        ("score -r a --source a", "--source: only with --worst"),
-        ("score -r a --comet", "--comet: needs the source text"),
-        ("score -r a --plot a.png", "--plot: only with --by-length"),
-        ("attend --json", "--json: only with --explain"),
-        ("attend --explain --average", "--average: not with --explain"),
-        ("attend --view html --head 1", "--head: not with --view html"),
-        ("attend -o a.png", "--output: only with --view"),
+        ("translate --top-k 3", "--top-k needs --sample"),
+        ("translate --seed 0", "--seed needs --sample"),
+        ("translate --sample --beam 3", "--beam cannot be used with --sample"),
+        ("translate --sample --length-penalty 0", "--length-penalty cannot be used with --sample"),
+        ("translate --resume", "--resume needs"),
+        ("translate -m nowhere", "nowhere "),
+        ("score -r a --source a", "--source needs --worst"),
+        ("score -r a --comet", "--comet needs the source text"),
+        ("score -r a --plot a.png", "--plot needs --by-length"),
+        ("attend --json", "--json needs --explain"),
+        ("attend --explain --average", "--average cannot be used with --explain"),
+        ("attend --view html --head 1", "--head cannot be used with --view html"),
+        ("attend -o a.png", "--output needs --view"),
         ("export", "export: choose a format"),
-        ("export --to ctranslate2", "runs/latest: "),
-        ("export --to huggingface --check", "--check: only with --to ctranslate2"),
-        ("export --to ctranslate2 --text a", "--text: only with --check"),
-        ("export somewhere", "somewhere: only with --from"),
-        ("export --from huggingface no --check", "--check: not with --from"),
-        ("info", "runs/latest: "),
-        ("info nowhere", "nowhere: "),
+        ("export --to ctranslate2", "runs/latest "),
+        ("export --to huggingface --check", "--check needs --to ctranslate2"),
+        ("export --to ctranslate2 --text a", "--text needs --check"),
+        ("export somewhere", "somewhere is used only with --from"),
+        ("export --from huggingface no --check", "--check cannot be used with --from"),
+        ("info", "runs/latest "),
+        ("info nowhere", "nowhere "),
         ("info nowhere --config", "nowhere: "),
-        ("info --plot curves --verify", "--verify: not with --plot"),
-        ("info -o a.png", "--output: only with --plot"),
+        ("info --plot curves --verify", "--verify cannot be used with --plot"),
+        ("info -o a.png", "--output needs --plot"),
         ("check", "check: "),
-        ("check a b --set seed=1", "--set: only with -c"),
-        ("check a b --columns 0 1", "--columns: only for a table or dataset"),
+        ("check a b --set seed=1", "--set needs"),
+        ("check a b --columns 0 1", "--columns is only for a table or dataset"),
         ("check a", "a: "),
     ],
 )
@@ -158,10 +158,10 @@ def test_every_corpus_is_checked_before_any_work(
     text = (home / "mtkit.yaml").read_text().replace(f"{home}/{part}.tgt", "missing.tgt")
     config = home / "missing.yaml"
     config.write_text(text.replace(f"run: {home}/run", "run: elsewhere"))
-    line = 1 + text.splitlines().index("    target: missing.tgt")
+    line = 1 + text.splitlines().index("    target is missing.tgt")
     assert call(command, "-c", "missing.yaml") == 2
     assert capsys.readouterr().err.startswith(
-        f"missing.yaml:{line}: data.{part}.target: missing.tgt: no such file"
+        f"missing.yaml:{line}: data.{part}.target is missing.tgt: no such file"
     )
     Path("missing.tgt").write_text("one line\n")
     assert call(command, "-c", "missing.yaml") == 2
@@ -348,7 +348,7 @@ def test_the_run_option_changes_the_run_directory(at_home: Path, capsys: Capture
 
 def test_a_file_is_no_run_directory(at_home: Path, capsys: Capture) -> None:
     assert call("run", "--run", "mtkit.yaml") == 2
-    assert capsys.readouterr().err.startswith("mtkit.yaml: ")
+    assert capsys.readouterr().err.startswith("mtkit.yaml ")
 
 
 @pytest.mark.parametrize("options", ["same -o same", "same -o same --resume", "in -o same"])
@@ -443,7 +443,7 @@ def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> Non
         assert call("info", "--verify") == 2
     finally:
         weights.write_bytes(sound)
-    assert "model.safetensors: missing or damaged" in capsys.readouterr().err
+    assert "model.safetensors is missing or damaged" in capsys.readouterr().err
 
 
 def test_a_closed_pipe_is_no_error(at_home: Path) -> None:

@@ -84,7 +84,7 @@ def _zip(data: bytes) -> bytes:
 )
 def test_other_compressed_formats_are_errors(name: str, compress: Callable[[bytes], bytes]) -> None:
     Path("a.en").write_bytes(compress(b"one\n"))
-    said = f"a.en: compressed by {name}: unpack it"
+    said = f"a.en is compressed with {name}"
     with pytest.raises(UserError, match=said):
         list(read_lines("a.en"))
     with pytest.raises(UserError, match=said):
@@ -147,7 +147,7 @@ def test_reading_streams() -> None:
 @pytest.mark.parametrize(("source", "target"), [(3, 1200), (1200, 3), (0, 2)])
 def test_unequal_sides_are_an_error_with_both_lengths(source: int, target: int) -> None:
     write("a", "x\n" * source), write("b", "x\n" * target)
-    with pytest.raises(UserError, match=f"a has {source:,} lines, b {target:,}"):
+    with pytest.raises(UserError, match=f"a has {source:,} lines, but b has {target:,}"):
         texts(corpus(source="a", target="b"))
 
 
@@ -190,23 +190,31 @@ def test_line_breaks_in_a_record_become_spaces() -> None:
     ("settings", "content", "message"),
     [
         ({"source": "no", "target": "x"}, "", "no: no such file"),
-        ({"source": ".", "target": "x"}, "", r"\.: a folder"),
-        ({"source": ["x", "x"], "target": "x"}, "", "2 source files for 1"),
+        ({"source": ".", "target": "x"}, "", r"\. is a folder"),
+        ({"source": ["x", "x"], "target": "x"}, "", "not 2 and 1"),
         ({"source": "x", "target": "x"}, "", "empty"),
-        ({"table": "x"}, "", "a table is .tsv or .jsonl"),
-        ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* the line has 1"),
+        ({"table": "x"}, "", "the name of a table"),
+        ({"table": "x.tsv"}, "a\tb\na\n", "x.tsv:2: columns 0 and 1 .* has only 1"),
         ({"table": "x.tsv", "source_column": "en"}, "a\tb\n", "columns of a .tsv are numbers"),
         ({"table": "x.tsv", "source_column": -1}, "a\tb\n", "columns of a .tsv are numbers"),
         (
             {"table": "x.tsv", "source_column": "a", "target_column": "c"},
             "a\tb\n",
-            "x.tsv:1: no column 'c'; there are: a, b",
+            "x.tsv:1: no column 'c'; choose from a, b",
         ),
-        ({"table": "x.tsv", "source_column": "a", "target_column": "b"}, "a\tb\n", "x.tsv: empty"),
+        (
+            {"table": "x.tsv", "source_column": "a", "target_column": "b"},
+            "a\tb\n",
+            "x.tsv is empty",
+        ),
         ({"table": "x.jsonl"}, "{}\n", "columns of a .jsonl are keys"),
         ("jsonl", '{"s": "a", "t": "b"}\n{\n', "x.jsonl:2: not JSON"),
-        ("jsonl", '{"s": "a", "u": {"t": "b"}}\n', r"x.jsonl:1: no column 't'; there are: s, u\.t"),
-        ("jsonl", '["a"]\n', "x.jsonl:1: no column 's'; there are: none"),
+        (
+            "jsonl",
+            '{"s": "a", "u": {"t": "b"}}\n',
+            r"x.jsonl:1: no column 't'; choose from s, u\.t",
+        ),
+        ("jsonl", '["a"]\n', "x.jsonl:1: no column 's'; choose from none"),
         ("jsonl", '{"s": 1, "t": "b"}\n', "x.jsonl:1: column 's' holds '1', not text"),
         ("jsonl", "[" * 10**5, "x.jsonl:1: not JSON .maximum recursion"),
     ],
@@ -240,7 +248,9 @@ def test_damaged_gzip_is_an_error_with_its_line() -> None:
     write("flipped", whole[:5000] + bytes([whole[5000] ^ 255]) + whole[5001:])
     Path("a.gz").write_bytes(b"no gzip at all")
     for name, line in (("cut", r"\d{4,}"), ("flipped", r"\d+"), ("a.gz", "1")):
-        with pytest.raises(UserError, match=f"^{name}:{line}: gzip damaged or cut short") as read:
+        with pytest.raises(
+            UserError, match=f"^{name}:{line}: the gzip data is damaged or cut short"
+        ) as read:
             list(read_lines(name))
         with pytest.raises(UserError, match=f"^{re.escape(str(read.value))}$"):
             count_lines(name)
@@ -319,12 +329,12 @@ def test_identity_of_a_dataset_depends_on_its_content(dataset_folder: Path, tmp_
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("a.jsonl", {"source_column": "translation.fr"}, "there are: id, translation.en, transl"),
+        ("a.jsonl", {"source_column": "translation.fr"}, "choose from id, translation.en, transl"),
         ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
-        ("a.jsonl", {"split": "test"}, "cannot load it: .*test"),
+        ("a.jsonl", {"split": "test"}, "cannot load it .*test"),
         ("a.doc", {}, "cannot load it"),
-        ("splits", {"split": "test"}, "no split 'test'; there are: train"),
-        ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; there are: train"),
+        ("splits", {"split": "test"}, "no split 'test'; choose from train"),
+        ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; choose from train"),
     ],
 )
 def test_errors_of_datasets_are_one_line(
@@ -336,6 +346,6 @@ def test_errors_of_datasets_are_one_line(
 
 
 def test_an_unreachable_hub_is_an_error_of_one_line() -> None:
-    with pytest.raises(UserError, match="nobody/nothing: `datasets` cannot load it") as caught:
+    with pytest.raises(UserError, match=r"nobody/nothing: .* cannot load it") as caught:
         identity(of_dataset("nobody/nothing"))
     assert "\n" not in str(caught.value)

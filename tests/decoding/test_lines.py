@@ -127,7 +127,7 @@ def test_two_commands_never_write_one_file(tmp_path: Path) -> None:
         file.flush()
         for resume in (False, True):
             with (
-                pytest.raises(UserError, match="another command is writing it"),
+                pytest.raises(UserError, match="being written by another command"),
                 open_output(path, dependencies, resume=resume),
             ):
                 pass

@@ -66,7 +66,7 @@ def test_int8_is_chosen_if_validation_bleu_hardly_drops(
 
 def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Capture) -> None:
     export_to_ctranslate2(str(alone))
-    assert "float32: no validation text" in capsys.readouterr().err
+    assert "exporting float32" in capsys.readouterr().err
 
 
 def test_text_of_another_run_is_not_used(trained: Path, alone: Path) -> None:
@@ -125,12 +125,12 @@ def test_a_failed_check_shows_the_lines_that_differ(
 
 def test_what_cannot_be_exported_is_refused(alone: Path, tmp_path: Path) -> None:
     lstm = write_model(tmp_path / "lstm", train(), seq2seq())
-    with pytest.raises(UserError, match=r"model\.kind: seq2seq"):
+    with pytest.raises(UserError, match=r"model\.kind is seq2seq"):
         export_to_ctranslate2(str(lstm))
-    with pytest.raises(UserError, match="alone: already exists"):
+    with pytest.raises(UserError, match="alone already exists"):
         export_to_ctranslate2(str(alone), alone)
-    with pytest.raises(UserError, match="--to huggingface: name a new folder"):
+    with pytest.raises(UserError, match="--to huggingface: choose a new folder"):
         export_to_huggingface(str(alone), None)
     for folder, output in ((None, tmp_path / "out"), (tmp_path, None)):
-        with pytest.raises(UserError, match="--from huggingface: name its folder"):
+        with pytest.raises(UserError, match="--from huggingface: give the folder"):
             from_huggingface(folder, output)

@@ -433,7 +433,7 @@ def test_target_language_codes_are_symbols(
     folder = write_opus(transformers, task, tmp_path / "opus", codes=(">>deu<<", ">>cmn_Hans<<"))
     from_huggingface(folder, tmp_path / "model")
     assert (
-        "several languages: start each line with a code, such as >>deu<<" in capsys.readouterr().err
+        "several languages; start each line with a code, such as >>deu<<" in capsys.readouterr().err
     )
     theirs, tokenizer = Theirs(transformers, folder), Tokenizer.load(tmp_path / "model")
     their_id = theirs.tokenizer.get_vocab()
@@ -484,15 +484,18 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "heads": (changed("config.json", decoder_attention_heads=2), "attention_heads of encoder and"),
     "not a size": (changed("config.json", d_model="wide"), "d_model"),
     "deeper": (changed("config.json", encoder_layers=3), "layers.2.* is missing"),
-    "larger": (changed("config.json", vocab_size=99, decoder_vocab_size=99), "its config has 99"),
+    "larger": (
+        changed("config.json", vocab_size=99, decoder_vocab_size=99),
+        "the config of the model says 99",
+    ),
     "start": (changed("generation_config.json", decoder_start_token_id=0), "decoder_start"),
     "pad": (changed("generation_config.json", pad_token_id=3), "pad_token_id is 3"),
     "beam": (changed("generation_config.json", num_beams=-1), "beam"),
-    "ids": (changed("vocab.json", **{"<unk>": 2}), "ids are not those from 0"),
-    "two": (changed("tokenizer_config.json", separate_vocabs=True), "but one embedding of both"),
-    "pickle": (as_pickle, "never loaded: write model.safetensors beside it"),
-    "no config": (lambda folder: (folder / "config.json").unlink(), "no config.json here"),
-    "spm": (lambda folder: (folder / "target.spm").write_text("hello"), "target.spm: not a Sent"),
+    "ids": (changed("vocab.json", **{"<unk>": 2}), "ids must be 0"),
+    "two": (changed("tokenizer_config.json", separate_vocabs=True), "shares one embedding"),
+    "pickle": (as_pickle, "never loaded.* write model.safetensors beside it"),
+    "no config": (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
+    "spm": (lambda folder: (folder / "target.spm").write_text("hello"), "target.spm is not a Sent"),
     "json": (lambda folder: (folder / "config.json").write_text("[1]"), "not a JSON object"),
     "weights": (lambda folder: (folder / "model.safetensors").write_text("{}"), "not a safetens"),
 }
@@ -513,7 +516,7 @@ def test_an_import_that_fails_names_the_fault(case: str, opus: Path, tmp_path: P
 def test_bpe_models_that_differ_are_refused(task: Path, transformers: Any, tmp_path: Path) -> None:
     spm = {"model_type": "bpe"}
     folder = write_opus(transformers, task, tmp_path / "opus", spm=spm)
-    with pytest.raises(UserError, match=r"source\.spm: a BPE model without"):
+    with pytest.raises(UserError, match=r"source\.spm is a BPE model that lacks"):
         from_huggingface(folder, tmp_path / "model")
 
 

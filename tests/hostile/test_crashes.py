@@ -162,7 +162,7 @@ def test_a_stop_signal_in_training_saves_a_checkpoint(
     middle = Moment(task.endings["train"].operations // 2, signal=number)
     assert run(COMMANDS["train"], home, middle).code == code
     last = output_of(home).splitlines()[-1]
-    assert last.startswith("training interrupted, checkpoint saved: run the same")
+    assert last.startswith("training was interrupted")
     assert "Traceback" not in output_of(home)
     kill_and_finish("train", home, [], task)
 

@@ -647,7 +647,7 @@ def test_a_config_larger_than_the_weights_takes_no_memory(
     stranger: Path, claim: dict[str, object]
 ) -> None:
     spoil_config(stranger / "model", **claim)
-    with little_memory(), pytest.raises(UserError, match=r"model\.safetensors: "):
+    with little_memory(), pytest.raises(UserError, match=r"model\.safetensors"):
         mtkit.load(stranger, "cpu")
 
 
@@ -695,7 +695,7 @@ def test_links_pipes_and_devices_are_never_opened(stranger: Path, trick: str, li
             file.symlink_to("/dev/zero")
     with (
         within(TIMEOUT_SECONDS),
-        pytest.raises(UserError, match=f"{file.name}: a link, pipe or device"),
+        pytest.raises(UserError, match=f"{file.name} is a link, pipe or device"),
     ):
         mtkit.load(stranger, "cpu")
 

@@ -285,8 +285,8 @@ def test_translate_reads_a_pipe_and_names_unreadable_input(
     assert said(capsys) == []
     assert_line_for_line(ALL, Path("out").read_bytes(), "plain")
     assert call("translate", "/dev/null", "-m", model) == 0
-    assert refused(capsys, "translate", ".", "-m", model).startswith(".: cannot be read (Is a dir")
-    assert refused(capsys, "translate", "no", "-m", model).startswith("no: cannot be read (No such")
+    assert refused(capsys, "translate", ".", "-m", model).startswith(". cannot be read (Is a dir")
+    assert refused(capsys, "translate", "no", "-m", model).startswith("no cannot be read (No such")
     assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(".: cannot be w")
     stdin(None)
     assert refused(capsys, "translate", "-m", model) == "stdin is closed; give a text file"
@@ -418,7 +418,7 @@ def test_datasets_reads_a_table_or_refuses_it(name: str, monkeypatch: pytest.Mon
     try:
         assert all(isinstance(pair, Pair) for pair in read_pairs(corpus))
     except UserError as error:
-        assert re.match(rf"{path}:( `datasets` cannot load it: |1: .*column)", str(error))
+        assert re.match(rf"{path}:( .*cannot load it |1: .*column)", str(error))
 
 
 @pytest.mark.parametrize("name", ZIPPED)
@@ -452,15 +452,15 @@ def test_a_path_that_is_no_text_file_is_refused(
     Path("secret").write_text("a\n")
     unreadable(monkeypatch, "secret")
     assert call(*stage("train-spm", home)) == 0
-    device = "a pipe or device; a corpus is read twice: write it to a file"
+    device = "is a pipe or device"
     for name, complaint in {
         "pipe": device,
         "/dev/null": device,
         "/dev/zero": device,
-        "folder": "a folder, not a file",
+        "folder": "is a folder; give a file",
         "loop": "no such file",
         "x" * 300: "cannot be read (File name too long)",
-        "empty": "empty: give a corpus with at least one pair",
+        "empty": "is empty",
         "secret": "cannot be read (Permission denied)",
     }.items():
         path = name.split()[0]
@@ -474,7 +474,7 @@ def test_a_path_that_is_no_text_file_is_refused(
         line = refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}"))
         assert line.endswith(f": {table}: {device}")
     dataset = "data.train={dataset: pipe, source_column: a, target_column: b}"
-    assert "neither a file nor a folder" in refused(capsys, *stage("batch", home, dataset))
+    assert "give a file or a folder" in refused(capsys, *stage("batch", home, dataset))
     line = refused(capsys, "translate", "secret", "-m", model)
     assert line.startswith("secret: cannot be read (Permission denied)")
     assert refused(capsys, "score", "-r", "secret", "empty").startswith("secret: cannot be read")
@@ -500,7 +500,7 @@ def test_score_counts_every_line_or_names_one(name: str, home: Path, capsys: Cap
         assert "Traceback" not in err
     else:
         line = refused(capsys, "score", "-r", "a", "a")
-        assert re.match(r"a:\d+: not UTF-8: convert the file$|a: empty: nothing to score$", line)
+        assert re.match(r"a:\d+: not UTF-8|a is empty", line)
 
 
 @pytest.mark.parametrize("language", ["de", "zh"])
@@ -532,24 +532,24 @@ def test_score_reads_pipes_and_refuses_bad_files(capsys: Capture, stdin: Stdin) 
     assert call("score", "-r", "pipe", "two") == 0
     writer.join()
     for arguments, line in {
-        ("two", "three"): "three: 3 lines, but two has 2: they must be parallel",
-        ("two", "no"): "no: cannot be read (No such file or directory)",
-        ("no", "two"): "no: cannot be read (No such file or directory)",
-        ("two", "."): ".: cannot be read (Is a directory)",
-        ("/dev/null", "two"): "/dev/null: empty: nothing to score",
-        ("empty", "two"): "empty: empty: nothing to score",
-        ("two", "empty"): "empty: empty: nothing to score",
+        ("two", "three"): "three has 3 lines, but two has 2",
+        ("two", "no"): "no cannot be read (No such file or directory)",
+        ("no", "two"): "no cannot be read (No such file or directory)",
+        ("two", "."): ". cannot be read (Is a directory)",
+        ("/dev/null", "two"): "/dev/null is empty",
+        ("empty", "two"): "empty is empty",
+        ("two", "empty"): "empty is empty",
     }.items():
         assert refused(capsys, "score", "-r", *arguments) == line
     for content, line in {
-        b"a\n\xc3\n": "stdin:2: not UTF-8: convert the file",
-        b"": "stdin: empty: nothing to score",
-        b"a\n\n\n": "stdin: 3 lines, but two has 2: they must be parallel",
+        b"a\n\xc3\n": "stdin:2: not UTF-8",
+        b"": "stdin is empty",
+        b"a\n\n\n": "stdin has 3 lines, but two has 2",
     }.items():
         stdin(io.BytesIO(content))
         assert refused(capsys, "score", "-r", "two") == line
     stdin(None)
-    assert refused(capsys, "score", "-r", "two") == "stdin: closed: name a file of hypotheses"
+    assert refused(capsys, "score", "-r", "two") == "stdin is closed"
 
 
 def test_a_gzip_bomb_takes_little_memory(home: Path, capsys: Capture) -> None:

@@ -23,11 +23,11 @@ def test_a_pair_of_equal_transformers_becomes_its_short_form(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "setting"),
     [
-        (seq2seq(), "model.kind: seq2seq"),
-        (pair(encoder=LAYERS, decoder=LSTM), "model.decoder.kind: lstm"),
-        (pair(encoder=LSTM, decoder=LAYERS), "model.encoder.kind: lstm"),
-        (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), "model.decoder.heads: 2"),
-        (pair(encoder=LAYERS, decoder=LAYERS | {"norm": "pre"}), "model.decoder.norm: pre"),
+        (seq2seq(), "model.kind is seq2seq"),
+        (pair(encoder=LAYERS, decoder=LSTM), "model.decoder.kind is lstm"),
+        (pair(encoder=LSTM, decoder=LAYERS), "model.encoder.kind is lstm"),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), "model.decoder.heads is 2"),
+        (pair(encoder=LAYERS, decoder=LAYERS | {"norm": "pre"}), "model.decoder.norm is pre"),
     ],
 )
 def test_a_pair_without_short_form_names_the_setting(settings: ModelSettings, setting: str) -> None:

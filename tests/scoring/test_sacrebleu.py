@@ -180,9 +180,9 @@ def test_equal_systems_do_not_differ(test: SignificanceTest) -> None:
 
 
 def test_a_significance_test_needs_two_systems_and_enough_lines() -> None:
-    with pytest.raises(UserError, match="a single system"):
+    with pytest.raises(UserError, match="at least two systems"):
         compute_scores({"a": ["x"]}, [["x"]], None, test="bootstrap")
     for count in (MIN_RESAMPLED - 1, MAX_RESAMPLED + 1):
         lines = ["x"] * count
-        with pytest.raises(UserError, match=f"{count:,} lines"):
+        with pytest.raises(UserError, match=f"not {count:,}"):
             compute_scores({"a": lines, "b": lines}, [lines], None, test="bootstrap")

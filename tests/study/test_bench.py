@@ -227,7 +227,7 @@ def test_a_missing_or_blank_text_is_named(
     if content is not None:
         text.write_bytes(content)
     assert call("bench", "translate", "-m", str(drawn), "--input", str(text)) == 2
-    assert capsys.readouterr().err.startswith(f"{text}: ")
+    assert capsys.readouterr().err.startswith(f"{text}")
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_runs_with_another_test_set_are_not_scored(capsys: Capture) -> None:
     compare(runs)
     out, err = capsys.readouterr()
     assert out.splitlines()[-9].split() == ["a"]
-    assert [line.split(": ")[1] for line in err.splitlines()] == ["untested", "other"]
+    assert [line.split()[1] for line in err.splitlines()] == ["untested", "other"]
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
@@ -128,7 +128,7 @@ def test_a_test_set_translated_by_an_earlier_model_is_not_scored(capsys: Capture
         pass
     compare(runs)
     said = capsys.readouterr()
-    assert said.err.startswith("warning: b: an earlier model")
+    assert said.err.startswith("warning: b: the test set was translated by an earlier model")
     assert "p-value" not in said.out
     assert re.search(r"^chrF2 +100\.00 \[[^]]*\]$", said.out, re.MULTILINE)
 
@@ -137,6 +137,6 @@ def test_a_significance_test_that_cannot_be_made_is_warned_of(capsys: Capture) -
     texts = ["It rains."] * 9
     runs = [write_run(name, texts, texts) for name in ("a", "b")]
     compare(runs, paired="approximate")
-    assert "no significance test: 9 lines" in capsys.readouterr().err
+    assert "no significance test" in capsys.readouterr().err
     compare(runs, paired=None)
     assert capsys.readouterr().err == ""

@@ -138,7 +138,7 @@ def test_plotted_positions_are_those_of_the_model(run: Path) -> None:
     np.testing.assert_array_equal(table, compute_sinusoids(len(table), 32))
     with pytest.raises(UserError, match=r"model\.kind"):
         position_encodings(run, tiny_config(run, "seq2seq"))
-    with pytest.raises(UserError, match="no model here"):
+    with pytest.raises(UserError, match="holds no model"):
         position_encodings(run, tiny_config(run, "transformer", model={"positions": "learned"}))
 
 
@@ -184,8 +184,8 @@ def test_every_sentence_is_in_one_range_of_lengths() -> None:
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({"plot": "curves", "output": Path("a.gif")}, "a.gif: "),
-        ({"plot": "curves", "path": Path(".")}, ".: "),
+        ({"plot": "curves", "output": Path("a.gif")}, "a.gif "),
+        ({"plot": "curves", "path": Path(".")}, ". "),
         ({"plot": "curves", "path": Path("no.yaml")}, "no.yaml: "),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_run_named_by_the_environment_is_never_replaced_by_a_config(
     place: str, options: dict[str, Any], run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MTKIT_MODEL", place)
-    with pytest.raises(UserError, match=f"{place}: no run here"):
+    with pytest.raises(UserError, match=f"{place} is not a run directory"):
         info(**options)
     monkeypatch.setenv("MTKIT_MODEL", "")
     info(**options)  # of the demo's

@@ -181,7 +181,7 @@ def test_a_vocabulary_too_large_names_the_largest_that_works(
     assert joint != ("of the source side" in str(caught.value))
     assert capfd.readouterr() == ("", "")
     assert not (tmp_path / "run" / "tokenizer").exists()
-    largest = int(str(caught.value).split(": ")[2].split()[0])
+    largest = int(str(caught.value).split()[-1])
     target = KOREAN if joint else ENGLISH
     settings = {"type": kind, "joint": joint, "vocab_size": largest}
     artifact = train_tokenizer(config(tmp_path, ENGLISH, target, **settings))
@@ -192,7 +192,7 @@ def test_a_vocabulary_too_large_names_the_largest_that_works(
     ("settings", "message"),
     [
         ({"vocab_size": 100}, "tokenizer.vocab_size: 100 is too small for the characters"),
-        ({"vocab_size": 100, "type": "char"}, "100 is too small: byte_fallback alone needs 260"),
+        ({"vocab_size": 100, "type": "char"}, "100 is too small"),
         ({"vocab_size": 8, "byte_fallback": False}, "8 is too small for the characters"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_corpus_of_blank_lines_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no tokenizer here"):
+    with pytest.raises(UserError, match="has no tokenizer"):
         Tokenizer.load(tmp_path)
     model = (artifact.path / "spm.model").read_bytes()
     for broken in (b"", model[:1000], b"\0" + model):

@@ -66,7 +66,7 @@ def test_an_unfinished_run_translates_with_its_best_checkpoint(
     best = Path("run/checkpoints/step-00000006")
     opened = open_model("run")
     assert capsys.readouterr().err == (
-        "run: training is not finished: using the best checkpoint so far, of step 6\n"
+        "run: training is not finished, so the best checkpoint so far of step 6 is used\n"
     )
     assert opened.artifact.path == best
     assert opened.run == Path("run")
@@ -87,7 +87,7 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(
     interrupted(fresh("transformer"), 7)
     Path("in.txt").write_text("ant bee\ncat\n")
     assert os.path.samefile("runs/latest", "run")
-    warning = "not finished: using the best checkpoint so far, of step 6"
+    warning = "not finished, so the best checkpoint so far of step 6 is used"
     for command in (
         "translate in.txt",
         "attend ant",
@@ -190,7 +190,7 @@ def test_damaged_checkpoints_are_ignored_at_the_end(
     interrupted(fresh("transformer", training=changes), 7)
     (Path("run/checkpoints/step-00000006") / "model.safetensors").write_bytes(b"")
     assert open_model("run").artifact.path.name == "step-00000007"  # 6 is the best
-    assert "step-00000006/model.safetensors: missing or damaged" in capsys.readouterr().err
+    assert "step-00000006/model.safetensors is missing or damaged" in capsys.readouterr().err
     model = finish(fresh("transformer", training=changes))
     assert 6 not in model.report["averaged_steps"]
     assert "ignored" in capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
     assert "train: moved/model is up to date" in capsys.readouterr().err
     assert [it.path.stat().st_ino for it in (model, test)] == written
     assert call("finish", "nowhere") == 2
-    assert capsys.readouterr().err.endswith("nowhere: no run here\n")
+    assert capsys.readouterr().err.endswith("nowhere is not a run directory\n")
 
 
 def test_finish_ignores_mtkit_model(
@@ -252,7 +252,7 @@ def test_checkpoints_are_verified(
     content[-1] ^= 1
     weights.write_bytes(content)
     assert call("info", "run", "--verify") == 2
-    assert f"{weights}: missing or damaged" in capsys.readouterr().err
+    assert f"{weights} is missing or damaged" in capsys.readouterr().err
     assert call("info", "run", "--verify", "--config") == 2
 
 

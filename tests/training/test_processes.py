@@ -135,12 +135,12 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     assert started(five) == 5
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert started(five) == 1
-    assert "training.ranks: 5, but torchrun started 2" in capsys.readouterr().err
+    assert "training.ranks is 5, but torchrun started 2" in capsys.readouterr().err
     assert started(fresh("transformer", training={"ranks": 2})) == 1
     assert not capsys.readouterr().err
     monkeypatch.delenv("WORLD_SIZE")
     monkeypatch.setattr(processes, "pick_device", lambda _: torch.device("cuda"))
-    with pytest.raises(UserError, match=r"training.ranks: 9, but .* is 8"):
+    with pytest.raises(UserError, match=r"training.ranks is 9, but .* is 8"):
         started(fresh("transformer", training={"ranks": 9}))
 
 
@@ -159,4 +159,4 @@ def test_a_run_resumes_with_as_many_processes_as_before(
     assert started(longer) == 8
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
-    assert "20 processes so far, 1 from here" in capsys.readouterr().err
+    assert "now 1 processes instead of 20" in capsys.readouterr().err

@@ -443,7 +443,7 @@ def test_average_and_patience_may_change_and_steps_only_without_cosine(
     train(course())
     assert train(course(**other)).manifest["settings"]["training"].items() >= other.items()
     if kind == "cosine":
-        with pytest.raises(UserError, match=r"training\.steps: 12, now 16"):
+        with pytest.raises(UserError, match=r"training\.steps was 12, now 16"):
             train(course(steps=16, **other))
     else:
         assert train(course(steps=16, **other)).report["steps"] == 16
@@ -471,7 +471,7 @@ def test_a_model_of_more_steps_than_requested_is_a_warning(
     train(config)
     (Path(config.run) / "model" / "manifest.json").unlink()
     train(fresh("transformer", training={"average": 1, "steps": 6}))
-    assert "training.steps: 6: " in capsys.readouterr().err
+    assert "training.steps is 6, " in capsys.readouterr().err
 
 
 def test_a_run_of_epochs_ends_after_them(fresh: Callable[..., Config]) -> None:
@@ -482,9 +482,9 @@ def test_a_run_of_epochs_ends_after_them(fresh: Callable[..., Config]) -> None:
 def test_a_checkpoint_of_other_settings_is_refused(fresh: Callable[..., Config]) -> None:
     config = fresh("transformer")
     train(config)
-    with pytest.raises(UserError, match=r"training\.label_smoothing: 0\.1, now 0\.2"):
+    with pytest.raises(UserError, match=r"training\.label_smoothing was 0\.1, now 0\.2"):
         train(fresh("transformer", training={"label_smoothing": 0.2}))
-    with pytest.raises(UserError, match=r"model\.d_model: 32, now 16"):
+    with pytest.raises(UserError, match=r"model\.d_model was 32, now 16"):
         train(fresh("transformer", model={"d_model": 16}))
     assert load_config(Path(config.run) / "config.yaml") == config  # not those that were refused
 
@@ -551,7 +551,7 @@ def test_best_by_step_takes_the_last_weights(fresh: Callable[..., Config]) -> No
     model = train(fresh("transformer", training=by_step | {"validate_every": 5, "keep": 1}))
     assert model.report["averaged_steps"] == [model.report["steps"]] == [12]
     for useless in ({"average": 2}, {"patience": 3}):
-        with pytest.raises(ValidationError, match="best_by: step uses the last weights"):
+        with pytest.raises(ValidationError, match="best_by: step"):
             fresh("transformer", training=by_step | useless)
 
 
@@ -646,7 +646,7 @@ def test_a_run_cannot_start_from_itself(fresh: Callable[..., Config]) -> None:
     shutil.rmtree("run/checkpoints")
     for place in ("run", "run/model"):
         again = fresh("transformer", training={"init_from": place})
-        with pytest.raises(SettingError, match=r"init_from: run.*: the model of this very run"):
+        with pytest.raises(SettingError, match=r"init_from: run.* the model of this run itself"):
             train_tokenizer(again)
 
 
@@ -722,6 +722,6 @@ def test_compiling_is_refused_on_a_cpu(fresh: Callable[..., Config], kind: str) 
     config = fresh(kind, training={"compile": True, "device": "cpu"})
     written = Path(config.run, "config.yaml")
     before = written.read_bytes()
-    with pytest.raises(UserError, match=r"training\.compile: "):
+    with pytest.raises(UserError, match=r"training\.compile "):
         train(config)
     assert written.read_bytes() == before != dump_config(config).encode()

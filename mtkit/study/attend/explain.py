@@ -56,7 +56,9 @@ def explain(
     sources = [sentence for _, sentence in named_sentences(text)]
     targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
-        raise UserError(f"{references}: {len(targets)} lines for {len(sources)} sentences")
+        raise UserError(
+            f"{references} has {len(targets):,} lines, but there are {len(sources):,} sentences"
+        )
     generator = torch.Generator().manual_seed(1)
     rows = []
     with progress("explain", len(sources), "sentences") as shown:
@@ -67,9 +69,11 @@ def explain(
                     rows.append(measure_faithfulness(reader.model, reading, generator))
             shown.advance()
     if not rows:
-        raise UserError(f"nothing to explain: every line is {SKIPPED}, or has no translation")
+        raise UserError(
+            f"there is nothing to explain: every line is {SKIPPED}, or has no translation"
+        )
     if len(rows) < len(sources):
-        warn(f"{len(sources) - len(rows)} of {len(sources)} lines left out: {SKIPPED}")
+        warn(f"left out {len(sources) - len(rows):,} of {len(sources):,} lines ({SKIPPED})")
     show(_record(rows), _table, as_json=as_json)
 
 

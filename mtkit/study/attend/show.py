@@ -55,7 +55,7 @@ def attend(
     selection = selection or MapSelection()
     path = None if view == "terminal" else output or Path(f"attention.{view}")
     if path is not None and view != "html":
-        check_picture(path, f".{view}")
+        check_picture(path, [f".{view}"])
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
     if text is None:
@@ -80,7 +80,9 @@ def attend(
 
 def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     if len(sentences) != 1:
-        raise UserError(f"{len(sentences)} sentences: give one for a file or a target")
+        raise UserError(
+            f"{len(sentences)} sentences were given; a file or a target needs exactly one"
+        )
     return iter(sentences)
 
 
@@ -123,10 +125,12 @@ class Reader:
         segments = segment(Line(text), tokenizer, request)
         sentences = [each for each in segments if isinstance(each, Sentence)]
         if len(sentences) > 1:
-            raise UserError(f"{name}: translated in {len(sentences)} parts: give a short sentence")
+            raise UserError(
+                f"{name} is translated in {len(sentences)} parts; give one short sentence"
+            )
         source_ids = sentences[0].source[:-1] if sentences else []
         if not source_ids:
-            raise UserError(f"{name}: blank: give a sentence")
+            raise UserError(f"{name} is blank; give a sentence")
         if target is None:
             with closing(PyTorchEngine(self.model)) as engine:
                 ((best,),) = engine.search(sentences, request).result()
@@ -135,7 +139,7 @@ class Reader:
             target_ids = tokenizer.encode_target([target])[0]
             if not 0 < len(target_ids) <= self.settings.max_length:
                 longest = self.settings.max_length
-                raise UserError(f"target: {len(target_ids)} subwords: give 1 to {longest}")
+                raise UserError(f"target: it has {len(target_ids)} subwords; give 1 to {longest}")
         source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
         translation = tokenizer.decode([target_ids])[0]
         labels = (self.label(source), self.label(written))
@@ -168,7 +172,7 @@ def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(input_lines(None), start=1):
         yield f"input line {number}", line
     if not number:
-        raise UserError("stdin: empty: give a sentence")
+        raise UserError("stdin is empty; give a sentence")
 
 
 def replace_invalid(argument: str) -> str:

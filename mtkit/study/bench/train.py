@@ -144,7 +144,7 @@ def open_training_sample(
         return
     config = size_config(size, settings)
     if config.training.subword_sampling is not None:
-        raise UserError("training.subword_sampling: needs text: name a run with -c")
+        raise UserError("training.subword_sampling needs text; give a config with -c")
     vocab = config.tokenizer.vocab_size
     with TemporaryDirectory(prefix="mtkit-bench-") as folder:
         data = draw_batches(Path(folder), vocab, config.seed)

@@ -62,7 +62,7 @@ def open_translation_task(
         path = text or find_model(models[0]).path.parent / "test" / SOURCE_FILE
         lines = list(input_lines(path)) if text or path.exists() else []
         if not any(map(str.strip, lines)):
-            raise UserError(f"{path}: no text to translate: name a file with --input")
+            raise UserError(f"{path}: there is no text to translate; give a file with --input")
         yield TranslationTask(" + ".join(models), models, lines)
         return
     from mtkit.study.bench.sample import draw_model, draw_sentences
@@ -102,7 +102,7 @@ def bench_translate(
                 except UserError as error:
                     if engine != "auto" or library == "torch":
                         raise
-                    say(f"left out: {error}")
+                    say(f"an engine is left out: {error}")
                     continue
                 for width in dict.fromkeys((beam, 1)):
                     search = partial(load, beam=width, scores=False)  # as `mtkit translate`

@@ -66,7 +66,7 @@ def _open_run(path: Path | None) -> tuple[Path, Config]:
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)
     if path.is_dir() if path else os.environ.get("MTKIT_MODEL"):
-        raise UserError(f"{folder}: no run here: name one, or a config file")
+        raise UserError(f"{folder} is not a run directory; give one, or a config file")
     config = load_config(path)
     return Path(config.run), config
 
@@ -97,7 +97,7 @@ def _describe(path: Path | None, verify: bool) -> Iterator[str]:
     log = MetricsLog(folder)
     records = log.read()
     if not parts and not records:
-        raise UserError(f"{folder}: no run, model or artifact here: create one with `mtkit run`")
+        raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
     yield from (f"run  {folder}", "")
     for part in parts:
         yield from _describe_artifact(part, {}, verify)

@@ -43,7 +43,7 @@ def plot_curves(run: Path, config: Config, output: Path | None) -> None:
     records = log.read()
     curves = {name: points for name, of in LOGGED.items() if (points := points_of(records, *of))}
     if not curves:
-        raise UserError(f"{log.path}: nothing logged yet: train with `mtkit train`")
+        raise UserError(f"{log.path} is empty, as nothing is logged yet; train with `mtkit train`")
     _show_curves(curves, output)
 
 
@@ -113,7 +113,7 @@ def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
     """Return the encodings, by formula or of the run's model; UserError if there are none."""
     pair = config.model.as_pair()
     if not pair.has_positions:
-        raise UserError("model.kind: has no positional encodings: it reads word after word")
+        raise UserError("model.kind: a recurrent model has no positional encodings to plot")
     if pair.learned_positions is None:
         return compute_sinusoids(SHOWN_POSITIONS, pair.d_model)
     opened = open_model(run)
@@ -125,7 +125,7 @@ def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
 def plot_positions(run: Path, config: Config, output: Path | None) -> None:
     """Draw the positional encodings, a row for each position; UserError without `output`."""
     if output is None:
-        raise UserError("--plot positions: only as a picture: name a file with -o")
+        raise UserError("--plot positions makes only a picture; give a file with -o")
     table = position_encodings(run, config)
     limit, dimensions = float(table.abs().max()), table.shape[1]
     drawn, (panel,) = make_figure(width=8)

@@ -83,7 +83,7 @@ def init(options: InitOptions) -> None:
     languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
     options = replace(options, languages=languages)
     if languages[1] is None:
-        warn("the target language is unknown: name both languages, such as --languages en ko")
+        warn("the target language is unknown; declare both languages, such as --languages en ko")
     counts: Counter[str] = Counter()
     excluded: set[bytes] = set()
     for part, corpus in options.existing.items():
@@ -149,21 +149,21 @@ def _check_paths(options: InitOptions) -> None:
         elif path.resolve() in inputs.union(*(one.parents for one in inputs)):
             problem = "is an input"
         elif folder.exists() and kind_at(folder) != "corpus":
-            problem = f"{folder} was not written by `mtkit init`"
+            problem = f"cannot be written, as {folder} is not from `mtkit init`"
         elif os.path.lexists(path) and not options.force:
-            problem = "exists (--force replaces it)"
+            problem = "exists already (--force replaces it)"
         if problem:
-            raise UserError(f"{path}: {problem}: choose another output with -o")
+            raise UserError(f"{path} {problem}; choose another output with -o")
 
 
 def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     """Warn of frequent faults; UserError if no model should be trained on the corpus as it is."""
     if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
-        raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows more)")
+        raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows examples)")
     for it in [*report.frequent, report["misalignment"]]:
         if it.status == "warned":
             text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
-            warn(f"{next(paths_of(corpus))}: {it.name}: {text} (`mtkit check` shows some)")
+            warn(f"{next(paths_of(corpus))}: {it.name}: {text} (`mtkit check` shows examples)")
 
 
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
@@ -172,8 +172,8 @@ def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
         if pairs < needed:
             name = next(paths_of(options.existing.get(part, options.corpus)))
             raise UserError(
-                f"{name}: {pairs:,} distinct pairs for {part}, at least {needed} are needed: "
-                "add pairs, or name other files with --valid and --test"
+                f"{name}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; "
+                "add pairs, or give other files with --valid and --test"
             )
 
 

@@ -41,10 +41,10 @@ def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> Non
     """
     if path.suffix.lower() not in suffixes:
         raise UserError(
-            f"{path}: not a picture: choose a name that ends in {' or '.join(suffixes)}"
+            f"{path} is not the name of a picture; choose one that ends in {' or '.join(suffixes)}"
         )
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UserError(f"{path}: cannot be written: choose another name")
+        raise UserError(f"{path} cannot be written; choose another name")
 
 
 def make_figure(
@@ -96,7 +96,7 @@ def find_fonts(text: str) -> list[str]:
             missing -= covered
     if missing:
         some = "".join(sorted(missing)[:10])
-        warn(f"no installed font shows {some}: install one, such as Noto Sans CJK")
+        warn(f"no installed font shows {some}; install one, such as Noto Sans CJK")
     return families
 
 
