@@ -1,4 +1,4 @@
-"""How far alignments are from those that are known."""
+"""The alignment error rate, and alignments from text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mtkit.decoding.alignment import Links
 
 
 def from_pharaoh(line: str) -> Links:
-    """Raises ValueError for what is no alignment."""
+    """Parse links such as `0-0 1-2`; raise ValueError if the text is invalid."""
     pairs = [link.split("-") for link in line.split()]
     return {(int(i), int(j)) for i, j in pairs}
 

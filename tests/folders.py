@@ -1,4 +1,4 @@
-"""Model folders with random weights, and a tokenizer that is trained in a moment."""
+"""Model folders with random weights, and a small tokenizer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_model(
     change: Callable[[EncoderDecoder], None] = lambda model: None,
     **decoding: float,
 ) -> Path:
-    """A model folder with random weights, their sublayers full grown, after a `change`."""
+    """Write a model folder with random weights and large sublayers, modified by `change`."""
     torch.manual_seed(0)
     vocab = tokenizer.source_vocab
     card = ModelConfig(
@@ -74,7 +74,7 @@ def write_model(
 
 @torch.no_grad()
 def _grow_sublayers(model: EncoderDecoder) -> None:
-    """Sublayers of a new model add so little that it would hardly look at what it reads."""
+    """Enlarge the sublayers, because the input hardly affects a new model."""
     for part in model.modules():
         if isinstance(part, MultiHeadAttention):
             part.output.weight.div_(SUBLAYER_GAIN)
@@ -83,9 +83,9 @@ def _grow_sublayers(model: EncoderDecoder) -> None:
 
 
 def as_if_trained(model: EncoderDecoder) -> None:
-    """Sure of itself: PAD and BOS get next to no probability, EOS some, the others differ.
+    """Make PAD and BOS improbable, EOS probable, and the probabilities of other symbols unequal.
 
-    The first dimension of the last norm is made 1, whatever the input, and thus adds a bias.
+    The first dimension of the last norm becomes constant 1, so its output weights act as a bias.
     """
     assert isinstance(model.decoder, TransformerDecoder)
     residual = cast(DecoderLayer, model.decoder.layers[-1]).feed_forward_residual

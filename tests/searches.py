@@ -1,4 +1,4 @@
-"""Searches by settings alone, and references that share no code with them."""
+"""Functions that search by settings, and references that share no code with them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sample(
 
 
 def random_model(name: str, seed: int = 0) -> TranslationModel[Any, Any]:
-    """Peaked distributions, so that hypotheses end at different lengths."""
+    """Return a model with peaked distributions, so that hypotheses have different lengths."""
     model = assemble(name, seed=seed, vocab=VOCABULARY)
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -65,7 +65,7 @@ def teacher_forcing(
     settings: DecodingSettings = ANY,
     prefix: Sequence[int] = (),
 ) -> LogProbs:
-    """log P of every symbol that may follow others, for one sentence without padding."""
+    """Return a function from a prefix to log P of each next symbol, for one source sentence."""
     source = source[source != PAD].unsqueeze(0)
 
     @cache
@@ -96,30 +96,30 @@ def teacher_forcing(
 
 
 def ngrams_of(tokens: Sequence[int], size: int) -> list[tuple[int, ...]]:
-    """All sequences of `size` neighbours, in order; none of size 0."""
+    """Return all n-grams of `size` tokens in order; none for size 0."""
     places = range(len(tokens) - size + 1) if size else range(0)
     return [tuple(tokens[place : place + size]) for place in places]
 
 
 def score(log_probs: LogProbs, tokens: tuple[int, ...], alpha: float, ends: bool) -> float:
-    """log P / |y|^alpha, symbol by symbol."""
+    """Return log P / |y|^alpha, summed symbol by symbol."""
     symbols = [*tokens, EOS] if ends else tokens
     total = sum(log_probs(tokens[:position])[symbol] for position, symbol in enumerate(symbols))
     return total / float(max(len(tokens), 1) ** alpha)
 
 
 def everything(log_probs: LogProbs, longest: int, alpha: float) -> list[Scored]:
-    """Every hypothesis there is, best first: ended ones, and unended ones of the full length."""
-    found = [
+    """Return all possible hypotheses from best to worst; only those of full length lack EOS."""
+    hypotheses = [
         (tokens, score(log_probs, tokens, alpha, ends=length < longest))
         for length in range(longest + 1)
         for tokens in itertools.product(SYMBOLS, repeat=length)
     ]
-    return sorted(found, key=lambda scored: -scored[1])
+    return sorted(hypotheses, key=lambda scored: -scored[1])
 
 
 def one_by_one(log_probs: LogProbs, settings: DecodingSettings) -> list[Scored]:
-    """Beam search over lists, a hypothesis at a time."""
+    """Search a beam with lists, one hypothesis at a time."""
     beam, alpha = settings.beam, settings.length_penalty
     live: list[Scored] = [((), 0.0)]
     finished: list[Scored] = []
@@ -143,19 +143,19 @@ def one_by_one(log_probs: LogProbs, settings: DecodingSettings) -> list[Scored]:
     return sorted(finished, key=lambda scored: -scored[1])[:beam]
 
 
-def hypotheses_of(found: Hypotheses, sentence: int) -> list[Scored]:
+def hypotheses_of(batch: Hypotheses, sentence: int) -> list[Scored]:
     return [
         (tuple(tokens[:length]), value)
         for tokens, length, value in zip(
-            found.tokens[sentence].tolist(),
-            found.lengths[sentence].tolist(),
-            found.scores[sentence].tolist(),
+            batch.tokens[sentence].tolist(),
+            batch.lengths[sentence].tolist(),
+            batch.scores[sentence].tolist(),
             strict=True,
         )
         if value > -math.inf
     ]
 
 
-def assert_same(found: list[Scored], wanted: list[Scored]) -> None:
-    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in wanted]
-    assert [value for _, value in found] == pytest.approx([v for _, v in wanted], abs=1e-4)
+def assert_same(actual: list[Scored], expected: list[Scored]) -> None:
+    assert [tokens for tokens, _ in actual] == [tokens for tokens, _ in expected]
+    assert [value for _, value in actual] == pytest.approx([v for _, v in expected], abs=1e-4)

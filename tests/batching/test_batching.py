@@ -1,4 +1,4 @@
-"""Stage 2: which pairs are kept or dropped, what is reported, and when it is built again."""
+"""Stage 2: which pairs are kept or dropped, the report, and when batches are rebuilt."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def built(folder: Path, pairs: list[tuple[str, str]], **settings: Any) -> Artifa
 
 
 def pairs_in(store: Store, artifact: Artifact) -> list[tuple[str, str]]:
-    """Text of every pair, decoded with the joint tokenizer."""
+    """Return the decoded text of every pair."""
     tokenizer = Tokenizer.load(artifact.path.with_name("tokenizer"))
     rows = np.arange(len(store))
     sides = []
@@ -132,9 +132,9 @@ def test_each_reason_is_reported_with_its_first_examples(
     assert where == [f"train.en:{5 + len(MANY) + i}" for i in range(1, 6)]
     assert record["too long"]["examples"][0]["source"] == ("number " * 50)[:79] + "…"
     assert record["blank"]["examples"][1]["target"] == " \t\u3000"
-    said = capsys.readouterr().err
-    assert f"train: 300 of {300 + 16} pairs kept" in said
-    assert "dropped 7 duplicate" in said and "train.en:306" in said
+    err = capsys.readouterr().err
+    assert f"train: 300 of {300 + 16} pairs kept" in err
+    assert "dropped 7 duplicate" in err and "train.en:306" in err
 
 
 def test_length_limits_are_inclusive() -> None:

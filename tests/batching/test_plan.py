@@ -1,4 +1,4 @@
-"""Plans of batches: a partition of the corpus within the budget, and reproducible."""
+"""Plans of batches: every pair once, within the budget, and reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token stores: what is written is read back, row by row and as padded batches."""
+"""Token stores: reading returns what was written, as rows and as padded batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alignments: what words are, which are linked, and that every line keeps its own."""
+"""Word alignments: words, links between them, and the alignment of each line."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ weights = st.builds(
 
 @dataclass(frozen=True)
 class Copied(Memory, State):
-    """Both memory and state: the source, or how much of it is copied."""
+    """As memory: the source. As state: the number of copied symbols."""
 
     tensor: Tensor
 
 
 class Copier(EncoderDecoder):
-    """Translates by copying, with all attention on what it copies."""
+    """A model that copies its source, and attends only to the symbol that it copies."""
 
     def __init__(self, vocab: int) -> None:
         super().__init__(seq2seq(), vocab, vocab)
@@ -132,11 +132,11 @@ def test_source_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) 
 @pytest.mark.parametrize("text", [*SENTENCES, ODD])
 def test_target_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode_target([text])
-    said = tokenizer.decode([ids])[0]
+    text_out = tokenizer.decode([ids])[0]
     offsets = tokenizer.target_offsets([1, *ids, 1])  # unknown symbols have no text
     assert len(offsets) == len(ids) + 2
-    numbers = [Words(said).at(offset) for offset in offsets[1:-1]]
-    for number, word in enumerate(said.split()):
+    numbers = [Words(text_out).at(offset) for offset in offsets[1:-1]]
+    for number, word in enumerate(text_out.split()):
         mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
         assert tokenizer.decode([mine])[0].strip() == word
 
@@ -207,7 +207,7 @@ def test_alignment_error_rate_is_its_formula() -> None:
     assert alignment_error_rate(actual, sure) == pytest.approx(1 - (2 + 2) / (5 + 3))
 
 
-# The attention that is read
+# Attention
 
 
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "seq2seq-none"])

@@ -1,4 +1,4 @@
-"""Laws of beam search, on both architectures; the references share no code with the search."""
+"""Laws of beam search for all architectures; the references share no code with the search."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def test_lengths_are_between_the_minimum_and_the_maximum(
 ) -> None:
     settings = DecodingSettings(beam=4, min_length=shortest, max_length=longest)
     actual = beam_search(random_model(name), SOURCE, settings)
-    there = actual.scores > -math.inf
-    assert there[:, 0].all()
-    assert (actual.lengths[there] >= shortest).all()
-    assert (actual.lengths[there] <= longest).all()
+    is_present = actual.scores > -math.inf
+    assert is_present[:, 0].all()
+    assert (actual.lengths[is_present] >= shortest).all()
+    assert (actual.lengths[is_present] <= longest).all()
 
 
 @both

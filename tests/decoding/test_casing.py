@@ -1,4 +1,4 @@
-"""Laws of capitals and emoji, which the model that translates has never read."""
+"""Laws of truecasing and of emoji that the model does not know."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    """With random weights, so that it tells all that it reads apart."""
+    """Random weights, so that different inputs have different translations."""
     folder = tmp_path_factory.mktemp("model") / "model"
     return load(write_model(folder, tokenizer, transformer(), max_length=40), "cpu", engine="torch")
 

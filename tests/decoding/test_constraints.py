@@ -1,4 +1,4 @@
-"""Laws of what may follow: alone, together, in a beam and in samples."""
+"""Laws of constraints: one at a time, combined, in beam search and in sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the engines: they find the same, one of them is always right, and none is silent."""
+"""Laws of the engines: equal results, the choice of the engine, and its messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def plain(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return write_model(path, tokenizer, transformer(), as_if_trained)
 
 
-def found_by(
+def search_with(
     folder: Path, engine: str, request: Request, sentences: list[Sentence]
 ) -> list[list[Hypothesis]]:
     options = EngineOptions(engine, device="cpu")
@@ -103,7 +103,7 @@ def test_both_engines_find_the_same_with_the_same_score(
 ) -> None:
     request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
     by_torch, by_other = (
-        found_by(folder, engine, request, sources(40)) for engine in ("torch", "ctranslate2")
+        search_with(folder, engine, request, sources(40)) for engine in ("torch", "ctranslate2")
     )
     ends = any(hypothesis.finished for ranked in by_torch for hypothesis in ranked)
     assert ends or "min_length" in settings  # of which one of the models never ends
@@ -124,14 +124,14 @@ def test_both_engines_find_the_same_with_the_same_score(
 def test_both_engines_continue_a_prefix_alike(folder: Path, settings: dict[str, Any]) -> None:
     request = Request(DecodingSettings(max_length=12, **settings), settings["beam"])
     draw = random.Random(2)
-    given = [
+    sentences = [
         replace(sentence, prefix=draw.choices(range(4, 300), k=draw.choice([0, 1, 7, 12])))
         for sentence in sources(40)
     ]
     by_torch, by_other = (
-        found_by(folder, engine, request, given) for engine in ("torch", "ctranslate2")
+        search_with(folder, engine, request, sentences) for engine in ("torch", "ctranslate2")
     )
-    for sentence, ours, theirs in zip(given, by_torch, by_other, strict=True):
+    for sentence, ours, theirs in zip(sentences, by_torch, by_other, strict=True):
         assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
         assert ours[0].tokens[: len(sentence.prefix)] == sentence.prefix
         assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
@@ -143,7 +143,7 @@ def test_both_engines_continue_a_prefix_alike(folder: Path, settings: dict[str, 
 def test_translations_without_scores_are_the_same(folder: Path, engine: str, beam: int) -> None:
     request = Request(DecodingSettings(beam=beam, max_length=12))
     with_scores, without = (
-        found_by(folder, engine, replace(request, scores=scores), sources(40))
+        search_with(folder, engine, replace(request, scores=scores), sources(40))
         for scores in (True, False)
     )
     for (one,), (other,) in zip(with_scores, without, strict=True):
@@ -173,7 +173,7 @@ def test_batches_and_workers_change_no_line_and_no_order(plain: Path) -> None:
     assert [it.score for it in actual] == pytest.approx([it.score for it in expected], abs=1e-4)
 
 
-# Which engine
+# Choice of the engine
 
 
 def test_auto_uses_ctranslate2_if_it_supports_the_request(
@@ -333,19 +333,19 @@ def test_translating_imports_no_heavy_library(plain: Path) -> None:
     assert not heavy & set(done.stderr.decode().split())
 
 
-# A library that fails
+# CTranslate2 fails
 
 
 class Broken:
-    """In place of `ctranslate2.Translator`: fails when it is opened, or at the first batch."""
+    """A `ctranslate2.Translator` that fails when it is opened, or at the first batch."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if self.fails_when == "opened":
             raise RuntimeError("Library libcublas.so.12 is not found")
 
     fails_when = "opened"
 
-    def translate_batch(self, *given: Any, **named: Any) -> Any:
+    def translate_batch(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Library libcublas.so.12 is not found")
 
 

@@ -1,4 +1,4 @@
-"""Laws of ensembles: what follows has the mean of their members' probabilities."""
+"""Laws of ensembles: probabilities are the mean of the members' probabilities."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def members_of(model: TranslationModel[Any, Any]) -> list[EncoderDecoder]:
 
 
 def probabilities(model: TranslationModel[Any, Any], source: Tensor, target: Tensor) -> Tensor:
-    """Of every symbol at every place of `target`, which begins with BOS."""
+    """Return the probability of every symbol after each prefix of `target`, which has BOS."""
     with torch.inference_mode():
         return model.project(model(source, source != PAD, target)).double().softmax(-1)
 
@@ -160,8 +160,8 @@ def test_output_of_other_models_is_not_resumed(
     (tmp_path / "in").write_text("Why?\n" * 40)
     stream = Translator.stream
 
-    def once(*given: Any, **named: Any) -> Any:
-        yield next(stream(*given, **named))
+    def once(*args: Any, **kwargs: Any) -> Any:
+        yield next(stream(*args, **kwargs))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -175,7 +175,7 @@ def test_output_of_other_models_is_not_resumed(
     assert (tmp_path / "out").read_text().count("\n") == 40
 
 
-# What does not fit
+# Errors
 
 
 def test_models_with_different_tokenizers_are_refused(models: list[Path], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Laws of reading and writing lines, and of splitting long ones."""
+"""Laws of reading lines, writing output files, and splitting long lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mtkit.errors import UserError
 
 
 class Chunks(io.BytesIO):
-    """A stream that hands out what it holds in pieces of given sizes."""
+    """A stream whose reads return pieces of certain sizes."""
 
     def __init__(self, content: bytes, sizes: Iterator[int]) -> None:
         super().__init__(content)
@@ -40,7 +40,7 @@ class Chunks(io.BytesIO):
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """The line contract, in one line."""
+    """Return the lines of a text with their line feeds."""
     return re.findall(rb"[^\n]*\n|[^\n]+", content)
 
 
@@ -166,7 +166,7 @@ def test_only_the_beginning_of_a_very_long_line_is_kept(letter: str) -> None:
 
 
 def parts_of(line: str, limit: int) -> list[str]:
-    """The parts of at most `limit` characters."""
+    """Return the parts of a line that have at most `limit` characters."""
     return [part for part, _ in split_to_fit(line, lambda text: [1] * len(text), limit)]
 
 

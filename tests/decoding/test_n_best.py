@@ -1,4 +1,4 @@
-"""Laws of n-best lists: sorted, no text twice, shorter where there are no more."""
+"""Laws of n-best lists: sorted, without duplicates, and shorter if hypotheses run out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mtkit.symbols import EOS
 
 TOKENIZER = train()
 BYTE = {byte: 4 + byte for byte in range(256)}
-"""Ids of bytes, which SentencePiece puts first."""
+"""Ids of byte subwords, the first after the special symbols."""
 LETTER = TOKENIZER.target_pieces(list(range(300))).index("d")
 KINDS: dict[str, ModelSettings] = {
     "transformer": transformer(output_bias=True),
@@ -37,7 +37,7 @@ def test_bytes_have_the_ids_assumed_here() -> None:
 
 
 def stammering(model: EncoderDecoder) -> None:
-    """Writes the letter d, as it is and in bytes, and half a character; anything else seldom."""
+    """Make the letter d, its byte, and half a character the most probable symbols."""
     assert model.output_bias is not None
     with torch.no_grad():
         model.output_bias[[LETTER, BYTE[0x64], BYTE[0xE2], EOS]] = 12.0
@@ -104,9 +104,9 @@ def test_only_n_best_lists_pay_for_a_wider_beam(
     requests: list[Request] = []
     search = translator.engine.search
 
-    def recorded(sentences: Any, request: Request, **named: Any) -> Any:
+    def recorded(sentences: Any, request: Request, **kwargs: Any) -> Any:
         requests.append(request)
-        return search(sentences, request, **named)
+        return search(sentences, request, **kwargs)
 
     monkeypatch.setattr(translator.engine, "search", recorded)
     translator.translate(SENTENCES)

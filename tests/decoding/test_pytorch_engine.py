@@ -1,4 +1,4 @@
-"""The PyTorch engine is batch-invariant: what it finds for a sentence depends on nothing else."""
+"""Laws of the PyTorch engine: translations do not depend on batches, workers or other calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SENTENCES = [
 
 
 def engine_of(name: str, workers: int | None = None) -> PyTorchEngine:
-    """In float32, as it is used."""
+    """Return an engine in float32, its default."""
     return PyTorchEngine(assemble(name).float(), workers)
 
 
@@ -38,11 +38,9 @@ def in_windows(engine: PyTorchEngine, size: int, request: Request) -> list[list[
 
 
 def assert_same(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    for of_found, of_wanted in zip(actual, expected, strict=True):
-        assert [one.tokens for one in of_found] == [one.tokens for one in of_wanted]
-        assert [one.score for one in of_found] == pytest.approx(
-            [one.score for one in of_wanted], abs=1e-4
-        )
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-4)
 
 
 @pytest.mark.slow
@@ -77,11 +75,11 @@ def test_a_cancelled_search_never_starts(monkeypatch: pytest.MonkeyPatch) -> Non
     batches: list[int] = []
     encode = engine.model.encode
 
-    def encode_once_open(source: Tensor, *given: Any, **named: Any) -> Any:
+    def encode_once_open(source: Tensor, *args: Any, **kwargs: Any) -> Any:
         batches.append(len(source))
         begun.set()
         assert gate.wait(60)
-        return encode(source, *given, **named)
+        return encode(source, *args, **kwargs)
 
     monkeypatch.setattr(engine.model, "encode", encode_once_open)
     first, *others = [
@@ -101,10 +99,10 @@ def test_calls_of_several_threads_share_batches(monkeypatch: pytest.MonkeyPatch)
     sizes: list[int] = []
     encode = engine.model.encode
 
-    def encode_once_open(source: Tensor, *given: Any, **named: Any) -> Any:
+    def encode_once_open(source: Tensor, *args: Any, **kwargs: Any) -> Any:
         assert gate.wait(60)
         sizes.append(len(source))
-        return encode(source, *given, **named)
+        return encode(source, *args, **kwargs)
 
     monkeypatch.setattr(engine.model, "encode", encode_once_open)
     with ThreadPoolExecutor(4) as pool:  # as a server of four threads
@@ -122,12 +120,12 @@ def test_a_cancelled_search_ends_at_the_next_step(monkeypatch: pytest.MonkeyPatc
     begun, steps = Event(), 0
     decode = engine.model.decode
 
-    def slowly(*given: Any) -> Any:
+    def slowly(*args: Any) -> Any:
         nonlocal steps
         steps += 1
         begun.set()
         assert gate.wait(60)
-        return decode(*given)
+        return decode(*args)
 
     monkeypatch.setattr(engine.model, "decode", slowly)
     pending = engine.search(SENTENCES, Request(SETTINGS))

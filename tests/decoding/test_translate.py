@@ -1,4 +1,4 @@
-"""Laws of `translate`: the line contract, on a model that copies its source and on real ones."""
+"""Laws of `mtkit translate`, with a model that copies its source and with real models."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from mtkit.tokenizer.codec import Tokenizer
 @dataclass(frozen=True)
 class Copied(State):
     position: Tensor
-    """Number of symbols that each hypothesis has."""
+    """Number of symbols in each hypothesis."""
 
 
 class CopyModel(EncoderDecoder):
-    """Translates by copying, with certainty."""
+    """A model that copies its source with probability near 1."""
 
     def __init__(self, vocab: int) -> None:
         super().__init__(seq2seq(), vocab, vocab)
@@ -92,14 +92,14 @@ def model_of(translator: Translator) -> EncoderDecoder:
 
 
 def sources_of(translator: Translator, text: str) -> list[list[int]]:
-    """The subwords of each sentence that the model reads of a line, with EOS."""
+    """Return for each sentence of a line the subwords that the model reads, with EOS."""
     actual = segment(Line(text), translator.tokenizer, translator.request)
     return [one.source for one in actual if isinstance(one, Sentence)]
 
 
 @pytest.fixture
 def faithful(copier: Translator) -> None:
-    """Lets `copier` copy every character, white space and controls too."""
+    """Make `copier` copy every character, also white space and control characters."""
     copier.tokenizer = train(normalization_rule_name="identity", remove_extra_whitespaces=False)
 
 
@@ -405,7 +405,7 @@ def test_a_stream_that_ends_early_cancels_its_searches(
 ) -> None:
     searches: list[Future[Any]] = []
 
-    def search(sentences: Any, *given: Any, **named: Any) -> Future[Any]:
+    def search(sentences: Any, *args: Any, **kwargs: Any) -> Future[Any]:
         searches.append(Future())
         if fails:
             searches[-1].set_exception(MemoryError())
@@ -421,7 +421,7 @@ def test_a_stream_that_ends_early_cancels_its_searches(
     assert searches[1].cancelled() != fails
 
 
-# Beginnings that are given
+# Prefixes
 
 
 @pytest.mark.slow
@@ -512,7 +512,7 @@ def test_gzip_is_recognised_by_name_or_content(tmp_path: Path, copier: Translato
     assert left_behind(tmp_path) == []
 
 
-# Going on
+# Resuming
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -538,7 +538,7 @@ def test_resuming_after_a_kill_gives_the_same_output(
 
 
 def interrupted(folder: Path, translator: Translator, n_best: int | None = None) -> None:
-    """The translation of `in`, ended by Ctrl-C after the first window."""
+    """Translate `in`, but raise KeyboardInterrupt after the first window."""
     stream = Translator.stream
 
     def once(*args: Any, **kwargs: Any) -> Any:
@@ -593,7 +593,7 @@ def test_resuming_with_other_inputs_or_settings_is_refused(
 
 
 class FullDisk(io.FileIO):
-    """With room for some lines."""
+    """A file on a disk that is full after 100 bytes."""
 
     def write(self, data: Any) -> int:
         if self.tell() >= 100:
@@ -623,8 +623,8 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
         patch.setattr(Path, "open", narrow)
         translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
-    said = capsys.readouterr().err
-    assert ("repeat the command with --resume" in said) == (source == "a file")
+    err = capsys.readouterr().err
+    assert ("repeat the command with --resume" in err) == (source == "a file")
     assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
 
 
