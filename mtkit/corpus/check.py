@@ -24,8 +24,8 @@ from mtkit.corpus.findings import (
     Status,
     check_alignment,
     check_languages,
-    check_lengths,
     check_size,
+    failed_if,
 )
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.misalignment import find_passages, line_features
@@ -42,6 +42,7 @@ MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 """Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
 
 
+UNEQUAL_ADVICE = "see `misalignment` for the line where they diverge"
 REPEATED = "the same pair again, which would weigh more", "keep the first of each"
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
@@ -133,7 +134,7 @@ def check_corpus(
     passages = find_passages(source, target)
     places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
     findings = [
-        check_lengths(pairs.unequal),
+        failed_if(pairs.unequal, "unequal files", "lines are missing", UNEQUAL_ADVICE),
         check_alignment(passages, places, median_length),
         check_size(pairs.count - blank - repeated, min_pairs),
         *check_languages(statistics, languages, tally.copied, pairs.count - blank),

@@ -41,20 +41,20 @@ class Finding:
 
 
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
-    """Check that there are enough distinct pairs: below the bounds it fails, or warns."""
-    least, enough = min_pairs
-    status: Status = "failed" if pairs < least else "warned" if pairs < enough else "passed"
-    is_small = status != "passed"
-    note = f"{pairs:,} distinct: {least:,} are needed, {enough:,} recommended" if is_small else ""
-    return Finding("few pairs", status, is_small, 1, "the corpus is small", "add pairs", note=note)
+    """Fail a corpus with fewer distinct pairs than the first bound, and warn below the second."""
+    needed, enough = min_pairs
+    note = f"{pairs:,} distinct pairs; {needed:,} are needed, {enough:,} recommended"
+    name, meaning = "few pairs", "the corpus is small"
+    if pairs >= enough:
+        return Finding(name, "passed", 0, 1, meaning, "add pairs")
+    status: Status = "failed" if pairs < needed else "warned"
+    return Finding(name, status, 1, 1, meaning, "add pairs", note=note)
 
 
-def check_lengths(message: str) -> Finding:
-    """Report files of unequal length; `message` says how long they are, or is empty."""
-    status: Status = "failed" if message else "passed"
-    advice = "see `misalignment` for the line where they diverge"
-    count = int(bool(message))
-    return Finding("unequal files", status, count, 1, "lines are missing", advice, note=message)
+def failed_if(note: str, name: str, meaning: str, advice: str) -> Finding:
+    """Return a finding that failed if there is a note that says why."""
+    status: Status = "failed" if note else "passed"
+    return Finding(name, status, int(bool(note)), 1, meaning, advice, note=note)
 
 
 def check_alignment(
@@ -105,14 +105,14 @@ def check_languages(
         note = f"both are {source}"
     if note and None in declared:
         note += "; if this is intended, name both by --languages"
-    status: Status = "failed" if note else "passed"
     meaning, advice = "both sides are in one language", "are these the right files?"
-    yield Finding("one language twice", status, int(bool(note)), 1, meaning, advice, note=note)
-    notes = []
-    for side, language, code in zip(("source", "target"), (source, target), declared, strict=True):
-        if code is not None and language not in (None, langid_code(code)) and is_supported(code):
-            notes.append(f"{side} is {language}, not {code}")
+    yield failed_if(note, "one language twice", meaning, advice)
+    sides = zip(("source", "target"), (source, target), declared, strict=True)
+    note = "; ".join(
+        f"{side} is {language}, not {code}"
+        for side, language, code in sides
+        if code is not None and language not in (None, langid_code(code)) and is_supported(code)
+    )
     if declared != (None, None):
-        status, note = "failed" if notes else "passed", "; ".join(notes)
         meaning, advice = "a side is not in its declared language", "are the sides swapped?"
-        yield Finding("declared language", status, len(notes), 1, meaning, advice, note=note)
+        yield failed_if(note, "declared language", meaning, advice)

@@ -1,9 +1,9 @@
 """Find where two files are misaligned: from which line on line n no longer translates line n.
 
-Of each line its length, its marks and some bits of its words are noted. A model learns from the
-corpus itself which of them go together in a pair: the log odds of a pair against chance. Under a
-shift, line n of the source belongs to line n + shift of the target. The Viterbi algorithm finds
-the shifts that explain all lines best, where every change has a cost.
+The features of a line are its length, its punctuation marks and 64 bits for its words. A model
+learns from the corpus itself which features go together: the log odds of a pair against chance.
+Under a shift, line n of the source belongs to line n + shift of the target. The Viterbi algorithm
+finds the shifts that explain all lines best, where every change of shift has a cost.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Scores = NDArray[np.float64]
 
 
 def line_features(lines: Sequence[str]) -> NDArray[Any]:
-    """(n,) what is noted of each line: 11 bytes, of the type FEATURES."""
+    """Return (n,) features of the lines, of type FEATURES: 11 bytes per line."""
     rows = [(min(len(line), MAX_LENGTH), _mark_bits(line), _word_bits(line)) for line in lines]
     return np.array(rows, FEATURES)
 
@@ -67,7 +67,7 @@ def _mark_bits(line: str) -> int:
 
 
 def _word_bits(line: str) -> int:
-    """Set a bit of 64 for the start of each word: names, numbers and cognates share bits."""
+    """Return 64 bits, one set for the start of each word; names and cognates share bits."""
     bits = 0
     for word in _WORD.findall(line.casefold()):
         bits |= 1 << (crc32(word[:4].encode(errors="replace")) & 63)
@@ -123,13 +123,17 @@ class _PairModel:
     """Scores whether two lines are a pair, by their lengths, marks and shared words."""
 
     def __init__(self, source: NDArray[Any], target: NDArray[Any]) -> None:
-        self._lengths = _quantiles(source["length"]), _quantiles(target["length"])
+        quantiles = np.arange(1, LEVELS) / LEVELS
+        self._lengths = [
+            np.searchsorted(np.quantile(side["length"], quantiles), side["length"])
+            for side in (source, target)
+        ]
         self._marks = source["marks"], target["marks"]
         self._words = source["words"], target["words"]
         self.lines = len(source)
 
     def pairs(self, rows: Rows, shift: int | Rows) -> tuple[Rows, Rows]:
-        """Return the source rows that have a target row under a shift, and these."""
+        """Return the rows of source lines that have a target under a shift, and the target rows."""
         targets = rows + shift
         is_inside = (targets >= 0) & (targets < self.lines)
         return rows[is_inside], targets[is_inside]
@@ -144,7 +148,7 @@ class _PairModel:
         self._word_odds = _log_odds(counts, by_chance / by_chance.sum())
 
     def score(self, source: Rows, target: Rows) -> Scores:
-        """(k,) the log odds that each of k pairs of rows is a pair."""
+        """Return (k,) log odds that each source row and its target row are a pair."""
         lengths = self._length_odds[self._lengths[0][source], self._lengths[1][target]]
         marks = self._mark_odds[self._marks[0][source], self._marks[1][target]]
         return np.asarray(lengths + marks + self._word_odds[self._shared_words(source, target)])
@@ -167,7 +171,7 @@ class _PairModel:
         return gains
 
     def score_lines(self, rows: Rows, shift: int) -> Scores:
-        """(k,) the score of each of k lines under a shift; 0 if it has no pair there."""
+        """Return (k,) scores of k lines under a shift; 0 for a line without a target."""
         if shift == UNRELATED:
             return np.full(len(rows), UNRELATED_SCORE)
         scores = np.zeros(len(rows))
@@ -176,13 +180,8 @@ class _PairModel:
         return scores
 
 
-def _quantiles(lengths: NDArray[np.uint16]) -> Rows:
-    bounds = np.quantile(lengths, np.arange(1, LEVELS) / LEVELS)
-    return np.asarray(np.searchsorted(bounds, lengths))
-
-
 def _learn_odds(source: NDArray[Any], target: NDArray[Any], kinds: int) -> Scores:
-    """(kinds, kinds) the log odds that a kind of source and a kind of target go together."""
+    """Return (kinds, kinds) log odds that a kind of source and a kind of target are a pair."""
     counts = np.zeros((kinds, kinds))
     np.add.at(counts, (source, target), 1)
     shares = [(counts.sum(axis=axis) + 1) / (len(source) + kinds) for axis in (1, 0)]
@@ -195,7 +194,7 @@ def _log_odds(counts: NDArray[Any], expected: Scores) -> Scores:
 
 
 def _likeliest_shifts(model: _PairModel) -> Rows:
-    """(n,) the likeliest sequence of shifts: of blocks, and then of the lines between them."""
+    """Return the likeliest shift of each line, (n,): first of blocks, then the exact lines."""
     rows, blocks = np.arange(model.lines), np.arange(0, model.lines, BLOCK_LINES)
     scores = [np.add.reduceat(model.score_lines(rows, shift), blocks) for shift in STATES]
     path = np.array(STATES)[_viterbi(np.array(scores), start=MAX_SHIFT)]
@@ -211,7 +210,9 @@ def _likeliest_shifts(model: _PairModel) -> Rows:
 
 
 def _viterbi(scores: Scores, start: int) -> Rows:
-    """(blocks,) the states with the largest sum of (states, blocks) scores minus CHANGE_COST.
+    """Return (blocks,) the sequence of states with the best sum of scores less CHANGE_COST.
+
+    `scores`: (states, blocks).
 
     The first block is in the state `start`, or changes at the same cost.
     """

@@ -119,11 +119,8 @@ def _has_markup(text: str, _: SideStatistics) -> bool:
 def _is_misencoded(text: str, _: SideStatistics) -> bool:
     if text.isascii() and text.isprintable():
         return False
-    is_suspect = _MAY_BE_MOJIBAKE.search(text) is not None
-    return _DAMAGED.search(text) is not None or (is_suspect and _is_mojibake(text))
-
-
-def _is_mojibake(text: str) -> bool:
+    if _DAMAGED.search(text) or not _MAY_BE_MOJIBAKE.search(text):
+        return _DAMAGED.search(text) is not None
     from ftfy.badness import is_bad
 
     return bool(is_bad(text))

@@ -19,7 +19,6 @@ from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
-from mtkit.errors import UserError
 from mtkit.tokenizer.train import train_tokenizer
 from nasties import INVALID, VALID
 from parallel import FAULTS, LINES, Lines, write_corpus
@@ -174,13 +173,6 @@ def test_lines_of_an_unsupported_language_are_not_foreign(tmp_path: Path) -> Non
     assert "language" not in half.drop, "batch does not know what is declared"
 
 
-def test_many_foreign_lines_are_dropped_with_a_warning(tmp_path: Path) -> None:
-    lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
-    report = check_corpus(write_corpus(tmp_path, lines))
-    assert "language" in report.drop
-    assert "language" in [finding.name for finding in report.frequent]
-
-
 def test_quoted_cells_of_spreadsheets_warn(tmp_path: Path) -> None:
     lines = [(f'"""{source}"" he said."', target) for source, target in LINES[:9]]
     corpus = write_corpus(tmp_path, [*lines, *LINES, ('"Why?"', '""')])
@@ -215,21 +207,6 @@ def test_corpora_of_blank_or_binary_lines_fail(tmp_path: Path) -> None:
     for path in (corpus.source, corpus.target):
         Path(str(path)).write_bytes(noise)
     assert "invalid text" in failures(check_corpus(corpus))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda path: path.write_bytes(b""), "empty"),
-        (lambda path: path.mkdir(), "folder"),
-        (lambda path: None, "no such file"),
-    ],
-)
-def test_unreadable_files_are_user_errors(tmp_path: Path, make: Any, message: str) -> None:
-    for name in ("a", "b"):
-        make(tmp_path / name)
-    with pytest.raises(UserError, match=message):
-        check_corpus(TextCorpus(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
 
 
 @pytest.mark.slow
@@ -288,13 +265,3 @@ def test_a_table_is_checked_by_its_columns(
     assert json.loads(capsys.readouterr().out)["train"]["pairs"] == 150
     table = TableCorpus(table=str(tmp_path / "a.tsv"), source_column=1, target_column=2)
     assert check_corpus(table).statistics.target.language == "ko"
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["a", "b", "-c", "c.yaml"], ["a", "b", "--set", "x=1"], ["a"]]
-)
-def test_check_takes_either_files_or_a_config(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call("check", *arguments) == 2
-    assert capsys.readouterr().err.count("\n") == 1

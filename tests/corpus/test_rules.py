@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.settings import DROP_RULES, BatchingSettings
@@ -162,15 +162,6 @@ def test_a_filter_names_the_first_rule_that_a_pair_breaks(
     first = next((name for name in DROP_RULES if name in names), None)
     assert PairFilter(DROP_RULES, statistics).broken_rule(pair) == first
     assert PairFilter([], statistics).broken_rule(pair) is None
-
-
-@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=40), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=20)
-def test_statistics_do_not_depend_on_the_order(
-    lines: list[tuple[str, str]], random: Random
-) -> None:
-    shuffled = random.sample(lines, len(lines))
-    assert compute_statistics(pairs_of(lines)) == compute_statistics(pairs_of(shuffled))
 
 
 @given(st.lists(st.tuples(anything, anything), max_size=30), st.randoms(use_true_random=False))
