@@ -518,7 +518,7 @@ def test_slow_metrics_are_left_out_for_very_long_lines(name: str, capsys: Captur
     Path("b").write_bytes(b"A dog runs.\nWhy?\n")
     assert call("score", "-r", "b", "a", "b", "--language", "en") == 0
     out, err = capsys.readouterr()
-    assert re.search(r"^warning: a:1: [\d,]+ characters, over 10,000: only BLEU and chrF", err)
+    assert err.startswith("warning: a ") and "10,000 characters" in err
     assert re.search(r"^TER +- +0\.00$", out, re.MULTILINE)
 
 
