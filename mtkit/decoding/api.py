@@ -223,7 +223,8 @@ def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
     if isinstance(lines, str):  # otherwise each character would be a line
         raise TypeError("translate: expected a list of lines, not a string")
     for number, line in enumerate(lines):
-        yield Line(line, id=number) if isinstance(line, str) else line
+        line = Line(line) if isinstance(line, str) else line
+        yield line if line.id is not None else replace(line, id=number)
 
 
 def _then(

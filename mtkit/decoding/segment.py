@@ -45,8 +45,8 @@ class Line:
     text: str
     prefix: str = ""
     """Text that the translation begins with; blank: any."""
-    id: int = 0
-    """Seed of the samples of this line, together with the seed of the request."""
+    id: int | None = None
+    """Seed of the samples of this line, together with that of the request (default: its place)."""
 
 
 Segment = Sentence | str
@@ -114,7 +114,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
             # Even a single character can have more than `max_length` subwords.
             for first in range(0, len(ids), settings.max_length):
                 cut = slice(first, first + settings.max_length)
-                key = line.id, len(segments)
+                key = line.id or 0, len(segments)
                 segments.append(Sentence([*ids[cut], EOS], prefix, key, numbers[cut]))
                 prefix = []
     return segments

@@ -332,6 +332,7 @@ def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
     whole = texts(SENTENCES)
     later = [Line(text, id=number) for number, text in enumerate(SENTENCES)][1:]
     assert texts(SENTENCES[:1]) + texts(later) == whole
+    assert texts([Line(text) for text in SENTENCES]) == whole
     assert texts(SENTENCES, seed=2) != whole
     assert len({text for samples in whole for text in samples}) == 2 * len(SENTENCES)
 
