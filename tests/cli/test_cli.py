@@ -158,7 +158,7 @@ def test_every_corpus_is_checked_before_any_work(
     text = (home / "mtkit.yaml").read_text().replace(f"{home}/{part}.tgt", "missing.tgt")
     config = home / "missing.yaml"
     config.write_text(text.replace(f"run: {home}/run", "run: elsewhere"))
-    line = 1 + text.splitlines().index("    target is missing.tgt")
+    line = 1 + text.splitlines().index("    target: missing.tgt")
     assert call(command, "-c", "missing.yaml") == 2
     assert capsys.readouterr().err.startswith(
         f"missing.yaml:{line}: data.{part}.target is missing.tgt: no such file"
