@@ -161,7 +161,7 @@ def test_every_corpus_is_checked_before_any_work(
     line = 1 + text.splitlines().index("    target: missing.tgt")
     assert call(command, "-c", "missing.yaml") == 2
     assert capsys.readouterr().err.startswith(
-        f"missing.yaml:{line}: data.{part}.target is missing.tgt: no such file"
+        f"missing.yaml:{line}: data.{part}.target: missing.tgt: no such file"
     )
     Path("missing.tgt").write_text("one line\n")
     assert call(command, "-c", "missing.yaml") == 2
