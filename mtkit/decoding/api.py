@@ -192,7 +192,7 @@ def _change_request(
         {name: changes[name] for name in fields if name in changes} for fields in sections
     )
     if sampling and not own["sample"]:
-        raise UserError(f"{next(iter(sampling))}: only with sample=True")
+        raise UserError(f"{next(iter(sampling))} needs sample=True")
     searched = validated(DecodingSettings, {**base.settings.model_dump(), **decoding})
     for model in models:
         try:

@@ -78,7 +78,7 @@ def test_an_unfinished_run_translates_with_its_best_checkpoint(
     assert load(tmp_path / "elsewhere" / "copy", engine="torch").translate(LINES) == translations
     index.write_text('{"best": null, "last": 7}')
     assert load("run").translate(LINES)
-    assert "the newest checkpoint, of step 7" in capsys.readouterr().err
+    assert "the newest checkpoint of step 7" in capsys.readouterr().err
 
 
 def test_every_command_accepts_an_unfinished_run_as_a_model(
@@ -279,7 +279,7 @@ def test_an_unwritable_runs_latest_stops_no_run(
     config = fresh("transformer")
     Path("runs").write_text("no folder")
     assert train(config).report["steps"] == 12
-    assert "runs/latest: cannot be written" in capsys.readouterr().err
+    assert "runs/latest cannot be written" in capsys.readouterr().err
 
 
 def test_a_run_without_a_step_accepts_other_settings(

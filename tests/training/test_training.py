@@ -424,7 +424,7 @@ def test_inputs_of_checkpoints_are_not_rebuilt(
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     section = "tokenizer" if stage is train_tokenizer else "batching"
     setting = {"vocab_size": 50} if section == "tokenizer" else {"max_length": 9}
-    with pytest.raises(UserError, match=rf"step-00000012: .*\({section}\..*undo that to resume"):
+    with pytest.raises(UserError, match=rf"step-00000012 .*\({section}\..*undo that to resume"):
         stage(fresh("transformer", **{section: setting}))
     after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     assert before == after
@@ -666,8 +666,8 @@ def test_fine_tuning_with_another_tokenizer_is_refused(
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        ({"layers": 2}, "base/model/model.safetensors: .* is missing: weights of another model"),
-        ({"ffn": 64}, r"base/model/model.safetensors: .* has shape \[32.*\], not \[64.*\]"),
+        ({"layers": 2}, r"base/model/model.safetensors .*is missing"),
+        ({"ffn": 64}, r"base/model/model.safetensors: .* has shape \[32.*\[64"),
     ],
     ids=["another layer", "a wider one"],
 )
