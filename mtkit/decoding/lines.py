@@ -74,7 +74,7 @@ def open_input(path: Path | None) -> Iterator[io.BufferedIOBase]:
     try:
         file = open_decompressed(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); give a text file") from None
     with file:
         yield file
 

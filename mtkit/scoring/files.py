@@ -36,7 +36,7 @@ def read_texts(
     for name, lines in (right | systems | sources).items():
         if len(lines) != expected:
             counts = f"{len(lines)} lines, but {references[0]} has {expected}"
-            raise UserError(f"{name}: {counts}: they must be parallel")
+            raise UserError(f"{name}: {counts}; line n must belong to line n")
     for name, lines in (right | systems).items():
         if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")

@@ -287,7 +287,7 @@ def test_translate_reads_a_pipe_and_names_unreadable_input(
     assert call("translate", "/dev/null", "-m", model) == 0
     assert refused(capsys, "translate", ".", "-m", model).startswith(". cannot be read (Is a dir")
     assert refused(capsys, "translate", "no", "-m", model).startswith("no cannot be read (No such")
-    assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(".: cannot be w")
+    assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(". cannot be w")
     stdin(None)
     assert refused(capsys, "translate", "-m", model) == "stdin is closed; give a text file"
 
@@ -302,7 +302,7 @@ def test_an_input_error_names_the_input(model: str, capsys: Capture, stdin: Stdi
     failing.name = "disk"
     stdin(failing)
     assert call("translate", "-m", model, "-q") == 1
-    assert said(capsys) == ["disk: cannot be read (Input/output error)"]
+    assert said(capsys) == ["disk cannot be read (Input/output error)"]
 
 
 # train-spm and batch
@@ -452,7 +452,7 @@ def test_a_path_that_is_no_text_file_is_refused(
     Path("secret").write_text("a\n")
     unreadable(monkeypatch, "secret")
     assert call(*stage("train-spm", home)) == 0
-    device = "is a pipe or device"
+    device = "is a pipe or device, but a corpus is read twice; write it to a file"
     for name, complaint in {
         "pipe": device,
         "/dev/null": device,
@@ -466,18 +466,24 @@ def test_a_path_that_is_no_text_file_is_refused(
         path = name.split()[0]
         for part in ("train", "valid"):
             corpus = f"data.{part}={{source: {path}, target: {path}}}"
-            assert f": {name}: {complaint}" in refused(capsys, *stage("batch", home, corpus))
+            assert re.search(
+                rf": {re.escape(name)}:? {re.escape(complaint)}",
+                refused(capsys, *stage("batch", home, corpus)),
+            )
         corpus = f"data.train={{source: {path}, target: {path}}}"
-        assert f": {name}: {complaint}" in refused(capsys, *stage("train-spm", home, corpus))
+        assert re.search(
+            rf": {re.escape(name)}:? {re.escape(complaint)}",
+            refused(capsys, *stage("train-spm", home, corpus)),
+        )
     for table in ("pipe.tsv", "pipe.jsonl"):
         os.mkfifo(table)
         line = refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}"))
-        assert line.endswith(f": {table}: {device}")
+        assert line.endswith(f": {table} {device}")
     dataset = "data.train={dataset: pipe, source_column: a, target_column: b}"
     assert "give a file or a folder" in refused(capsys, *stage("batch", home, dataset))
     line = refused(capsys, "translate", "secret", "-m", model)
-    assert line.startswith("secret: cannot be read (Permission denied)")
-    assert refused(capsys, "score", "-r", "secret", "empty").startswith("secret: cannot be read")
+    assert line.startswith("secret cannot be read (Permission denied)")
+    assert refused(capsys, "score", "-r", "secret", "empty").startswith("secret cannot be read")
 
 
 # score
@@ -532,24 +538,24 @@ def test_score_reads_pipes_and_refuses_bad_files(capsys: Capture, stdin: Stdin) 
     assert call("score", "-r", "pipe", "two") == 0
     writer.join()
     for arguments, line in {
-        ("two", "three"): "three has 3 lines, but two has 2",
+        ("two", "three"): "three: 3 lines, but two has 2; line n must belong to line n",
         ("two", "no"): "no cannot be read (No such file or directory)",
         ("no", "two"): "no cannot be read (No such file or directory)",
         ("two", "."): ". cannot be read (Is a directory)",
-        ("/dev/null", "two"): "/dev/null is empty",
-        ("empty", "two"): "empty is empty",
-        ("two", "empty"): "empty is empty",
+        ("/dev/null", "two"): "/dev/null is empty, so there is nothing to score",
+        ("empty", "two"): "empty is empty, so there is nothing to score",
+        ("two", "empty"): "empty is empty, so there is nothing to score",
     }.items():
         assert refused(capsys, "score", "-r", *arguments) == line
     for content, line in {
-        b"a\n\xc3\n": "stdin:2: not UTF-8",
-        b"": "stdin is empty",
-        b"a\n\n\n": "stdin has 3 lines, but two has 2",
+        b"a\n\xc3\n": "stdin:2: not UTF-8; convert the file",
+        b"": "stdin is empty, so there is nothing to score",
+        b"a\n\n\n": "stdin: 3 lines, but two has 2; line n must belong to line n",
     }.items():
         stdin(io.BytesIO(content))
         assert refused(capsys, "score", "-r", "two") == line
     stdin(None)
-    assert refused(capsys, "score", "-r", "two") == "stdin is closed"
+    assert refused(capsys, "score", "-r", "two").startswith("stdin is closed")
 
 
 def test_a_gzip_bomb_takes_little_memory(home: Path, capsys: Capture) -> None:
