@@ -176,6 +176,7 @@ def test_a_kill_during_a_deletion_leaves_all_or_nothing(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys
+sys.dont_write_bytecode = True  # a file of bytecode, too, would be cut off, and stay so
 limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 from mtkit.cli.main import main

@@ -181,7 +181,7 @@ def test_an_error_of_processes_is_one_line(folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
 
     full = subprocess.run(
-        [sys.executable, *command], preexec_fn=limit, capture_output=True, text=True
+        [sys.executable, "-B", *command], preexec_fn=limit, capture_output=True, text=True
     )
     assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
     assert "File too large" in full.stderr
