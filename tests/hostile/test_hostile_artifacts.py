@@ -312,7 +312,7 @@ def test_incomplete_batches_are_refused(here: Path, file: str, damage: str) -> N
 def test_a_damaged_tokenizer_is_refused(here: Path) -> None:
     shutil.rmtree("run/batches")
     flip(here / "run" / "tokenizer" / "spm.model")
-    with pytest.raises(UserError, match=r"spm\.model: missing or damaged"):
+    with pytest.raises(UserError, match=r"spm\.model is missing or damaged"):
         build_batches(config_in(here))
 
 
@@ -667,7 +667,7 @@ def test_weights_that_are_not_finite_are_refused(stranger: Path, value: float) -
     weights["encoder.layers.0.feed_forward.expand.bias"][3] = value
     save_file(weights, file)
     rehash(stranger / "model")
-    with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that are not fin"):
+    with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that ar"):
         mtkit.load(stranger, "cpu")
 
 
@@ -716,7 +716,7 @@ def test_info_does_not_wait_for_a_pipe(stranger: Path, name: str, config: bool) 
     file = stranger / name
     file.unlink()
     os.mkfifo(file)
-    refused = pytest.raises(UserError, match="no run")
+    refused = pytest.raises(UserError, match="is not a run directory")
     with within(TIMEOUT_SECONDS), nullcontext() if PIPES[name][config] else refused:
         info(file.parent, config=config)
 
