@@ -47,8 +47,6 @@ LIGHT += ["study/info/info", "study/plots/picture", "training/metrics"]
 """Files that import nothing heavy, so that light commands start fast."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}
-SAME_NAMES = "Rows explain"
-"""Public names that two modules still define, to be renamed."""
 
 
 @cache
@@ -154,7 +152,7 @@ def test_no_public_name_is_defined_in_two_modules() -> None:
             for name in set(public_names(path)):
                 homes[name].append(name_of(path))
     twice = {name: modules for name, modules in homes.items() if len(modules) > 1}
-    assert {name: twice[name] for name in sorted(twice.keys() - set(SAME_NAMES.split()))} == {}
+    assert twice == {}
 
 
 @pytest.mark.parametrize("stage", ["tokenizer.train", "batching.build", "scoring.score"])

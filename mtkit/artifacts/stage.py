@@ -103,7 +103,7 @@ class Stage:
         inputs, settings = artifact.manifest["inputs"], artifact.manifest["settings"]
         if self.recipe.matches(settings) and inputs == dict(self.inputs):
             return None
-        if reason := explain({**flattened(settings), **origin_of(artifact)}, self.origin):
+        if reason := describe_change({**flattened(settings), **origin_of(artifact)}, self.origin):
             return reason
         names = sorted(inputs.keys() | self.inputs.keys())
         changed = (name for name in names if inputs.get(name) != self.inputs.get(name))
@@ -154,7 +154,7 @@ def origin_of(artifact: Artifact) -> Mapping[str, Any]:
     return origin if isinstance(origin, dict) else {}
 
 
-def explain(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+def describe_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Describe the first difference between two origins, or return None if there is none.
 
     Names that only one of them has count if they are files, which were not read before.

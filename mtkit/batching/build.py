@@ -14,7 +14,7 @@ import numpy as np
 
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
-from mtkit.artifacts.stage import Draft, Stage, explain, origin_of
+from mtkit.artifacts.stage import Draft, Stage, describe_change, origin_of
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
 from mtkit.batching.plan import PairWeights, check_fit
@@ -82,7 +82,7 @@ def _hash_corpora(config: Config) -> dict[str, Contents]:
 def check_settings(artifact: Artifact, config: Config) -> None:
     """Raise UserError if a tokenizer or batches were built with other settings than the config."""
     settings = tokenizer_recipe(config).by_name() | batches_recipe(config).by_name()
-    difference = explain(origin_of(artifact), settings)
+    difference = describe_change(origin_of(artifact), settings)
     if config.training.init_from is None and "training.init_from" in origin_of(artifact):
         difference = "its tokenizer is that of training.init_from, which is not set"
     if difference:

@@ -51,7 +51,7 @@ _MARKS = [
 MARK_KINDS = 1 << len(_MARKS)
 
 FEATURES = np.dtype([("length", np.uint16), ("marks", np.uint8), ("words", np.uint64)])
-Rows = NDArray[np.int64]
+LineNumbers = NDArray[np.int64]
 Scores = NDArray[np.float64]
 """Log odds in nats."""
 
@@ -111,7 +111,7 @@ def find_passages(source: NDArray[Any], target: NDArray[Any]) -> list[Passage]:
     return _passages(shifts)
 
 
-def _passages(shifts: Rows) -> list[Passage]:
+def _passages(shifts: LineNumbers) -> list[Passage]:
     """Return the passages of lines with equal shifts."""
     starts = [0, *(np.flatnonzero(np.diff(shifts)) + 1).tolist()]
     known = [None if shift == UNRELATED else int(shift) for shift in shifts[starts]]
@@ -132,13 +132,13 @@ class _PairModel:
         self._words = source["words"], target["words"]
         self.lines = len(source)
 
-    def pairs(self, rows: Rows, shift: int | Rows) -> tuple[Rows, Rows]:
+    def pairs(self, rows: LineNumbers, shift: int | LineNumbers) -> tuple[LineNumbers, LineNumbers]:
         """Return the rows of source lines that have a target under a shift, and the target rows."""
         targets = rows + shift
         is_inside = (targets >= 0) & (targets < self.lines)
         return rows[is_inside], targets[is_inside]
 
-    def learn(self, source: Rows, target: Rows) -> None:
+    def learn(self, source: LineNumbers, target: LineNumbers) -> None:
         """Learn which features go together, from rows that are pairs."""
         self._length_odds = _learn_odds(self._lengths[0][source], self._lengths[1][target], LEVELS)
         self._mark_odds = _learn_odds(self._marks[0][source], self._marks[1][target], MARK_KINDS)
@@ -147,17 +147,17 @@ class _PairModel:
         counts = np.bincount(self._shared_words(source, target), minlength=MAX_SHARED + 1)
         self._word_odds = _log_odds(counts, by_chance / by_chance.sum())
 
-    def score(self, source: Rows, target: Rows) -> Scores:
+    def score(self, source: LineNumbers, target: LineNumbers) -> Scores:
         """Return (k,) log odds that each source row and its target row are a pair."""
         lengths = self._length_odds[self._lengths[0][source], self._lengths[1][target]]
         marks = self._mark_odds[self._marks[0][source], self._marks[1][target]]
         return np.asarray(lengths + marks + self._word_odds[self._shared_words(source, target)])
 
-    def _shared_words(self, source: Rows, target: Rows) -> Rows:
+    def _shared_words(self, source: LineNumbers, target: LineNumbers) -> LineNumbers:
         shared = np.bitwise_count(self._words[0][source] & self._words[1][target])
         return np.asarray(np.minimum(shared, MAX_SHARED), np.int64)
 
-    def gains(self, rows: Rows) -> dict[int, float]:
+    def gains(self, rows: LineNumbers) -> dict[int, float]:
         """Return what each shift explains of these lines, in nats per line.
 
         One half of the lines is scored by a model of the other half.
@@ -170,7 +170,7 @@ class _PairModel:
             gains[shift] = float(self.score(source[~half], target[~half]).mean())
         return gains
 
-    def score_lines(self, rows: Rows, shift: int) -> Scores:
+    def score_lines(self, rows: LineNumbers, shift: int) -> Scores:
         """Return (k,) scores of k lines under a shift; 0 for a line without a target."""
         if shift == UNRELATED:
             return np.full(len(rows), UNRELATED_SCORE)
@@ -193,7 +193,7 @@ def _log_odds(counts: NDArray[Any], expected: Scores) -> Scores:
     return np.asarray(np.log(smoothed / smoothed.sum() / expected))
 
 
-def _likeliest_shifts(model: _PairModel) -> Rows:
+def _likeliest_shifts(model: _PairModel) -> LineNumbers:
     """Return the likeliest shift of each line, (n,): first of blocks, then the exact lines."""
     rows, blocks = np.arange(model.lines), np.arange(0, model.lines, BLOCK_LINES)
     scores = [np.add.reduceat(model.score_lines(rows, shift), blocks) for shift in STATES]
@@ -209,7 +209,7 @@ def _likeliest_shifts(model: _PairModel) -> Rows:
     return shifts
 
 
-def _viterbi(scores: Scores, start: int) -> Rows:
+def _viterbi(scores: Scores, start: int) -> LineNumbers:
     """Return (blocks,) the sequence of states with the best sum of scores less CHANGE_COST.
 
     `scores`: (states, blocks).
@@ -232,7 +232,7 @@ def _viterbi(scores: Scores, start: int) -> Rows:
     return path
 
 
-def _is_consistent(model: _PairModel, rows: Rows, shift: int | None) -> bool:
+def _is_consistent(model: _PairModel, rows: LineNumbers, shift: int | None) -> bool:
     """Return whether a passage is aligned by a model of its own lines.
 
     A document may have habits unlike the rest of the corpus: only its targets end in full stops,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts.stage import explain
+from mtkit.artifacts.stage import describe_change
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
@@ -39,7 +39,7 @@ def text(lines: int, size: int, name: str = "x") -> dict[str, Any]:
     ],
 )
 def test_the_first_difference_is_described(before: Any, now: Any, words: str | None) -> None:
-    assert explain(before, now) == words
+    assert describe_change(before, now) == words
 
 
 @pytest.fixture

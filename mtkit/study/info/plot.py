@@ -32,7 +32,7 @@ LOGGED = {
 }
 MAX_POINTS = 1000
 """Largest number of steps on the curve of a schedule, besides the end of the warmup."""
-MAX_RANGES, LONGEST_PERCENT = 20, 0.5
+MAX_RANGES, LONG_PERCENT = 20, 0.5
 """Number of ranges of length, and per cent of all sentences that share one more: the longest."""
 SHOWN_POSITIONS = 128
 
@@ -81,7 +81,7 @@ def length_histogram(lengths: PairLengths) -> dict[str, Points]:
 
     lengths: (n, 2). The last range has the longest sentences.
     """
-    usual = int(np.percentile(lengths, 100 - LONGEST_PERCENT)) + 1
+    usual = int(np.percentile(lengths, 100 - LONG_PERCENT)) + 1
     bounds = [*range(0, usual, -(-usual // MAX_RANGES)), int(lengths.max()) + 1]
     sides = zip(("source", "target"), lengths.T, strict=True)
     counts = {name: np.histogram(side, bounds)[0].tolist() for name, side in sides}
