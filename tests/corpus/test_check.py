@@ -265,3 +265,10 @@ def test_a_table_is_checked_by_its_columns(
     assert json.loads(capsys.readouterr().out)["train"]["pairs"] == 150
     table = TableCorpus(table=str(tmp_path / "a.tsv"), source_column=1, target_column=2)
     assert check_corpus(table).statistics.target.language == "ko"
+
+
+def test_many_foreign_lines_are_dropped_with_a_warning(tmp_path: Path) -> None:
+    lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
+    report = check_corpus(write_corpus(tmp_path, lines))
+    assert "language" in report.drop
+    assert "language" in [finding.name for finding in report.frequent]

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
+from mtkit.corpus import read
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.study.init.corpus import Split, key_of, overlap
@@ -264,6 +266,20 @@ def test_what_is_written_is_said_reproducible_and_disjoint(
     again = everything(corpus)
     again[corpus / "mtkit.yaml"] = again[corpus / "mtkit.yaml"].replace(b" --force", b"")
     assert first == again
+
+
+def test_the_corpus_is_read_three_times(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = []
+
+    def count_pairs(pairs: Corpus | list[Corpus]) -> Iterator[Pair]:
+        readings.append(pairs)
+        return original(pairs)
+
+    original = read.read_pairs
+    for module in ("corpus.check", "study.init.init"):
+        monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
+    assert call("init", "a.en", "a.ko") == 0
+    assert len(readings) == 3
 
 
 def test_of_more_pairs_than_training_can_see_a_random_share_is_taken(
