@@ -207,14 +207,16 @@ def _change_request(
 
 
 def _with_spare_hypotheses(request: Request) -> Request:
-    """Return the request with twice the beam if it asks for an n-best list.
+    """Return the request for the whole beam, of twice the width if it asks for an n-best list.
 
-    A list without duplicates needs more hypotheses, because several can have the same text. A batch
-    has half as many sentences, so it takes no more memory.
+    Hypotheses with half characters are left out, and of several with the same text only one stays.
+    A batch of twice the beam has half as many sentences, so it takes no more memory.
     """
-    if request.n_best == 1 or request.sampling is not None:
-        return request
     settings = request.settings
+    if request.sampling is not None:
+        return request
+    if request.n_best == 1:
+        return replace(request, n_best=settings.beam)
     wider = {"beam": 2 * settings.beam, "batch_tokens": max(1, settings.batch_tokens // 2)}
     return replace(request, settings=settings.model_copy(update=wider), n_best=2 * settings.beam)
 

@@ -141,6 +141,10 @@ def join(
             choices.append([Translation(part)])
             continue
         ranked = next(answers) or [Hypothesis([], None, False)]  # empty if all scores overflowed
+        if request.sampling is None:
+            ranked = _whole(ranked, tokenizer)
+        if request.n_best == 1:
+            ranked = ranked[:1]
         texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
         pairs = zip(ranked, texts, strict=True)
         choices.append([_translation(*pair, part, tokenizer) for pair in pairs])
@@ -157,6 +161,11 @@ def join(
         by_text.setdefault(" ".join(text.split()), one)
     best, *others = by_text.values()
     return replace(best, alternatives=others[: request.n_best - 1])
+
+
+def _whole(ranked: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypothesis]:
+    """Return the hypotheses without half characters, or all if there are none."""
+    return [one for one in ranked if tokenizer.is_whole(one.tokens)] or ranked
 
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:

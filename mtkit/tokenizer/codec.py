@@ -84,6 +84,10 @@ class Tokenizer:
         texts = self._target.decode(shown, num_threads=1) if ids else []
         return [_LINE_BREAK.sub(" ", text) for text in texts]
 
+    def is_whole(self, ids: list[int]) -> bool:
+        """Return whether all bytes belong to whole characters, so that `decode` keeps every one."""
+        return len(self._text_places(ids)) == sum(i > EOS for i in ids)
+
     def _text_places(self, ids: list[int]) -> Sequence[int]:
         """Return the places of ids that are text: no special symbols, no half characters."""
         if self._special_or_bytes.isdisjoint(ids):

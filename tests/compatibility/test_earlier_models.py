@@ -26,9 +26,12 @@ def test_an_earlier_model_translates_as_it_did(name: str, tmp_path: Path) -> Non
         [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         for path in (output, EARLIER / name / "translations.jsonl")
     )
-    assert [line["tokens"] for line in now] == [line["tokens"] for line in then]
-    # Bytes of half a character are left out of the text today.
-    assert [line["text"] for line in now] == [line["text"].replace("\ufffd", "") for line in then]
+    # A translation with half a character gives way to the best hypothesis without any.
+    pairs = [(a, b) for a, b in zip(now, then, strict=True) if "\ufffd" not in b["text"]]
+    assert len(pairs) > len(then) / 2
+    now, then = [a for a, _ in pairs], [b for _, b in pairs]
+    for key in ("tokens", "text"):
+        assert [line[key] for line in now] == [line[key] for line in then]
     scores = [line["score"] for line in then]
     assert [line["score"] for line in now] == pytest.approx(scores, rel=1e-5, abs=1e-5)
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from architectures import LSTM, pair, transformer
 from folders import SENTENCES, train, with_settings, write_model
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engine import Request, Sentence
+from mtkit.decoding.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.segment import Line, join
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import EOS
@@ -55,6 +57,17 @@ def translator(
 
 def texts_of(rows: str) -> list[list[str]]:
     return [row.split("\t") for row in rows.split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_hypotheses_with_half_characters_are_used_only_if_all_have_them(count: int) -> None:
+    half, other_half = (Hypothesis([LETTER, BYTE[it]], -1.0, True) for it in (0xE2, 0xE3))
+    whole = Hypothesis([LETTER, LETTER], -2.0, True)
+    request = Request(DecodingSettings(beam=2), count)
+    for ranked, tokens in [([half, whole], whole.tokens), ([half, other_half], half.tokens)]:
+        actual = join(Line("x"), [Sentence([EOS])], iter([ranked]), TOKENIZER, request)
+        assert actual.text == TOKENIZER.decode([tokens])[0]
+        assert actual.alternatives == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 6])
@@ -112,7 +125,7 @@ def test_only_n_best_lists_pay_for_a_wider_beam(
     translator.translate(SENTENCES)
     translator.translate(SENTENCES, n_best=2)
     translator.translate(SENTENCES, beam=3, n_best=3)
-    assert [(it.n_best, it.settings.beam) for it in requests] == [(1, 6), (12, 12), (6, 6)]
+    assert [(it.n_best, it.settings.beam) for it in requests] == [(6, 6), (12, 12), (6, 6)]
 
 
 def test_overflowing_weights_still_give_a_line(tmp_path: Path) -> None:
