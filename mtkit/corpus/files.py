@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
@@ -64,7 +64,7 @@ def existing_file(path: str) -> Path:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
 
 
-def read_lines(path: str) -> Iterator[str]:
+def read_lines(path: str) -> Generator[str]:
     """Yield the lines of a file, without line ends.
 
     Invalid UTF-8 is replaced, and a line over MAX_LINE_BYTES is blank; each is warned of once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path, PurePath
@@ -188,24 +188,29 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
             f"{len(targets)}"
         )
     for paths in zip(sources, targets, strict=True):
-        sides = [read_lines(path) for path in paths]
-        for number, (source, target) in enumerate(zip_longest(*sides), 1):
-            if source is None or target is None:
-                more = [sum(1 for _ in side) for side in sides]
-                counts = number - (source is None) + more[0], number - (target is None) + more[1]
-                raise UnequalSidesError(paths, counts)
-            yield Pair(source, target, index, paths[0], number, corpus.tag)
+        with ExitStack() as files:
+            sides = [files.enter_context(closing(read_lines(path))) for path in paths]
+            for number, (source, target) in enumerate(zip_longest(*sides), 1):
+                if source is None or target is None:
+                    more = [sum(1 for _ in side) for side in sides]
+                    counts = (
+                        number - (source is None) + more[0],
+                        number - (target is None) + more[1],
+                    )
+                    raise UnequalSidesError(paths, counts)
+                yield Pair(source, target, index, paths[0], number, corpus.tag)
 
 
 def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
     """Yield a pair for each line but a header; a blank line is a blank pair."""
     columns = (corpus.source_column, corpus.target_column)
     for path in listed_paths(corpus.table):
-        lines = enumerate(read_lines(path), 1)
-        parse = pair_parser(path, columns, lines)
-        for number, line in lines:
-            source, target = parse(line, f"{path}:{number}") if line.strip() else ("", "")
-            yield Pair(source, target, index, path, number, corpus.tag)
+        with closing(read_lines(path)) as text:
+            lines = enumerate(text, 1)
+            parse = pair_parser(path, columns, lines)
+            for number, line in lines:
+                source, target = parse(line, f"{path}:{number}") if line.strip() else ("", "")
+                yield Pair(source, target, index, path, number, corpus.tag)
 
 
 def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:

@@ -242,7 +242,7 @@ def test_a_missing_or_invalid_weight_is_an_error(weights: Any, tmp_path: Path) -
     manifest = json.loads((path / MANIFEST).read_text())
     manifest["settings"]["data"]["train"]["weight"] = weights
     (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
-    with pytest.raises(UserError, match="lacks the weight"):
+    with pytest.raises(UserError, match="has no weight"):
         open_batches(path)
 
 
