@@ -218,7 +218,7 @@ def _run_worker(
     function: Callable[..., object],
     arguments: Sequence[Any],
 ) -> NoReturn:
-    """In a worker: run the function, send its error to the parent process, and exit."""
+    """Run the function in a worker, send its error to the parent process, and exit."""
     Thread(target=_exit_with_parent, daemon=True).start()
     stop = exit_on_stop_signals()
     code = 0
