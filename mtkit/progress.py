@@ -74,6 +74,8 @@ class _Bar(Progress):
     """A bar of rich."""
 
     note: str = ""
+    cells: int = 0
+    """Width of the text beside the bar."""
 
     def __post_init__(self) -> None:
         import rich.progress
@@ -82,9 +84,11 @@ class _Bar(Progress):
 
         console = Console(stderr=True)
         last = Column(no_wrap=True, ratio=1)  # the only column that a narrow terminal cuts
+        bar_width = max(4, min(24, console.width - 72))
+        self.cells = console.width - len(self.description) - bar_width - 2
         columns = (
             rich.progress.TextColumn("{task.description}", markup=False),
-            rich.progress.BarColumn(bar_width=max(4, min(24, console.width - 60))),
+            rich.progress.BarColumn(bar_width=bar_width),
             rich.progress.TextColumn("{task.fields[text]}", markup=False, table_column=last),
         )
         self.bar = rich.progress.Progress(
@@ -101,8 +105,10 @@ class _Bar(Progress):
 
     def show(self, note: str) -> None:
         self.note = note or self.note
-        text = "  ".join(part for part in (self.counted, self.left, self.note) if part)
-        self.bar.update(self.task, completed=self.count, text=text)
+        parts = [part for part in (self.counted, self.left, *self.note.split("  ")) if part]
+        while len("  ".join(parts)) > self.cells and len(parts) > 2:
+            parts.pop()  # the note may be cut between its parts, which two spaces separate
+        self.bar.update(self.task, completed=self.count, text="  ".join(parts))
 
     def close(self) -> None:
         report.set_live(None)  # first: stopping may fail if the terminal is gone

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import rich.progress
 
 
+MAX_CELLS = 80
+"""Width of reports, in terminal cells."""
+_LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
+"""The start of a line, such as "  source  ", below which its later words are aligned."""
 _quiet = _debug = False
 _live: rich.progress.Progress | None = None
 
@@ -70,7 +75,7 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Write a warning to stderr, from the main process only."""
     if os.environ.get("RANK", "0") == "0":
-        _write_line(f"warning: {text}")
+        _write_line(f"warning: {text}", "yellow")
 
 
 def error(text: str, cause: Exception | None) -> None:
@@ -78,7 +83,7 @@ def error(text: str, cause: Exception | None) -> None:
     if _debug and cause is not None:
         traceback.print_exception(cause)
     if text:
-        _write_line(" ".join(text.split()))
+        _write_line(" ".join(text.split()), "red")
 
 
 def data(text: str) -> None:
@@ -136,12 +141,24 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
-def fitted(text: str, cells: int) -> str:
+def fitted(text: str, cells: int = MAX_CELLS) -> str:
     """Return the text, cut to this many cells with an ellipsis if it is wider."""
-    cut = text
+    cut = text if len(text) <= cells else text[: 4 * cells]  # long lines take no long time
     while cut and cell_width(cut) > cells - (cut != text):
         cut = cut[:-1]
     return cut if cut == text else f"{cut}…"
+
+
+def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
+    """Return the label and the text as lines, broken between words and aligned below the text."""
+    indent = cell_width(label)
+    if indent + cell_width(text) <= cells:
+        return [label + text]
+    from rich.console import Console
+    from rich.text import Text
+
+    lines = [line.plain.rstrip() for line in Text(text).wrap(Console(), max(1, cells - indent))]
+    return [(" " * indent if number else label) + line for number, line in enumerate(lines)]
 
 
 def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
@@ -174,10 +191,20 @@ def drop_unwritable() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _write_line(text: str) -> None:
-    text = "\n".join(map(printable, text.split("\n")))
+def _write_line(text: str, style: str = "") -> None:
+    """Write to stderr. On a terminal, break between words and colour the words before ": "."""
+    lines = [printable(line) for line in text.split("\n")]
     with suppress(OSError):  # nobody reads stderr (`2>&1 | tee`, gone): no reason to stop
-        if _live is None:
-            sys.stderr.write(f"{text}\n")
-        else:
-            _live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        if _live is None and not sys.stderr.isatty():
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(stderr=True) if _live is None else _live.console
+        for line in lines:
+            matched = _LABEL.match(line)
+            label = matched[0] if matched and 2 * matched.end() < console.width else ""
+            shown = Text("\n".join(wrap(line.removeprefix(label), label, console.width)))
+            shown.stylize(style, 0, len(shown.plain.partition(": ")[0]) + 1)
+            console.print(shown, soft_wrap=True)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mtkit import report
 from mtkit.progress import progress
@@ -93,14 +95,14 @@ with progress("train", 2, "steps") as shown:
 """
 
 
-def in_terminal(script: str, columns: int) -> tuple[bytes, bytes]:
+def in_terminal(script: str, columns: int, **environment: str) -> tuple[bytes, bytes]:
     """Run a script with stderr on a terminal; return its stdout and what the terminal shows."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         stderr=follower,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns)},
+        env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns)} | environment,
     )
     os.close(follower)
     out, _ = process.communicate(timeout=600)
@@ -120,6 +122,42 @@ def test_a_terminal_gets_a_bar_and_stdout_stays_clean() -> None:
     assert out == b"data\n"
     assert b"2/2 steps" in shown and b"loss 1.0" in shown
     assert b"[bold]said[/bold]" in shown
+
+
+MESSAGES = """
+from mtkit import report
+report.say("  source  " + "나는 어제 도서관에서 " * 9)
+report.warn("a.txt: [bold]" + "wonderful " * 12)
+report.error("b.txt: " + "terrible " * 12, None)
+"""
+
+
+@pytest.mark.parametrize("columns", [40, 80, 140])
+def test_a_terminal_breaks_messages_between_words(columns: int) -> None:
+    _, shown = in_terminal(MESSAGES, columns, NO_COLOR="1")
+    lines = shown.decode().splitlines()
+    assert "\x1b" not in shown.decode()
+    assert max(map(report.cell_width, lines)) <= columns
+    words = {"나는", "어제", "도서관에서", "wonderful", "terrible"}
+    assert {*" ".join(lines).split()} == words | {"source", "warning:", "a.txt:", "b.txt:"} | {
+        "[bold]wonderful"
+    }
+    second = lines[1]
+    assert len(second) - len(second.lstrip()) == len("  source  ")  # aligned below the text
+
+
+def test_a_terminal_colours_the_start_of_warnings_and_errors() -> None:
+    _, shown = in_terminal(MESSAGES, 80)
+    assert b"\x1b[33mwarning:\x1b[0m" in shown
+    assert b"\x1b[31mb.txt:\x1b[0m" in shown
+
+
+@given(st.text(), st.text(max_size=9), st.integers(20, 100))
+def test_wrapping_keeps_every_character_but_spaces(text: str, label: str, cells: int) -> None:
+    text, label = report.printable(text), report.printable(label)
+    lines = report.wrap(text, label, cells)
+    assert "".join("".join(lines).split()) == "".join((label + text).split())
+    assert max(map(report.cell_width, lines)) <= max(cells, report.cell_width(label) + 2)
 
 
 LONG = """

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from mtkit.config.settings import BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, NamedCorpora, check_part
-from mtkit.corpus.findings import Finding
+from mtkit.corpus.findings import Finding, Status
 from mtkit.corpus.statistics import Languages, SideStatistics
 from mtkit.errors import UserError
-from mtkit.report import fitted, printable, show, table
+from mtkit.report import fitted, plural, printable, show, styled, table, verbosity, wrap
 
-MAX_CELLS, INDENT = 80, 8
-"""Width of a line in a terminal, and of the margin of what belongs to a finding."""
+MARGIN = " " * 8
+"""The space before what belongs to a finding."""
+STATUS_STYLES: Mapping[Status, str] = {"passed": "green", "warned": "yellow", "failed": "red"}
 NOTES = (
     "Fixed while reading: byte order marks, Windows line ends, invalid UTF-8 (becomes U+FFFD), "
     "lines over 1 MiB (become blank).",
@@ -37,7 +37,7 @@ def check(
     *,
     as_json: bool = False,
 ) -> None:
-    """Check each corpus and print a report.
+    """Check each corpus and print a report, or only what is wrong if the console is quiet.
 
     `languages`: declared codes of source and target; `settings`: those of a config.
 
@@ -46,7 +46,9 @@ def check(
     """
     reports = {name: check_part(name, corpora, languages) for name in corpora}
     record = {name: _record(report) for name, report in reports.items()}
-    show(record, lambda _: _lines(reports, settings or BatchingSettings()), as_json=as_json)
+    quiet, _ = verbosity()
+    lines = _problems(reports) if quiet else _lines(reports, settings or BatchingSettings())
+    show(record, lambda _: lines, as_json=as_json)
     failed = [f"{it.name} ({name})" for name, report in reports.items() for it in report.failed]
     if failed:
         raise UserError(
@@ -66,25 +68,22 @@ def _record(report: CorpusReport) -> dict[str, Any]:
 
 def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> Iterator[str]:
     for name, report in reports.items():
-        yield f"{name}: {report.pairs:,} pairs"
+        yield f"{name}: {plural(report.pairs, 'pair')}"
         yield ""
         statistics = report.statistics
         rows = _row("source", statistics.source), _row("target", statistics.target)
         yield from table([["", "language", "script"], *rows])
         yield ""
-        for status in ("passed", "warned", "failed"):
-            findings = [finding for finding in report.findings if finding.status == status]
-            clean = [finding.name for finding in findings if not (finding.count or finding.note)]
-            if clean:
-                yield from _wrap(", ".join(clean), first_indent=f"{status:{INDENT}}")
-            for finding in findings:
-                if finding.name not in clean:
-                    yield from _paragraph(finding)
-            if findings:
-                yield ""
+        yield from _findings(report, "passed", "warned", "failed")
         yield from _recommendation(report, settings)
     for note in NOTES:
-        yield from textwrap.wrap(note, MAX_CELLS)
+        yield from wrap(note)
+
+
+def _problems(reports: Mapping[str, CorpusReport]) -> Iterator[str]:
+    for name, report in reports.items():
+        if problems := list(_findings(report, "warned", "failed")):
+            yield from (f"{name}: {plural(report.pairs, 'pair')}", "", *problems)
 
 
 def _row(name: str, side: SideStatistics) -> list[str]:
@@ -94,25 +93,33 @@ def _row(name: str, side: SideStatistics) -> list[str]:
     return [name, share or "too few long lines", scripts or "no letters"]
 
 
+def _findings(report: CorpusReport, *statuses: Status) -> Iterator[str]:
+    """Yield a paragraph for each finding; those without details share one."""
+    for status in statuses:
+        findings = [finding for finding in report.findings if finding.status == status]
+        clean = [finding.name for finding in findings if not (finding.count or finding.note)]
+        paragraphs = [wrap(", ".join(clean), MARGIN)] if clean else []
+        paragraphs += [list(_paragraph(it)) for it in findings if it.name not in clean]
+        label = styled([(f"{status:{len(MARGIN)}}", STATUS_STYLES[status])])
+        for first, *rest in paragraphs:
+            yield from (first.replace(MARGIN, label, 1), *rest)
+        if findings:
+            yield ""
+
+
 def _paragraph(finding: Finding) -> Iterator[str]:
-    of = f" of {finding.checked:,}" if finding.checked > 1 else ""
+    of = f" of {plural(finding.checked, 'pair')}" if finding.checked > 1 else ""
     count = f": {finding.count:,}{of}" if finding.count else ""
-    yield f"{finding.status:{INDENT}}{finding.name}{count}"
+    yield f"{MARGIN}{finding.name}{count}"
     if finding.note:
-        yield from _wrap(printable(finding.note))
+        yield from wrap(printable(finding.note), MARGIN)
     if finding.count:
-        yield from _wrap(f"{finding.meaning}; {finding.advice}")
+        yield from wrap(f"{finding.meaning}; {finding.advice}", MARGIN)
         if finding.setting:
-            yield from _wrap(f"To drop these: {finding.setting}")
+            yield from wrap(f"To drop these: {finding.setting}", MARGIN)
     for example in finding.examples:
-        yield f"{'':{INDENT}}  {example['where']}"
-        for side in ("source", "target"):
-            yield f"{'':{INDENT}}    {fitted(printable(example[side]), MAX_CELLS - INDENT - 4)}"
-
-
-def _wrap(text: str, first_indent: str = " " * INDENT) -> list[str]:
-    rest = " " * INDENT
-    return textwrap.wrap(text, MAX_CELLS, initial_indent=first_indent, subsequent_indent=rest)
+        yield f"{MARGIN}  {example['where']}"
+        yield from (fitted(f"{MARGIN}    {printable(example[it])}") for it in ("source", "target"))
 
 
 def _recommendation(report: CorpusReport, settings: BatchingSettings) -> Iterator[str]:

@@ -12,7 +12,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import say, warn
 from mtkit.scoring.metrics import get_signatures
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
 from mtkit.training.state import LogWindow, StepReport, TrainState, rank
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class Journal:
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
         self._write("valid", scores)
         best = rank(validations, self.config.training.best_by)[0] is validation
-        text = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
+        shown = ((*SHOWN_SCORES[key], value) for key, value in scores.items())
+        text = "  ".join(f"{name} {value:{digits}}" for name, digits, value in shown)
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
         self._restart_rate()
 

@@ -11,6 +11,14 @@ from typing import Any, TypeGuard
 
 from mtkit.artifacts.storage import write_text
 
+SHOWN_SCORES = {
+    "loss": ("loss", ".3f"),
+    "perplexity": ("perplexity", ".4g"),
+    "bleu": ("BLEU", ".2f"),
+    "chrf": ("chrF2", ".2f"),
+}
+"""Name and format, for people, of each field of a validation."""
+
 
 class MetricsLog:
     """A JSON object per line, each with its "step".

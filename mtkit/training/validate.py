@@ -11,7 +11,7 @@ from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.report import say
+from mtkit.report import fitted, say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
@@ -66,8 +66,8 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float, float]:
         hypotheses[other::size] = part
     texts = list(zip(sources, hypotheses, references, strict=True))
     for source, hypothesis, reference in texts[: training.sample_translations]:
-        say(f"  source      {source}")
-        say(f"  hypothesis  {hypothesis}")
-        say(f"  reference   {reference}")
+        say(fitted(f"  source      {source}"))
+        say(fitted(f"  hypothesis  {hypothesis}"))
+        say(fitted(f"  reference   {reference}"))
     bleu = corpus_bleu(hypotheses, references, run.config.data.target_language)
     return bleu, corpus_chrf(hypotheses, references)

@@ -28,9 +28,7 @@ from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
 from mtkit.study.plots.picture import check_picture
-from mtkit.training.metrics import MetricsLog
-
-SHOWN_SCORES = ("loss", "perplexity", "bleu", "chrf")
+from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
 
 
 def info(
@@ -172,12 +170,15 @@ def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterat
     valid = {record["step"]: record for record in records if record.get("kind") == "valid"}
     rows = []
     for step in checkpoint_steps(run / CHECKPOINTS):
-        scores = [valid.get(step, {}).get(name) for name in SHOWN_SCORES]
+        of_step = valid.get(step, {})
+        cells = [
+            f"{of_step[key]:{digits}}" if isinstance(of_step.get(key), float) else "-"
+            for key, (_, digits) in SHOWN_SCORES.items()
+        ]
         marks = [mark for mark in ("best", "last") if index.get(mark) == step]
-        cells = (f"{score:.3f}" if isinstance(score, float) else "-" for score in scores)
         rows.append([", ".join(marks), f"{step:,}", *cells])
     if rows:
-        yield from table([["", "step", *SHOWN_SCORES], *rows])
+        yield from table([["", "step", *(name for name, _ in SHOWN_SCORES.values())], *rows])
 
 
 def _read_index(run: Path) -> dict[str, int]:

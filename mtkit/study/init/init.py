@@ -27,7 +27,7 @@ from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
-from mtkit.report import data_lines, printable, say, warn
+from mtkit.report import data_lines, plural, printable, say, warn, wrap
 from mtkit.study.init.corpus import Split, describe_corpus, key_of
 from mtkit.study.init.presets import (
     NOMINAL_VOCABULARY,
@@ -81,7 +81,6 @@ def init(options: InitOptions) -> None:
     _check_report(report, options.corpus)
     recognised = report.statistics.source.language, report.statistics.target.language
     languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
-    options = replace(options, languages=languages)
     if languages[1] is None:
         warn("the target language is unknown; declare both languages, such as --languages en ko")
     counts: Counter[str] = Counter()
@@ -109,7 +108,8 @@ def init(options: InitOptions) -> None:
         counts |= _write_pairs(split, options.corpus, draft, sides)
         values = _data_values(options, sides, counts)
         config.write(render_config(facts, plan, target_language=languages[1], **values))
-    data_lines(_summary(options, counts, facts, plan))
+    lines = _summary(options, languages, report, counts, facts, plan)
+    data_lines(chain.from_iterable(map(wrap, lines)))
 
 
 def find_plan(
@@ -213,21 +213,39 @@ def _data_values(
 
 
 def _summary(
-    options: InitOptions, counts: Mapping[str, int], facts: CorpusFacts, plan: Plan
+    options: InitOptions,
+    languages: Languages,
+    report: CorpusReport,
+    counts: Mapping[str, int],
+    facts: CorpusFacts,
+    plan: Plan,
 ) -> Iterator[str]:
     """Say what was written, how long a run takes, and what to expect of it."""
     total, minutes = plan.seconds / 60, options.minutes
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
-    written = (f"{counts[part]:,} for {part}" for part in counts if part not in options.existing)
-    yield f"wrote {options.folder}: {', '.join(written)} (pairs, split by a hash of the source)"
-    yield f"languages: {' to '.join(language or 'unknown' for language in options.languages)}"
+    yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
+    held_out = {part: counts[part] for part in ("valid", "test") if part not in options.existing}
+    if held_out:
+        parts = " and ".join(f"{count:,} for {part}" for part, count in held_out.items())
+        yield f"held out: {parts} (pairs, chosen by a hash of the source)"
+    left_out = report.pairs - counts["train"] - sum(held_out.values())
+    if plan.pairs < facts.pairs:
+        yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
+    elif left_out:
+        yield (
+            f"left out: {plural(left_out, 'pair')} (blank, or unfit to be held out: repeated, "
+            "faulty, or with a text that occurs in the training data)"
+        )
+    if broken := facts.settings["broken_rules"]:
+        yield f"training will drop pairs that break a rule: {broken}"
+    found = ", identified in the text; if this is wrong, use --languages"
+    named = " to ".join(language or "unknown" for language in languages)
+    yield f"languages: {named}{'' if options.languages[1] else found}"
     training = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
     yield f"forecast: {total:.1f} minutes, {plan.training_seconds / 60:.1f} to train {training}"
     expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)
-    yield f"{facts.pairs:,} pairs: {expectation}"
+    yield f"{plural(facts.pairs, 'pair')}: {expectation}"
     if total > 1.15 * minutes:
         yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"
-    elif plan.pairs < facts.pairs:
-        yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
     config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
     yield f"next: {shlex.join(['mtkit', 'run', *config])}"
