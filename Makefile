@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 .PHONY: demo student quick test crash-test exact-test hostile-test mutants check fix schema multi30k clean
 
 demo: $(INSTALLED)
-	$(BIN)/mtkit run -c data/demo/demo.yaml
+	$(BIN)/mtkit run --demo
 
 # Train three teachers, translate the training text with all three, and train a student on the result.
 # Takes about two hours on two cores; finished parts are not repeated. Needs `make multi30k`.

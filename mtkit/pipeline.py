@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
-from mtkit.artifacts.runs import LATEST, config_of
+from mtkit.artifacts.runs import config_of, default_run
 from mtkit.artifacts.stage import FROM, Draft, Stage, origin_of
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
@@ -48,9 +48,9 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 def finish_run(run: Path | None = None) -> dict[str, Score]:
     """End the training of a run early, and return the scores of its model on the test set.
 
-    The default is the latest run, whatever $MTKIT_MODEL names. Raises what ending it raises.
+    The default is that of `default_run`, whatever $MTKIT_MODEL names. Raises what ending it raises.
     """
-    place = run or LATEST
+    place = run or default_run()
     config = config_of(place)
     if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})

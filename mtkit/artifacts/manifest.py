@@ -100,6 +100,8 @@ def create(
         partial.mkdir(parents=True)
         with path_in_oserror(path):
             yield partial
+            for file in partial.iterdir():  # safetensors lets only the owner read what it writes
+                file.chmod(partial.stat().st_mode & 0o666)  # as the umask has it
             manifest = {
                 "kind": kind,
                 "format": FORMAT_VERSIONS[kind],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
+from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
 from mtkit.report import say, warn
 
@@ -31,7 +32,7 @@ INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
 """Environment variable of a worker: the process that started it."""
 LATEST = Path("runs/latest")
-"""A link to the run of this directory that trained last."""
+"""A link to the run of this directory that last made progress in training."""
 
 
 def config_of(run: Path) -> Config:
@@ -50,9 +51,20 @@ def save_config(config: Config) -> None:
     write_text(Path(config.run) / SETTINGS, dump_config(config))
 
 
+def default_run() -> Path:
+    """Return the run of ./mtkit.yaml, else the latest run if that of the config does not exist."""
+    if LOCAL.exists():
+        name = parse_file(LOCAL)[0].get("run")
+        run = Path(str(name)).expanduser()
+        if name and (run.is_dir() or not LATEST.exists()):
+            return run
+    return LATEST
+
+
 def default_place() -> Path:
-    """Return where commands find a model by default: $MTKIT_MODEL, else the latest run."""
-    return Path(os.environ.get("MTKIT_MODEL") or LATEST)
+    """Return where commands find a model by default: $MTKIT_MODEL, else the default run."""
+    place = os.environ.get("MTKIT_MODEL")
+    return Path(place) if place else default_run()
 
 
 def find_model(path: str | Path | None) -> Artifact:
@@ -119,7 +131,7 @@ def checkpoint_steps(folder: Path) -> list[int]:
 
 
 def link_latest(run: Path) -> None:
-    """Make the run the one that `mtkit translate` uses by default in this directory."""
+    """Make the run the one that commands use by default where no config names another."""
     try:
         LATEST.parent.mkdir(exist_ok=True)
         if LATEST.exists() and not LATEST.is_symlink():

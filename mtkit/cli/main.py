@@ -69,8 +69,8 @@ def mtkit(
 ) -> None:
     """Train translation models and translate with them.
 
-    To train on your own corpus, start with `mtkit init`. To try the demo, use `mtkit run`, and
-    then: echo "It is raining." | mtkit translate
+    To train on your own corpus, start with `mtkit init`. To try the demo, use `mtkit run --demo`,
+    and then: echo "It is raining." | mtkit translate
     """
 
 

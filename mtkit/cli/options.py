@@ -92,17 +92,14 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
 
 
 COLUMNS_HELP = "Source and target columns, by name or number (default for .tsv: 0 1)."
-CONFIG_HELP = "YAML config (default: ./mtkit.yaml, else the config of the demo)."
 LANGUAGE_HELP = (
     "Target language, such as de or ko: selects BLEU's tokenizer and adds Moses-tokenised BLEU."
 )
 LANGUAGES_HELP = "Languages of source and target, such as en ko (default: identify them)."
-MODEL_HELP = "Run or model directory (default: $MTKIT_MODEL, else the last run)"
+DEFAULT_RUN = "the run of ./mtkit.yaml, else the last run"
+DEFAULT_MODEL = f"$MTKIT_MODEL, else {DEFAULT_RUN}"
+MODEL_HELP = f"Run or model directory (default: {DEFAULT_MODEL})"
 
-ConfigFile = Annotated[Path | None, Option("-c", "--config", help=CONFIG_HELP)]
-RunFolder = Annotated[
-    str | None, Option("--run", help="Run directory (default: `run` in the config).")
-]
 Overrides = Annotated[
     list[str] | None,
     Option(

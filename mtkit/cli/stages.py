@@ -16,13 +16,12 @@ from typer import Argument, Option
 
 from mtkit import report
 from mtkit.cli.options import (
+    DEFAULT_RUN,
     ComputeType,
-    ConfigFile,
     Device,
     Engine,
     Models,
     Overrides,
-    RunFolder,
     flag,
     refuse,
 )
@@ -32,46 +31,71 @@ MAX_THREADS = 1024
 """Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
 
 
-def run(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+@dataclass(frozen=True)
+class ConfigOptions:
+    """The options of commands that follow a config."""
+
+    config: Path | None = Option(
+        None, "-c", "--config", help="YAML config (default: ./mtkit.yaml)."
+    )
+    demo: bool = flag("--demo", help="Use the demo's config and corpus, English to Korean.")
+    run: str | None = Option(None, help="Run directory (default: `run` in the config).")
+    overrides: Overrides = None
+
+    def call(self, function: str) -> None:
+        """Call `module:function` with the config; errors in settings name their place in it."""
+        if self.demo:
+            refuse("cannot be used with --demo", config=self.config)
+        from mtkit.config.yaml import demo_config, read_config
+
+        config = demo_config() if self.demo else self.config
+        settings, origin = read_config(config, self.overrides or [], self.run)
+        try:
+            resolve_name(function)(settings)
+        except SettingError as error:
+            raise UserError(f"{origin.where(error.key)}: {error}") from error
+
+
+def run(options: ConfigOptions) -> None:
     """Run all stages, then translate and score the test set.
 
     Skips each stage whose result is up to date. After an interruption, the same command resumes.
     Example: mtkit run --run runs/seed2 --set seed=2
     """
-    _call("mtkit.pipeline:run_and_print", config, run, overrides)
+    options.call("mtkit.pipeline:run_and_print")
 
 
-def train_spm(
-    config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None
-) -> None:
+def train_spm(options: ConfigOptions) -> None:
     """Stage 1: train the tokenizer.
 
     Trains a SentencePiece model on the training text and writes it to RUN/tokenizer/.
     Example: mtkit train-spm --set tokenizer.vocab_size=4000
     """
-    _call("mtkit.tokenizer.train:train_tokenizer", config, run, overrides)
+    options.call("mtkit.tokenizer.train:train_tokenizer")
 
 
-def batch(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+def batch(options: ConfigOptions) -> None:
     """Stage 2: prepare the training data.
 
     Reads and filters the corpora, converts text to subword ids, and writes them to RUN/batches/.
     Example: mtkit batch --set batching.deduplicate=true
     """
-    _call("mtkit.batching.build:build_batches", config, run, overrides)
+    options.call("mtkit.batching.build:build_batches")
 
 
-def train(config: ConfigFile = None, run: RunFolder = None, overrides: Overrides = None) -> None:
+def train(options: ConfigOptions) -> None:
     """Stage 3: train the model, or resume training.
 
     Writes the model to RUN/model/. To end training early, use `mtkit finish`.
     Example: mtkit train -c mtkit.yaml
     """
-    _call("mtkit.training.train:train", config, run, overrides)
+    options.call("mtkit.training.train:train")
 
 
 def finish(
-    run: Path | None = Argument(None, metavar="RUN", help="Run directory (default: the last run)."),
+    run: Path | None = Argument(
+        None, metavar="RUN", help=f"Run directory (default: {DEFAULT_RUN})."
+    ),
 ) -> None:
     """End training early with the best checkpoint so far.
 
@@ -179,16 +203,3 @@ def translate(options: TranslateOptions) -> None:
     )
     with report.writing_stdout() if options.output is None else nullcontext():
         translate(translator, files, Format(options.n_best, options.jsonl, options.alignments))
-
-
-def _call(function: str, config: Path | None, run: str | None, overrides: list[str] | None) -> None:
-    """Call `module:function` with the config; errors in settings name the line of the config."""
-    from mtkit.config.yaml import read_config
-
-    settings, origin = read_config(config, overrides or [], run)
-    if origin.is_demo:
-        report.say("no mtkit.yaml here; using the demo, English to Korean (see --config)")
-    try:
-        resolve_name(function)(settings)
-    except SettingError as error:
-        raise UserError(f"{origin.where(error.key)}: {error}") from error

@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from mtkit.cli.options import ComputeType, Device, Json, Language, Model, Plot, flag, refuse
+from mtkit.cli.options import (
+    DEFAULT_MODEL,
+    ComputeType,
+    Device,
+    Json,
+    Language,
+    Model,
+    Plot,
+    flag,
+    refuse,
+)
 from mtkit.errors import UserError
 from mtkit.report import show
 
@@ -201,9 +211,7 @@ def export(
 
 def info(
     path: Path | None = Argument(
-        None,
-        metavar="PATH",
-        help="Run, model or config (default: $MTKIT_MODEL, else the last run).",
+        None, metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
     ),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),

@@ -26,8 +26,6 @@ class Locations:
     file: str
     lines: Mapping[Key, int]
     overrides: dict[Key, str] = field(default_factory=dict)
-    is_demo: bool = False
-    """Whether it is the demo's config because the user named none."""
 
     def where(self, key: Key) -> str:
         """Return the override, or the file and line, that set a setting or a section around it."""

@@ -154,9 +154,10 @@ def load(
 ) -> Translator:
     """Load the model of a run or a model folder, or several models as an ensemble.
 
-    The default model is $MTKIT_MODEL, else the last run of this directory. An ensemble uses the
-    settings of its first model. Further options are as in `EngineOptions`; `settings` are as in
-    `Translator.make_request`, and become the default of all calls.
+    The default model is $MTKIT_MODEL, else that of the run of ./mtkit.yaml, else the last run of
+    this directory. An ensemble uses the settings of its first model. Further options are as in
+    `EngineOptions`; `settings` are as in `Translator.make_request`, and become the default of all
+    calls.
 
     Raises:
         UserError: a model is missing or damaged, the models do not fit together, or a setting is

@@ -135,7 +135,8 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         ) as (target, done),
         _progress(files) as shown,
     ):
-        say(f"translating with {translator.engine.name}")
+        names = " + ".join(model.name for model in translator.models)
+        say(f"translating with {names}, {translator.engine.name}")
         if done:
             say(f"{files.output}: resuming after line {done:,}")
         shown.advance(done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +32,14 @@ class OpenedModel:
     @property
     def weights(self) -> Path:
         return self.artifact.path / WEIGHTS
+
+    @property
+    def name(self) -> str:
+        """Return its folder, without links, and its training steps, for messages."""
+        path, steps = self.artifact.path.resolve(), self.artifact.report.get("steps")
+        with suppress(ValueError):  # it lies elsewhere
+            path = path.relative_to(Path.cwd())
+        return f"{path} ({steps:,} steps)" if isinstance(steps, int) else str(path)
 
     @property
     def run(self) -> Path:

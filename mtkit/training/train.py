@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.artifacts.runs import link_latest
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.errors import Interrupted, MtkitError
@@ -55,8 +53,6 @@ def train(config: Config) -> Artifact:
     with connect_processes(pick_device(training.device), training.rank_timeout) as group:
         if model is not None:
             say(f"train: {stage.path} is up to date")
-            if group.is_main:
-                link_latest(Path(config.run))
             return model
         if group.is_main:
             stage.explain_rebuild()

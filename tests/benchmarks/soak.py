@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--warmup", type=float, default=0.1, help="share of each that is left out")
     options = parser.parse_args()
-    config = ["-c", str(Path(options.config).resolve())] if options.config else []
+    config = ["-c", str(Path(options.config).resolve())] if options.config else ["--demo"]
     settings = [*options.set, f"training.steps={options.steps}", f"training.log_every={EVERY}"]
     arguments = [*config, "--quiet", "--run", "run", *(f"--set={setting}" for setting in settings)]
     arguments.append("--set=training.ranks=1")  # the process that is watched does the work

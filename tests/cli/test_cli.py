@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,10 +78,11 @@ MESSAGES = {
     "translate --beam 2 --beam 3": "mtkit translate: Option '--beam' was given twice.",
     "translate --beam x": "mtkit translate: Invalid value for '--beam': expected a whole number, "
     "found 'x'",
-    "train --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did you",
+    "train --demo --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did",
     "train -c nowhere.yaml": "nowhere.yaml: the config cannot be read",
     "translate": "runs/latest holds no model",
-    "batch -q": "runs/demo/tokenizer holds no tokenizer; make one with `mtkit train-spm`",
+    "run": "no mtkit.yaml here; write one with `mtkit init`, give another config with -c, or try",
+    "batch --demo -q": "runs/demo/tokenizer holds no tokenizer; make one with `mtkit train-spm`",
 }
 """Messages whose words are tested, as samples of all; elsewhere only the option or file is."""
 
@@ -101,12 +103,12 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         ("score -r a -r b -r a h", "a cannot be read"),
         ("info --set run=a", "mtkit info: No such option: --set"),
         (
-            "train --set training.steps=5 --set training.steps=6",
+            "train --demo --set training.steps=5 --set training.steps=6",
             "--set training.steps=6: training.steps is given twice",
         ),
-        ("train --run a --set run=b", "--set run=b: run is given twice"),
-        ("train --set decoding.min_length=300", "--set decoding.min_length=300: "),
-        ("train-spm --set data.train.source=no.en", "--set data.train.source=no.en: "),
+        ("train --demo --run a --set run=b", "--set run=b: run is given twice"),
+        ("train --demo --set decoding.min_length=300", "--set decoding.min_length=300: "),
+        ("train-spm --demo --set data.train.source=no.en", "--set data.train.source=no.en: "),
         ("translate --top-k 3", "--top-k needs --sample"),
         ("translate --seed 0", "--seed needs --sample"),
         ("translate --sample --beam 3", "--beam cannot be used with --sample"),
@@ -144,7 +146,7 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert key in captured.err
-    assert captured.err.count("\n") <= 1 + ("demo" in captured.err)
+    assert captured.err.count("\n") <= 1
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
@@ -171,14 +173,19 @@ def test_every_corpus_is_checked_before_any_work(
     assert not Path("elsewhere").exists()
 
 
-def test_without_a_config_the_demo_is_announced(
-    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", STAGES)
+def test_without_a_config_nothing_happens_unless_the_demo_is_asked_for(
+    command: str, at_home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert call("train") == 2
-    assert "demo" in capsys.readouterr().err
-    monkeypatch.chdir(home)
-    assert call("train") == 0
-    assert "demo" not in capsys.readouterr().err
+    assert call(command, "--demo", "-c", "mtkit.yaml") == 2
+    assert capsys.readouterr().err.startswith("--config cannot be used with --demo")
+    monkeypatch.chdir(tmp_path)
+    assert call(command, "--set", "seed=2") == 2
+    error = capsys.readouterr().err
+    assert all(way in error for way in ("mtkit.yaml", "mtkit init", "-c", "--demo"))
+    assert list(tmp_path.iterdir()) == []
+    assert call(command, "--demo", "--set", "model.haeds=3") == 2
+    assert "haeds" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -313,7 +320,7 @@ main(sys.argv[1:])
         ("score --help", {"torch", "rich", "sacrebleu"}),
         ("info --config", {"torch", "rich", "numpy"}),
         ("info", {"torch", "rich", "numpy"}),
-        ("train --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
+        ("train --demo --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
     ],
 )
 def test_light_commands_import_nothing_heavy(
@@ -338,6 +345,63 @@ def test_a_second_run_skips_every_stage(at_home: Path, capsys: Capture) -> None:
     second = capsys.readouterr()
     assert second.out == first.out
     assert second.err.count("up to date") == 4
+
+
+def test_a_command_that_finds_nothing_to_do_leaves_the_latest_run(
+    at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    Path("runs/other").mkdir()
+    Path("runs/latest").symlink_to("other")
+    for command in STAGES:
+        assert call(command, "-c", str(at_home / "mtkit.yaml")) == 0
+    assert call("finish", str(at_home / "run")) == 0
+    assert os.readlink("runs/latest") == "other"
+
+
+def test_the_run_of_the_config_is_the_default_before_the_latest_run(
+    at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text("ant\n", encoding="utf-8")
+    Path("runs").mkdir()
+    shutil.copytree(at_home / "run", "runs/latest one")
+    Path("runs/latest").symlink_to("latest one")
+    own = Path("runs/own")
+    Path("mtkit.yaml").write_text(f"run: {own}\nnot: [read, further]\n", encoding="utf-8")
+
+    def used() -> str:
+        assert call("translate", "in.txt") == 0
+        return capsys.readouterr().err
+
+    assert "runs/latest one/model (" in used()
+    shutil.copytree(at_home / "run", own)
+    assert "translating with runs/own/model (" in used()
+    assert call("info") == 0
+    assert str(own) in capsys.readouterr().out
+    assert call("translate", "in.txt", "-m", "runs/latest", "-m", str(own)) == 0
+    error = capsys.readouterr().err
+    assert "runs/latest one/model (" in error and " + runs/own/model (" in error
+    assert "torch float32" in error
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+def test_everybody_whom_the_umask_admits_can_read_a_model(
+    umask: int, at_home: Path, tmp_path: Path
+) -> None:
+    run = str(tmp_path / "run")
+    before = os.umask(umask)
+    try:
+        assert call("run", "--run", run, "-q", "--set", "training.steps=2") == 0
+        assert call("export", "-m", run, "--to", "huggingface", "-o", str(tmp_path / "hf")) == 0
+        assert call("export", "-m", run, "--to", "ctranslate2", "-o", str(tmp_path / "ct")) == 0
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert len(files) > 20
+    modes = {str(path): oct(path.stat().st_mode & 0o777) for path in files}
+    assert set(modes.values()) == {oct(0o666 & ~umask)}, modes
 
 
 def test_the_run_option_changes_the_run_directory(at_home: Path, capsys: Capture) -> None:

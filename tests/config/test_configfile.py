@@ -19,8 +19,8 @@ from mtkit.config.model import (
     TransformerEncoderSettings,
     TransformerSettings,
 )
-from mtkit.config.settings import Config
-from mtkit.config.yaml import dump_config, load_config, schema
+from mtkit.config.settings import Config, Sgd
+from mtkit.config.yaml import demo_config, dump_config, load_config, schema
 from mtkit.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -183,13 +183,26 @@ def test_the_run_option_overrides_the_file() -> None:
 
 
 @pytest.mark.parametrize("after", [[], ["model.layers=1"]])
-def test_another_kind_starts_from_its_own_defaults(
+def test_another_kind_keeps_what_both_kinds_have(
     after: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = load(GOOD, *after, "model.kind=seq2seq")
-    assert config.model == Seq2SeqSettings(layers=1 if after else 2)
-    assert capsys.readouterr().err.endswith("layers, heads\n")
-    assert load(PAIR, "model.encoder.kind=lstm").model.as_pair().encoder == LstmEncoderSettings()
+    assert config.model == Seq2SeqSettings(layers=1 if after else 3)
+    assert capsys.readouterr().err == "--set model.kind=seq2seq keeps layers, and drops heads\n"
+    back = load(GOOD, "model={kind: seq2seq, layers: 1}", "model.kind=transformer")
+    assert back.model == TransformerSettings(layers=1)
+    pair = load(PAIR, "model.encoder.kind=lstm").model.as_pair()
+    assert pair.encoder == LstmEncoderSettings(layers=load(PAIR).model.as_pair().encoder.layers)
+    adam = GOOD + "  optimizer: {beta1: 0.8, weight_decay: 0.1}\n"
+    assert load(adam, "training.optimizer.kind=sgd").training.optimizer == Sgd(weight_decay=0.1)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "seq2seq", "nonsense"])
+def test_another_kind_hides_no_mistake(kind: str) -> None:
+    wrong = "heads" if kind == "nonsense" else "haeds"
+    assert f"model.{'kind' if kind == 'nonsense' else wrong}: " in complaint(
+        GOOD.replace("heads", wrong), f"model.kind={kind}"
+    )
 
 
 def test_the_same_kind_drops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,10 +276,12 @@ def test_every_shipped_config_survives_a_round_trip(path: Path) -> None:
     assert load_config("again.yaml") == config
 
 
-def test_the_default_is_the_local_config_or_else_the_demo() -> None:
-    assert load_config() == load_config(ROOT / "data/demo/demo.yaml")
+def test_the_default_is_the_local_config() -> None:
+    with pytest.raises(UserError, match=r"no mtkit\.yaml here.*mtkit init.*--demo"):
+        load_config()
     Path("mtkit.yaml").write_text(GOOD)
     assert load_config() == load(GOOD)
+    assert load_config(demo_config()) == load_config(ROOT / "data/demo/demo.yaml")
 
 
 def test_the_schema_is_current() -> None:

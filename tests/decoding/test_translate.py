@@ -349,6 +349,12 @@ def test_the_model_is_path_then_environment_then_latest_run(
     monkeypatch.setenv("MTKIT_MODEL", str(real))
     assert find_model(None).path == real
     assert find_model("runs/latest").path == Path("runs/latest/model")
+    monkeypatch.delenv("MTKIT_MODEL")
+    Path("mtkit.yaml").write_text("run: own\n")
+    assert find_model(None).path == Path("runs/latest/model")
+    Path("own").mkdir()
+    with pytest.raises(UserError, match="own holds no model"):
+        find_model(None)
     with pytest.raises(UserError, match="elsewhere holds no model"):
         find_model("elsewhere")
 

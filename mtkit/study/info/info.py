@@ -59,7 +59,7 @@ def info(
 
 
 def _open_run(path: Path | None) -> tuple[Path, Config]:
-    """Return directory and settings; by default of $MTKIT_MODEL, the last run, or mtkit.yaml."""
+    """Return directory and settings; by default those of `default_place` or ./mtkit.yaml."""
     folder = path or default_place()
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)

@@ -1,0 +1,109 @@
+"""YAML to plain data, with the line of each setting."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mtkit.config.base import Key, dotted
+from mtkit.errors import UserError
+
+LOCAL = Path("mtkit.yaml")
+"""Config that is read by default."""
+MAX_SETTINGS = 10_000
+"""Most settings in a file: aliases of aliases could make any number of a few lines."""
+INVALID_YAML = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What text that is not YAML raises, or a value without JSON, such as !!binary."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with the scalars of version 1.2: only true and false are booleans, 1e5 is a number."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":timestamp"))
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def parse_value(text: str) -> Any:
+    """Return a value in YAML as plain data, or raise one of INVALID_YAML."""
+    return json.loads(json.dumps(yaml.load(text, _Loader)))
+
+
+def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
+    """Return the data of a YAML file, and the line of each of its settings.
+
+    Raises:
+        UserError: the file cannot be read, or is not YAML, with its line.
+    """
+    name = str(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is not a config file, because it is not UTF-8 text") from None
+    except OSError as error:
+        raise UserError(f"{name}: the config cannot be read ({error.strerror})") from None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise UserError(
+                f"{name}: expected settings (key: value), at least run, data and training"
+            )
+        lines = dict(islice(_lines(name, node, ()), MAX_SETTINGS + 1))
+        if len(lines) > MAX_SETTINGS:
+            raise UserError(f"{name} has more than {MAX_SETTINGS:,} settings")
+        # An alias becomes a copy, so that an override changes one place only.
+        data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        hint = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        raise UserError(f"{name}:{line}: not YAML ({error.problem}){hint}") from None
+    except INVALID_YAML as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{name}: not YAML ({reason}); put quotes around text") from None
+    return data, lines
+
+
+def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
+    """Yield (setting, line) pairs; raise UserError for a repeated key, which YAML allows."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            yield (*key, index), child.start_mark.line + 1
+            yield from _lines(name, child, (*key, index))
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: dict[str, int] = {}
+    for child_key, child in node.value:
+        line, label = child_key.start_mark.line + 1, child_key.value
+        if child_key.tag == "tag:yaml.org,2002:merge":
+            raise UserError(
+                f"{name}:{line}: merging sections by << is not supported; write the settings out"
+            )
+        if child_key.tag != "tag:yaml.org,2002:str":
+            raise UserError(f"{name}:{line}: a key must be text; put quotes around it")
+        inner: Key = (*key, label)
+        if label in seen:
+            raise UserError(
+                f"{name}:{line}: {dotted(inner)} is already set in line {seen[label]}; remove one"
+            )
+        seen[label] = line
+        yield inner, line
+        yield from _lines(name, child, inner)
