@@ -18,7 +18,7 @@ Size = Annotated[
     Literal["tiny", "base"] | None,
     Option(help="Measure a random model of this size on random sentences (default: tiny)."),
 ]
-Seconds = Annotated[float, Option(min=0.1, help="Duration of each measurement, in seconds.")]
+SECONDS_HELP = "Duration of each measurement, in seconds"
 
 
 def train(
@@ -28,7 +28,7 @@ def train(
     precision: Literal["auto", "float32", "bfloat16", "float16"] | None = Option(
         None, help="Data type (short for --set training.precision=...)."
     ),
-    seconds: Seconds = 30.0,
+    seconds: float = Option(30.0, min=0.1, help=f"{SECONDS_HELP} (default: 30)."),
     json: Json = False,
 ) -> None:
     """Measure the speed of training.
@@ -58,11 +58,11 @@ def translate(
     ),
     size: Size = None,
     engine: Literal["auto", "torch", "ctranslate2"] = Option(
-        "auto", help="Engine to measure (auto: every engine that supports the model)."
+        "auto", help="Engine to measure (default: auto, every engine that supports the model)."
     ),
-    beam: int = Option(5, min=1, help="Beam size; greedy search is also measured."),
+    beam: int = Option(5, min=1, help="Beam size (default: 5); greedy search is also measured."),
     device: Device = "auto",
-    seconds: Seconds = 10.0,
+    seconds: float = Option(10.0, min=0.1, help=f"{SECONDS_HELP} (default: 10)."),
     json: Json = False,
 ) -> None:
     """Measure the speed of translation.

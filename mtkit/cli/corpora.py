@@ -62,11 +62,13 @@ def init(
     source: str = Argument(..., metavar="SOURCE", help=SOURCE_HELP),
     target: Target = None,
     minutes: float = Option(
-        20.0, min=0.5, max=100_000, help="Time that `mtkit run` may take, in minutes."
+        20.0, min=0.5, max=100_000, help="Time that `mtkit run` may take, in minutes (default: 20)."
     ),
-    output: Path = Option(Path("mtkit.yaml"), "-o", "--output", help="Config file to write."),
+    output: Path = Option(
+        Path("mtkit.yaml"), "-o", "--output", help="Config file to write (default: mtkit.yaml)."
+    ),
     run: str | None = Option(
-        None, help="Run directory (default: runs/ and the name of the config)."
+        None, metavar="DIR", help="Run directory (default: runs/ and the name of the config)."
     ),
     columns: Columns = None,
     languages: Languages = None,

@@ -32,6 +32,22 @@ COMMANDS: Mapping[str, str] = {
 }
 """The module of each command, in the order of --help."""
 BENCH = ("train", "translate", "layers")
+USAGE_WORDS = {
+    r"'(-[^' ]+)'": r"\1",
+    r" / (?=-)": "/",
+    r"^Invalid value for ('?)([^ ]+)\1: ": r"\2: ",
+    r"^Missing (?:option|argument) ('?)([^ ]+)\1\.$": r"\2 is missing",
+    r"^Missing command\.$": "choose a command",
+    r"^Got unexpected extra argument\(s\) \((.*)\)": r"unexpected argument: \1",
+    r"^Option ([^ ]+) requires an argument": r"\1 needs a value",
+    r"^Option ([^ ]+) requires (\d+) arguments": r"\1 needs \2 values",
+    r"^Option ([^ ]+) does": r"\1 does",
+    r"^No such": "no such",
+    r" \(Possible options: (.*)\)": r"; did you mean \1?",
+    r"\. Did": "; did",
+    r"[.?]$": "",
+}
+"""Patterns in Typer's messages, and what they become in the style of mtkit's own."""
 
 
 def app(*names: str) -> typer.Typer:
@@ -64,7 +80,7 @@ def _print_version(requested: bool) -> bool:
 
 def mtkit(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+        False, "-V", "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     """Train translation models and translate with them.
@@ -82,6 +98,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     stop = exit_on_stop_signals()
     code = 0
     try:
@@ -112,7 +130,7 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "mtkit"
-            return f"{command}: {_describe_usage(error)} (see {command} --help)", error.exit_code
+            return f"{command}: {_describe_usage(error)}; see `{command} --help`", error.exit_code
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() if is_out_of_memory(error):
@@ -124,7 +142,7 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
 
 
 def _describe_usage(error: typer.TyperException) -> str:
-    """Return the message of a usage error, in mtkit's words where pydantic found it."""
+    """Return the message of a usage error in mtkit's words."""
     from pydantic import ValidationError
 
     from mtkit.config.base import error_message
@@ -132,4 +150,6 @@ def _describe_usage(error: typer.TyperException) -> str:
     text, cause = error.format_message(), error.__cause__
     if isinstance(cause, ValidationError):
         text = text.replace(error.message, error_message(cause.errors(include_url=False)[0]))
+    for pattern, words in USAGE_WORDS.items():
+        text = re.sub(pattern, words, text)
     return text

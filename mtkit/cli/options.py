@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
-from typer import Option, Typer
+from typer import Option, Typer, TyperException
 from typer.core import TyperCommand, TyperOption
 
 from mtkit import report
@@ -20,19 +21,52 @@ def flag(*names: str, help: str) -> Any:
     return Option(False, *names, help=help)
 
 
+VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
+"""What help calls the value of an option, by the name of its type in Typer."""
+
+
 class _Command(TyperCommand):
-    """A command that refuses an option given twice, unless the option is repeatable."""
+    """A command that refuses an option given twice, unless the option is repeatable.
+
+    Help has plain names for values.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:  # shell completion
-            options = self.make_parser(ctx).parse_args(args=list(args))[2]
-            for option in options:
-                may_repeat = (
-                    not isinstance(option, TyperOption) or option.multiple or option.is_flag
-                )
-                if not may_repeat and options.count(option) > 1:
-                    ctx.fail(f"Option {option.opts[-1]!r} was given twice.")
-        return super().parse_args(ctx, args)
+        try:
+            if not ctx.resilient_parsing:  # shell completion
+                self._refuse_repetition(ctx, self.make_parser(ctx).parse_args(args=list(args))[2])
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            cast(Any, error).ctx = ctx  # a few have none, but the message names the command
+            raise
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for kind in ("argument", "option"):
+            parameters = [it for it in self.get_params(ctx) if it.param_type_name == kind]
+            if records := [it.get_help_record(ctx) for it in parameters]:
+                with formatter.section(f"{kind.capitalize()}s"):
+                    formatter.write_dl([_plain_help(kind, *it) for it in records if it])
+
+    def _refuse_repetition(self, ctx: Any, options: list[Any]) -> None:
+        for option in options:
+            may_repeat = not isinstance(option, TyperOption) or option.multiple or option.is_flag
+            if not may_repeat and options.count(option) > 1:
+                ctx.fail(f"{option.opts[-1]} was given twice")
+
+
+def _plain_help(kind: str, name: str, text: str) -> tuple[str, str]:
+    """Return a line of Typer's help without its brackets: --beam <int range>, [default: 5; x>=1].
+
+    Defaults stand in the text.
+    """
+    name, _, value = name.partition(" <")
+    if value and kind == "option":
+        value = value.rstrip(">").removesuffix(" range")
+        name = f"{name} {VALUE_NAMES.get(value, value)}"
+    return name, text.partition("  [")[0]
 
 
 def _set_verbosity(
@@ -106,7 +140,7 @@ Overrides = Annotated[
         "--set", metavar="KEY.PATH=VALUE", help="Override a setting of the config; may be repeated."
     ),
 ]
-Model = Annotated[str | None, Option("-m", "--model", help=f"{MODEL_HELP}.")]
+Model = Annotated[str | None, Option("-m", "--model", metavar="PATH", help=f"{MODEL_HELP}.")]
 Models = Annotated[
     list[str] | None,
     Option(
@@ -118,11 +152,20 @@ Languages = Annotated[
     tuple[str, str] | None,
     Option("--languages", metavar="S T", help=LANGUAGES_HELP, callback=_check_languages),
 ]
-Language = Annotated[str | None, Option(help=LANGUAGE_HELP, callback=_check_languages)]
-Device = Annotated[str, Option(help="Device: cpu, cuda, mps, or auto (a GPU if available).")]
+Language = Annotated[
+    str | None, Option(metavar="CODE", help=LANGUAGE_HELP, callback=_check_languages)
+]
+Device = Annotated[
+    str,
+    Option(
+        metavar="DEVICE", help="Device: cpu, cuda, mps or auto (default: auto, a GPU if available)."
+    ),
+]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],
-    Option(help="Decoding engine (auto: CTranslate2 if it supports the request, else PyTorch)."),
+    Option(
+        help="Decoding engine (default: auto, CTranslate2 for all that it supports, else PyTorch)."
+    ),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]

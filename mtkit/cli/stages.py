@@ -39,7 +39,9 @@ class ConfigOptions:
         None, "-c", "--config", help="YAML config (default: ./mtkit.yaml)."
     )
     demo: bool = flag("--demo", help="Use the demo's config and corpus, English to Korean.")
-    run: str | None = Option(None, help="Run directory (default: `run` in the config).")
+    run: str | None = Option(
+        None, metavar="DIR", help="Run directory (default: `run` in the config)."
+    )
     overrides: Overrides = None
 
     def call(self, function: str) -> None:
@@ -152,7 +154,9 @@ class TranslateOptions:
     seed: int | None = Option(None, help="Sampling: random seed (default: 1).")
     device: Device = "auto"
     engine: Engine = "auto"
-    compute_type: ComputeType = Option("auto", help="Data type of the computation (auto: float32).")
+    compute_type: ComputeType = Option(
+        "auto", help="Data type of the computation (default: auto, float32)."
+    )
     workers: int | None = Option(
         None, min=1, max=MAX_THREADS, help="Batches translated in parallel (default: one per core)."
     )

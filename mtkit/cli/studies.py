@@ -28,7 +28,12 @@ Paired = Annotated[
 ]
 References = Annotated[
     list[Path],
-    Option("-r", "--reference", metavar="FILE", help="Reference translations; may be repeated."),
+    Option(
+        "-r",
+        "--reference",
+        metavar="FILE",
+        help="Reference translations (required; may be repeated).",
+    ),
 ]
 
 
@@ -40,7 +45,9 @@ def score(
     language: Language = None,
     source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
     paired: Paired = None,
-    worst: int = Option(0, min=0, metavar="N", help="Show the N sentences with the lowest chrF."),
+    worst: int = Option(
+        0, min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."
+    ),
     by_length: bool = flag("--by-length", help="Score by source length, in words; needs --source."),
     plot: Path | None = Option(None, metavar="FILE", help="Draw --by-length scores (.png, .svg)."),
     comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
@@ -169,7 +176,7 @@ def export(
     to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Export to this format."),
     from_: Literal["huggingface"] | None = Option(None, "--from", help="Import from this format."),
     output: Path | None = Option(
-        None, "-o", "--output", help="Folder to create (default for ctranslate2: a cache)."
+        None, "-o", "--output", metavar="DIR", help="New folder (default for ctranslate2: a cache)."
     ),
     quantization: ComputeType | None = Option(
         None, help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -73,11 +74,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MESSAGES = {
-    "trian": "mtkit: No such command 'trian'. Did you mean 'train'? (see mtkit --help)",
-    "score": "mtkit score: Missing option '-r' / '--reference'. (see mtkit score --help)",
-    "translate --beam 2 --beam 3": "mtkit translate: Option '--beam' was given twice.",
-    "translate --beam x": "mtkit translate: Invalid value for '--beam': expected a whole number, "
-    "found 'x'",
+    "trian": "mtkit: no such command 'trian'; did you mean 'train'; see `mtkit --help`",
+    "score": "mtkit score: -r/--reference is missing; see `mtkit score --help`",
+    "translate --beam 2 --beam 3": "mtkit translate: --beam was given twice",
+    "translate --beam x": "mtkit translate: --beam: expected a whole number, found 'x'",
     "train --demo --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did",
     "train -c nowhere.yaml": "nowhere.yaml: the config cannot be read",
     "translate": "runs/latest holds no model",
@@ -94,14 +94,48 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        "--nope",
+        "trian",
+        "train extra",
+        "train -c",
+        "translate --beam",
+        "translate --beam x",
+        "translate --n-best 0",
+        "translate --engine foo",
+        "translate --resum",
+        "translate --resume=yes",
+        "check a b --columns 0",
+        "init",
+        "score",
+        "bench",
+        "bench foo",
+        "bench train extra",
+    ],
+)
+def test_errors_of_the_command_line_have_the_form_of_all_others(
+    arguments: str, capsys: Capture
+) -> None:
+    assert call(*arguments.split()) == 2
+    line = capsys.readouterr().err
+    names = [name for name in arguments.split() if name in (*COMMANDS, *GROUPS)]
+    command = " ".join(["mtkit", *names])
+    said = re.fullmatch(f"{command}: (.*); see `{command} --help`\n", line)
+    assert said is not None, line
+    assert not said[1][0].isupper() or said[1].startswith("SOURCE")
+    assert not re.search(r"[.?](?= |$)|option '", said[1])
+
+
+@pytest.mark.parametrize(
     ("arguments", "key"),
     [
         ("--nope", "mtkit: "),
         ("train extra", "mtkit train: "),
-        ("translate --n-best 0", "mtkit translate: Invalid value for '--n-best'"),
-        ("translate --engine foo", "mtkit translate: Invalid value for '--engine'"),
+        ("translate --n-best 0", "mtkit translate: --n-best: "),
+        ("translate --engine foo", "mtkit translate: --engine: "),
         ("score -r a -r b -r a h", "a cannot be read"),
-        ("info --set run=a", "mtkit info: No such option: --set"),
+        ("info --set run=a", "mtkit info: no such option: --set"),
         (
             "train --demo --set training.steps=5 --set training.steps=6",
             "--set training.steps=6: training.steps is given twice",
@@ -252,8 +286,23 @@ def test_an_option_given_twice_is_refused_unless_repeatable(
         first, last = option.opts[0], option.opts[-1]
         with suppress(SystemExit):
             main([*name.split(), *(first, *"a" * option.nargs), *(last, *"b" * option.nargs)])
-        twice = f"Option {last!r} was given twice." in capsys.readouterr().err
+        twice = f"{last} was given twice" in capsys.readouterr().err
         assert twice != option.multiple, option.opts
+
+
+@pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
+def test_help_names_values_and_defaults_in_plain_words_within_80_columns(
+    name: str, command: TyperCommand, capsys: Capture
+) -> None:
+    assert call(*name.split(), "--help") == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<|>|\{|\}|\[(?!OPTIONS|[A-Z]+\])", text)
+    assert call("help", *name.split()) == 0
+    assert capsys.readouterr().out == text
+    for option in command.params:
+        if isinstance(option, TyperOption) and option.default not in (None, False, "bootstrap"):
+            assert "(default: " in (option.help or ""), option.opts
 
 
 @pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
@@ -299,10 +348,11 @@ def test_no_arguments_print_the_help(capsys: Capture) -> None:
 
 
 def test_python_m_mtkit_is_the_command() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "mtkit", "--version"], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout == f"mtkit {mtkit.__version__}\n"
+    for option in ("--version", "-V"):
+        shown = subprocess.run(
+            [sys.executable, "-m", "mtkit", option], capture_output=True, text=True, check=True
+        )
+        assert shown.stdout == f"mtkit {mtkit.__version__}\n"
 
 
 MODULES = """
