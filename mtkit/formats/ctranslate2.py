@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,11 @@ from mtkit.decoding.conversion import cached, convert_to
 from mtkit.decoding.ctranslate2 import CTranslate2Engine, obstacle_in_model, obstacle_on
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.lines import input_lines
+from mtkit.decoding.segment import Translation
 from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel, open_model
-from mtkit.report import data_lines, say, table
+from mtkit.report import data_lines, plural, say, table
 from mtkit.scoring.metrics import corpus_bleu
 
 MAX_VALIDATION_LINES = 1000
@@ -139,20 +140,28 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
     rows = [
         ["text", text.name],
         ["lines", f"{len(pairs):,}"],
-        ["identical", f"{len(identical):,} ({100 * share:.2f} %)"],
+        ["identical", f"{len(identical):,} ({share:.2%})"],
         ["largest score difference", f"{difference:.1e}"],
     ]
     bleu = [0.0, 0.0]
     if text.reference is not None:
         bleu = [text.bleu([line.text for line in translations]) for translations in translated]
         rows += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in zip(names, bleu, strict=True)]
-    shown = [  # with both scores: equal ones are a tie
-        f"line {number}: {translation.score:.4f} {translation.text}"
-        for number, pair in differing[:MAX_SHOWN_LINES]
-        for translation in pair
-    ]
-    data_lines([*table(rows), *shown])
+    data_lines([*table(rows), *_differing_lines(differing, names)])
     if names[1].endswith("float32") and share < MIN_IDENTICAL_SHARE:
-        raise MtkitError(f"only {100 * share:.2f} % of the lines are identical")
+        raise MtkitError(f"only {share:.2%} of the lines are identical")
     if (loss := bleu[0] - bleu[1]) > MAX_BLEU_LOSS:
         raise MtkitError(f"{names[1]} loses {loss:.2f} BLEU")
+
+
+def _differing_lines(
+    differing: Sequence[tuple[int, Sequence[Translation]]], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield the first translations that differ, with their scores: equal ones are a tie."""
+    if differing:
+        shown = min(len(differing), MAX_SHOWN_LINES)
+        yield from ("", f"{shown:,} of {plural(len(differing), 'line')} that differ")
+    for number, translations in differing[:MAX_SHOWN_LINES]:
+        yield f"line {number:,}"
+        rows = [(f"  {name}", it) for name, it in zip(names, translations, strict=True)]
+        yield from table([[name, f"{it.score:.4f}", it.text] for name, it in rows], left=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
@@ -11,9 +12,10 @@ from typing import Any
 from mtkit.artifacts.manifest import kind_at, open_artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.config.base import flattened
+from mtkit.config.errors import flow
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import data_lines, table, warn
+from mtkit.report import data_lines, table, warn, wrap
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
@@ -80,15 +82,32 @@ def _open(path: Path) -> ComparedRun:
 
 
 def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield a row for each setting that differs, except for the run directory."""
-    settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
-    keys = dict.fromkeys(chain.from_iterable(settings))
-    rows = [[key, *(of_run.get(key, "-") for of_run in settings)] for key in keys]
-    texts = [["null" if cell is None else str(cell) for cell in row] for row in rows]
-    differing = [row for row in texts if len(set(row[1:])) > 1]
-    yield from table([["settings", *(run.name for run in runs)], *differing])
-    if not differing:
+    """Yield a row for each setting that differs, and what only some of the runs have.
+
+    The run directory is left out.
+    """
+    settings = [
+        {
+            key: flow(value)
+            for key, value in flattened(run.config.model_dump(exclude={"run"})).items()
+        }
+        for run in runs
+    ]
+    rows = [["settings", *(run.name for run in runs)]]
+    partial: defaultdict[str, list[str]] = defaultdict(list)
+    for key in dict.fromkeys(chain.from_iterable(settings)):
+        having = [run.name for run, of_run in zip(runs, settings, strict=True) if key in of_run]
+        values = {of_run[key] for of_run in settings if key in of_run}
+        if len(values) > 1:
+            rows.append([key, *(of_run.get(key, "-") for of_run in settings)])
+        elif len(having) < len(runs) and values != {"null"}:
+            partial[", ".join(having)].append(f"{key}: {values.pop()}")
+    yield from table(rows)
+    if len(rows) == 1 and not partial:
         yield "no differences"
+    for names, texts in partial.items():
+        yield ""
+        yield from wrap(", ".join(texts), f"only in {names}: ")
 
 
 def _curves(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str, dict[str, Points]]]:

@@ -61,12 +61,16 @@ def test_only_settings_that_differ_are_shown(capsys: Capture) -> None:
     ]
 
 
-def test_a_setting_of_one_architecture_is_unset_in_the_other(capsys: Capture) -> None:
-    compare([write_run("a"), write_run("b", kind="seq2seq")])
-    rows = {row[0]: row[1:] for row in map(str.split, capsys.readouterr().out.splitlines())}
-    assert rows["model.heads"] == ["2", "-"]
-    assert rows["model.attention"] == ["-", "dot"]
-    assert rows["model.kind"] == ["transformer", "seq2seq"]
+def test_a_setting_that_only_some_runs_have_is_listed_with_them(capsys: Capture) -> None:
+    compare([write_run("a"), write_run("b", kind="seq2seq"), write_run("c")])
+    table, *others = capsys.readouterr().out.split("\n\n")
+    rows = {row[0]: row[1:] for row in map(str.split, table.splitlines())}
+    assert rows["model.kind"] == ["transformer", "seq2seq", "transformer"]
+    assert not any("-" in cells for cells in rows.values())
+    listed = {of.partition(": ")[0]: " ".join(of.split()) for of in others}
+    assert "model.heads: 2" in listed["only in a, c"]
+    assert "model.attention: dot" in listed["only in b"]
+    assert not any("None" in of or "null" in of for of in listed.values())
 
 
 def test_curves_share_one_scale_over_steps_and_over_time(capsys: Capture) -> None:

@@ -20,10 +20,26 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import compute_sinusoids
+from mtkit.report import cell_width
+from mtkit.scoring.metrics import Score
+from mtkit.scoring.score import Bucket, SystemScores
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import first_epoch, length_histogram, position_encodings, schedule
-from mtkit.study.plots.picture import check_picture, find_fonts, make_figure, save_picture
-from mtkit.study.plots.terminal import BLOCKS, PLOT_WIDTH, draw_sparkline
+from mtkit.study.plots.picture import (
+    _draw_buckets,
+    check_picture,
+    draw_length_scores,
+    find_fonts,
+    make_figure,
+    save_picture,
+)
+from mtkit.study.plots.terminal import (
+    BLOCKS,
+    PLOT_WIDTH,
+    draw_sparkline,
+    draw_sparklines,
+    format_number,
+)
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
@@ -99,6 +115,43 @@ def test_a_sparkline_begins_and_ends_with_its_points(points: list[tuple[float, f
     assert abs((blank + 0.5) / PLOT_WIDTH - points[0][0] / 100) <= 0.51 / PLOT_WIDTH
 
 
+@given(
+    st.dictionaries(
+        st.text(st.characters(categories=["Lu", "Lo"]), min_size=1, max_size=25),
+        st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), min_size=1, max_size=9),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_curves_fit_a_terminal_of_80_columns(curves: dict[str, list[tuple[float, float]]]) -> None:
+    lines = draw_sparklines("loss", "step", {name: sorted(of) for name, of in curves.items()})
+    assert max(map(cell_width, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.00012345, "0.0001234"), (19.772, "19.77"), (11920.5, "11,920"), (3.0, "3")],
+)
+def test_numbers_have_few_digits_and_separators(value: float, text: str) -> None:
+    assert format_number(value) == text
+
+
+def test_scores_of_a_few_lines_are_no_part_of_a_curve(tmp_path: Path) -> None:
+    buckets = [
+        Bucket(shortest, shortest + 4, range(lines), {"bleu": Score("BLEU", value, "")})
+        for shortest, lines, value in ((1, 2, 99.0), (6, 40, 20.0), (11, 30, 18.0), (16, 9, 1.0))
+    ]
+    systems = [SystemScores(name, 81, 1.0, {}, by_length=buckets) for name in "ab"]
+    draw_length_scores(systems, tmp_path / "scores.svg")
+    _, (panel,) = make_figure()
+    _draw_buckets(panel, buckets, "bleu", 0.0, "o-", "a")
+    joined, pale = panel.lines[0], panel.lines[-1]
+    np.testing.assert_array_equal(
+        np.asarray(joined.get_ydata(), float), [np.nan, 20.0, 18.0, np.nan]
+    )
+    np.testing.assert_array_equal(np.asarray(pale.get_ydata(), float), [99.0, np.nan, np.nan, 1.0])
+
+
 @pytest.fixture
 def run(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run with batches, as far as its first two validations."""
@@ -130,7 +183,8 @@ def test_every_plot_of_a_run_is_text_or_picture(what: str, run: Path, capsys: Ca
     assert capsys.readouterr().out == text
     info(run, plot=what, output=run / "view.svg")  # type: ignore[arg-type]
     assert (run / "view.svg").read_bytes().startswith(b"<?xml")
-    assert capsys.readouterr().out == ""
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"wrote {run / 'view.svg'}\n")
 
 
 def test_plotted_positions_are_those_of_the_model(run: Path) -> None:

@@ -25,7 +25,7 @@ from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
-from mtkit.report import show, table, warn
+from mtkit.report import plural, show, table, warn
 from mtkit.study.attend.maps import word_numbers
 from mtkit.study.attend.show import Reader, Reading, named_sentences
 from mtkit.symbols import EOS, PAD
@@ -159,7 +159,7 @@ def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
 
 
 def _table(record: dict[str, Any]) -> Iterator[str]:
-    yield f"{record['sentences']:,} sentences; ± is half a 95 % confidence interval"
+    yield f"{plural(record['sentences'], 'sentence')}; ± is half a 95% confidence interval"
     yield ""
     yield "how far log P of an output word falls without source words"
     falls = [[name, *map(_cell, of)] for name, of in record["log_prob_falls"].items()]

@@ -23,7 +23,7 @@ from mtkit.decoding.forced import teacher_force
 from mtkit.decoding.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.report import cell_width, fitted, printable
+from mtkit.report import cell_width, fitted, printable, say
 from mtkit.study.plots.picture import find_fonts, make_figure, save_picture
 from mtkit.symbols import SPACE
 
@@ -34,15 +34,22 @@ EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
     "encoder": ("source words", "source words"),
     "decoder": ("target words", "earlier target words"),
 }
+NOTES_BY_KIND: dict[AttentionKind, str] = {
+    "cross": "",
+    "encoder": "",
+    "decoder": "A word may attend to itself: its later subwords attend to its earlier ones.",
+}
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in cells of the terminal."""
 FAINT = 0.005
 """Weight below which a cell shows a dot instead of 0 per cent."""
-CELL_INCHES, MARGIN_INCHES = 0.24, 1.0
-"""Size of a word's cell, where there is space, and of the words along an edge."""
-MIN_INCHES, MAX_INCHES = 1.8, 28.0
-"""Smallest size of a heat map, and largest of all of them together."""
+CELL_INCHES, SMALL_CELL_INCHES, MARGIN_INCHES = 0.24, 0.17, 1.0
+"""Size of a word's cell, in a short sentence and in one of over SHORT words; of the labels."""
+SHORT = 15
+ALTERNATIVE = ", or write a page by --view html"
+MIN_INCHES, PAGE_INCHES, MAX_INCHES = 1.8, 11.0, 40.0
+"""Smallest size of a map; width of a row of maps that fits a page; largest height of all maps."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -163,7 +170,8 @@ def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[t
         yield "\n", ""
     queries, keys = EDGES_BY_KIND[heat_map.kind]
     yield f"rows: {queries}; columns: {keys}\n", "dim"
-    yield f"attention weights in per cent, {heat_map.titles[0]}\n\n", "dim"
+    yield f"attention weights in per cent, {heat_map.titles[0]}\n", "dim"
+    yield f"{NOTES_BY_KIND[heat_map.kind]}\n", "dim"
 
 
 def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
@@ -186,40 +194,53 @@ def _style(weight: float) -> str:
     return f"{ink} on rgb({light},{light},{light})"
 
 
-def draw_picture(heat_map: HeatMap, path: Path) -> None:
-    """Write a .png or .svg file with a row of maps for each layer, one for each head."""
-    layers, heads = heat_map.weights.shape[:2]
-    width, height = (
-        min(max(CELL_INCHES * len(words), MIN_INCHES), MAX_INCHES / count)
-        for words, count in ((heat_map.keys, heads), (heat_map.queries, layers))
-    )
-    whole = (heads * width + 2 * MARGIN_INCHES, layers * height + MARGIN_INCHES)
-    drawn, panels = make_figure(width=whole[0], height=whole[1], rows=layers, columns=heads)
-    cell = min(width / len(heat_map.keys), height / len(heat_map.queries))
-    font: dict[str, Any] = {
-        "fontfamily": find_fonts("".join([*heat_map.queries, *heat_map.keys])),
-        "fontsize": min(9.0, 0.75 * 72 * cell),
-        "parse_math": False,
-    }
-    weights = heat_map.weights.flatten(0, 1).numpy()  # (L·H, J, I)
+def _lay_out(layers: int, heads: int, words: Sequence[int]) -> tuple[int, int, float, float]:
+    """Return rows and columns of maps of (queries, keys), and height and width of one in inches."""
+    inches = SMALL_CELL_INCHES if max(words) > SHORT else CELL_INCHES
+    height, width = (max(MIN_INCHES, inches * count) for count in words)
+    fitting = (n for n in range(2, heads + 1) if heads % n == 0 and n * width <= PAGE_INCHES)
+    columns = max(fitting, default=1)
+    rows = layers * heads // columns
+    return rows, columns, min(height, MAX_INCHES / rows), min(width, MAX_INCHES)
+
+
+def draw_picture(title: str, heat_map: HeatMap, path: Path) -> None:
+    """Write a .png or .svg file with a map for each head, in as many rows per layer as they need.
+
+    A message names the options that show less if the words of so many maps are too small to read.
+    """
+    layers, heads, *shape = heat_map.weights.shape
+    rows, columns, height, width = _lay_out(layers, heads, shape)
+    cell, is_long = min(height / shape[0], width / shape[1]), max(shape) > SHORT
+    if cell < SMALL_CELL_INCHES:
+        say(f"{path}: the words are small; show less by --layer, --head or --average")
+    margins = MARGIN_INCHES * (rows if is_long else 1)  # for the keys
+    page = (columns * width + 2 * MARGIN_INCHES, rows * height + margins + 0.5)
+    drawn, panels = make_figure(width=page[0], height=page[1], rows=rows, columns=columns)
+    shown = "".join([title, *heat_map.queries, *heat_map.keys])
+    font: dict[str, Any] = {"parse_math": False, "fontfamily": find_fonts(shown, ALTERNATIVE)}
+    words = font | {"fontsize": min(9.0, 0.75 * 72 * cell)}
     all_keys, all_queries = (
-        [fitted(word, MAX_LABEL_CELLS) for word in words]
-        for words in (heat_map.keys, heat_map.queries)
+        [fitted(word, MAX_LABEL_CELLS) for word in edge]
+        for edge in (heat_map.keys, heat_map.queries)
     )
-    for index, (panel, title) in enumerate(zip(panels, heat_map.titles, strict=True)):
+    weights = heat_map.weights.flatten(0, 1).numpy()  # (L·H, J, I)
+    for index, (panel, name) in enumerate(zip(panels, heat_map.titles, strict=True)):
         image = panel.imshow(weights[index], cmap="Blues", vmin=0, vmax=1, aspect="auto")
         panel.grid(visible=False)
-        panel.set_title(title, fontsize=9)
-        # Words stand along the edges of the whole picture.
-        keys = all_keys if index >= len(panels) - heads else []
-        queries = all_queries if index % heads == 0 else []
-        panel.set_xticks(range(len(keys)), keys, rotation=90, **font)
-        panel.set_yticks(range(len(queries)), queries, **font)
+        panel.set_title(name, fontsize=9)
+        # Words stand along the edges of the picture; those of a long sentence below each row.
+        keys = all_keys if index >= len(panels) - columns or is_long else []
+        queries = all_queries if index % columns == 0 else []
+        panel.set_xticks(range(len(keys)), keys, rotation=90, **words)
+        panel.set_yticks(range(len(queries)), queries, **words)
         panel.tick_params(length=0)
     queries_name, keys_name = EDGES_BY_KIND[heat_map.kind]
+    drawn.suptitle(fitted(printable(title), int(10 * page[0])), fontsize=10, **font)
     drawn.supylabel(f"queries: {queries_name}", fontsize=9)
-    drawn.supxlabel(f"keys: {keys_name}", fontsize=9)
-    shrink = min(1, 3 / layers / height)
+    notes = [f"{heat_map.queries[-1]}: the end of the sentence.", NOTES_BY_KIND[heat_map.kind]]
+    drawn.supxlabel(f"keys: {keys_name}\n{' '.join(notes)}", fontsize=9, parse_math=False)
+    shrink = min(1, 3 / rows / height)
     drawn.colorbar(image, ax=panels, label="attention weight", fraction=0.05, shrink=shrink)
     save_picture(drawn, path)
 

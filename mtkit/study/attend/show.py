@@ -72,9 +72,9 @@ def attend(
         if view == "html":
             with open_output(path) as (file, _):
                 file.write(maps.make_page(sentence, reading.translation, shown).encode())
+            say(f"wrote {path}")
         else:
-            maps.draw_picture(selection.select(shown), path)
-        say(f"{path}: written")
+            maps.draw_picture(reading.translation, selection.select(shown), path)
         data(f"{reading.translation}\n")
 
 

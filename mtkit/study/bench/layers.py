@@ -22,7 +22,7 @@ from torch.utils.benchmark import Timer
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.progress import progress
-from mtkit.report import show, table
+from mtkit.report import plural, show, table
 from mtkit.study.bench.sample import describe_machine
 from mtkit.study.plots.picture import check_picture, make_figure, save_picture
 
@@ -125,7 +125,8 @@ def fit_exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
 
 
 def _text(record: dict[str, Any]) -> Iterator[str]:
-    yield "{processor}, {threads} threads, torch {torch}".format_map(record)
+    threads = plural(record["threads"], "thread")
+    yield f"{record['processor']}, {threads}, torch {record['torch']}"
     yield f"width {WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
     lengths = [f"{length:,}" for length in record["lengths"]]
     for name, key, factor, unit in QUANTITIES:
@@ -145,7 +146,7 @@ def _draw(layers: Sequence[dict[str, Any]], lengths: Sequence[int], path: Path) 
             curve = f"{of['layer']}: n^{of['exponents'][name]:.2f}"
             panel.loglog(lengths, [cost * factor for cost in of[key]], f"{marker}-", label=curve)
         panel.set(xlabel="length n", ylabel=f"{name}, {unit}")
-        panel.set_xticks(lengths, list(map(str, lengths)))
+        panel.set_xticks(lengths, [f"{length:,}" for length in lengths])
         panel.minorticks_off()
         panel.legend()
     save_picture(drawn, path)

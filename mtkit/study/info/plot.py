@@ -17,7 +17,7 @@ from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.models.layers import compute_sinusoids
 from mtkit.models.weights import load_model
-from mtkit.report import data_lines
+from mtkit.report import data_lines, plural
 from mtkit.study.plots.picture import draw_curves, make_figure, save_picture
 from mtkit.study.plots.terminal import Points, draw_sparklines
 from mtkit.training.metrics import MetricsLog, points_of
@@ -49,7 +49,8 @@ def plot_curves(run: Path, config: Config, output: Path | None) -> None:
 
 def plot_schedule(run: Path, config: Config, output: Path | None) -> None:
     """Plot the learning rate; that of `plateau` follows the validations of the run so far."""
-    name = f"learning rate ({config.training.schedule.kind})"
+    warmup = f"{plural(config.training.warmup, 'step')} of warmup"
+    name = f"learning rate, {config.training.schedule.kind}, {warmup}"
     _show_curves({name: schedule(run, config)}, output)
 
 
@@ -103,10 +104,12 @@ def plot_corpus_lengths(run: Path, config: Config, output: Path | None) -> None:
     """Plot how many sentences are how long, in subwords."""
     lengths, _, padded = first_epoch(run, config)
     curves = length_histogram(lengths)
+    longest, _ = curves["source"][-1]
+    axis = f"subwords (last: {longest:,} and more)"
     if output is not None:
-        draw_curves([(f"sentences by length; {padded}", "subwords", curves)], output)
+        draw_curves([(f"sentences by length; {padded}", axis, curves)], output)
         return
-    data_lines([*draw_sparklines("sentences by length", "subwords", curves), padded])
+    data_lines([*draw_sparklines("sentences by length", axis, curves), padded])
 
 
 def position_encodings(run: Path, config: Config) -> Float[Tensor, "T D"]:
@@ -136,6 +139,7 @@ def plot_positions(run: Path, config: Config, output: Path | None) -> None:
         top = panel.secondary_xaxis("top")
         top.set_xticks([dimensions / 4, 3 * dimensions / 4], ("sine", "cosine"))
         top.tick_params(length=0)
+        panel.set_xlabel("dimension (sines first; papers alternate sines and cosines)")
     drawn.colorbar(image, label="value")
     save_picture(drawn, output)
 

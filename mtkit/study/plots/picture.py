@@ -5,6 +5,7 @@ matplotlib is imported only where it is used, and without pyplot: there is no cu
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
 from mtkit.errors import UserError
-from mtkit.report import warn
+from mtkit.report import say, warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mtkit.scoring.score import SystemScores
+    from mtkit.scoring.score import Bucket, SystemScores
 
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -31,6 +32,11 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "grid.alpha": 0.3,
 }
+MARKERS = "os^Dv"
+FEW_LINES = 10
+"""Fewer lines have no confidence interval, and their score says little."""
+NUMBERS = "{x:,.6g}"
+"""Numbers along an axis, with separators of thousands."""
 
 
 def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> None:
@@ -56,7 +62,11 @@ def make_figure(
 
     with rc_context(STYLE):
         drawn = Figure(figsize=(width, height), layout="constrained")
-        return drawn, list(drawn.subplots(rows, columns, squeeze=False).flat)
+        panels = list(drawn.subplots(rows, columns, squeeze=False).flat)
+    for panel in panels:
+        panel.xaxis.set_major_formatter(NUMBERS)
+        panel.yaxis.set_major_formatter(NUMBERS)
+    return drawn, panels
 
 
 def _add_legend(figure: Figure, panel: Axes) -> None:
@@ -68,7 +78,7 @@ def _add_legend(figure: Figure, panel: Axes) -> None:
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a .png or .svg file; an interruption leaves the file as it was."""
+    """Write a .png or .svg file and say so; an interruption leaves the file as it was."""
     from matplotlib import rc_context
 
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
@@ -78,10 +88,14 @@ def save_picture(figure: Figure, path: Path) -> None:
         filterwarnings("ignore", r"Glyph \d+")
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
     path.write_bytes(picture.getvalue())
+    say(f"wrote {path}")
 
 
-def find_fonts(text: str) -> list[str]:
-    """Return font families that show `text` together; warn if no installed font does."""
+def find_fonts(text: str, alternative: str = "") -> list[str]:
+    """Return font families that show `text` together.
+
+    Warn if no installed font does; `alternative`: what else helps, for the end of the warning.
+    """
     from matplotlib.font_manager import fontManager
 
     # The font that comes with matplotlib has Latin, Greek and Cyrillic.
@@ -96,7 +110,10 @@ def find_fonts(text: str) -> list[str]:
             missing -= covered
     if missing:
         some = "".join(sorted(missing)[:10])
-        warn(f"no installed font shows {some}; install one, such as Noto Sans CJK")
+        warn(
+            f"no installed font shows {some}, so the picture has boxes instead: install one, such "
+            f"as Noto Sans CJK{alternative}"
+        )
     return families
 
 
@@ -126,6 +143,7 @@ def draw_curves(
         for name, points in curves.items():
             x, y = [x for x, _ in points], [y for _, y in points]
             panel.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
+        panel.set_xlim(left=0)
         panel.set_title(title, fontsize="medium")
         panel.set_xlabel(axis)
         are_whole = all(x == round(x) for points in curves.values() for x, _ in points)
@@ -138,21 +156,40 @@ def draw_curves(
 
 
 def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
-    """Draw a panel per metric: a line per system with intervals, over buckets of source lengths."""
-    labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in systems[0].by_length]
-    metrics = list(systems[0].by_length[0].scores)
-    drawn, panels = make_figure(width=5 * len(metrics), columns=len(metrics))
+    """Draw a panel per metric: a line per system with intervals, over buckets of source lengths.
+
+    Scores of a few lines are pale, and no part of the line.
+    """
+    buckets = systems[0].by_length
+    metrics = list(buckets[0].scores)
+    width = max(5.0, 0.3 * len(buckets) * len(systems))
+    drawn, panels = make_figure(width=width * len(metrics), columns=len(metrics))
     for key, panel in zip(metrics, panels, strict=True):
         for place, system in enumerate(systems):
-            scores = [bucket.scores[key] for bucket in system.by_length]
-            ends = [(score.value, *(score.interval or [])) for score in scores]
-            reach = [[of[0] - min(of) for of in ends], [max(of) - of[0] for of in ends]]
-            shift = 0.08 * (place - (len(systems) - 1) / 2)  # so that no bar hides another
-            where = [bucket + shift for bucket in range(len(scores))]
-            panel.errorbar(where, [of[0] for of in ends], reach, fmt="o-", label=system.name)
-            panel.set_ylabel(scores[0].name)
+            shift = 0.6 * (place - (len(systems) - 1) / 2) / len(systems)  # no bar hides another
+            style = f"{MARKERS[place % len(MARKERS)]}-"
+            _draw_buckets(panel, system.by_length, key, shift, style, system.name)
+        panel.set_ylabel(buckets[0].scores[key].name)
+        labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
         panel.set_xticks(range(len(labels)), labels)
-        panel.set_xlabel("words of the source, and number of lines")
+        panel.set_xlabel(f"words of the source, and number of lines (pale: under {FEW_LINES})")
         panel.set_ylim(bottom=0)
     _add_legend(drawn, panels[0])
     save_picture(drawn, path)
+
+
+def _draw_buckets(
+    panel: Axes, buckets: Sequence[Bucket], key: str, shift: float, style: str, name: str
+) -> None:
+    """Draw the scores of one system by one metric, moved to the right by `shift`."""
+    x = [place + shift for place in range(len(buckets))]
+    scores = [bucket.scores[key] for bucket in buckets]
+    few = [len(bucket.rows) < FEW_LINES for bucket in buckets]
+    usual, pale = (
+        [it.value if is_few is pale else math.nan for it, is_few in zip(scores, few, strict=True)]
+        for pale in (False, True)
+    )
+    values = [(it.value, *(it.interval or ())) for it in scores]
+    reach = [[of[0] - min(of) for of in values], [max(of) - of[0] for of in values]]
+    line = panel.errorbar(x, usual, reach, fmt=style, linewidth=1, capsize=2, label=name)[0]
+    panel.plot(x, pale, style[0], color=line.get_color(), alpha=0.3)

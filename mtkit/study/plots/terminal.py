@@ -8,13 +8,15 @@ from itertools import chain
 
 import numpy as np
 
-from mtkit.report import table
+from mtkit.report import MAX_CELLS, cell_width, table
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
 PLOT_WIDTH = 60
+"""Largest width of a curve, in cells."""
+MIN_PLOT_WIDTH = 20
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -24,26 +26,31 @@ def draw_sparklines(title: str, axis: str, curves: Mapping[str, Points]) -> Iter
     until, low, high = max(x), min(y), max(y)
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{title}, {scale}, by {axis}, 0 to {format_number(until)}"
-    rows = []
-    for name, points in curves.items():
-        line = draw_sparkline(points, until, low, high)
-        rows.append([name, line, format_number(points[-1][1])])
+    ends = {name: format_number(points[-1][1]) for name, points in curves.items()}
+    others = max(map(cell_width, ends)) + max(map(len, ends.values())) + 4  # spaces between
+    width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, MAX_CELLS - others))
+    rows = [
+        [name, draw_sparkline(points, until, low, high, width), ends[name]]
+        for name, points in curves.items()
+    ]
     yield from table(rows, left=2)
 
 
-def draw_sparkline(points: Points, until: Number, low: Number, high: Number) -> str:
+def draw_sparkline(
+    points: Points, until: Number, low: Number, high: Number, width: int = PLOT_WIDTH
+) -> str:
     """Return a curve in one row of blocks for x from 0 to `until`."""
     x, y = np.array(points, np.float64).T
-    last = PLOT_WIDTH - 1
-    first, last = (min(last, int(PLOT_WIDTH * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
-    across = np.interp((np.arange(first, last + 1) + 0.5) * until / PLOT_WIDTH, x, y)
+    first, last = (min(width - 1, int(width * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
+    across = np.interp((np.arange(first, last + 1) + 0.5) * until / width, x, y)
     blocks = (BLOCKS[round((len(BLOCKS) - 1) * _fraction(at, low, high))] for at in across)
     return " " * first + "".join(blocks)
 
 
 def format_number(value: Number) -> str:
     """Return a number with few digits."""
-    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+    is_whole = value == round(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if is_whole and abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _fraction(value: Number, low: Number, high: Number) -> float:
