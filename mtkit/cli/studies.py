@@ -222,6 +222,7 @@ def info(
     ),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),
+    explain: bool = flag("--explain", help="Explain each setting of --config in a comment."),
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
         None, help="Plot learning rate, training curves, lengths or (with -o) positional encodings."
     ),
@@ -240,9 +241,11 @@ def info(
         refuse("needs --plot", output=output)
     if config:
         refuse("cannot be used with --config", verify=verify)
+    else:
+        refuse("needs --config", explain=explain)
     from mtkit.study.info.info import info
 
-    info(path, verify=verify, config=config, plot=plot, output=output)
+    info(path, verify=verify, config=config, explain=explain, plot=plot, output=output)
 
 
 def compare(

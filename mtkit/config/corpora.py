@@ -28,8 +28,8 @@ SourceTag = Annotated[
 class TextCorpus(Settings):
     """Two line-parallel text files (or two equally long lists of them), plain or .gz."""
 
-    source: Paths
-    target: Paths
+    source: Paths = Field(description="source text, one sentence per line")
+    target: Paths = Field(description="target text: line n translates line n of the source")
     weight: Weight = 1.0
     tag: SourceTag = None
 
@@ -40,9 +40,9 @@ class TableCorpus(Settings):
     A TSV column is a number from 0, or a name that the first line has; a JSONL one a key.
     """
 
-    table: Paths
-    source_column: str | int = 0
-    target_column: str | int = 1
+    table: Paths = Field(description="table, or a list of tables with the same columns")
+    source_column: str | int = Field(0, description="column of the source text")
+    target_column: str | int = Field(1, description="column of the target text")
     weight: Weight = 1.0
     tag: SourceTag = None
 
@@ -50,11 +50,11 @@ class TableCorpus(Settings):
 class DatasetCorpus(Settings):
     """A dataset of the Hugging Face hub, or a local folder that `datasets` can load."""
 
-    dataset: str
+    dataset: str = Field(description="name on the hub, or path of a local folder")
     name: str | None = Field(None, description="configuration of the dataset, if it has several")
-    split: str = "train"
+    split: str = Field("train", description="part of the dataset, such as train or validation")
     source_column: str = Field(description="column; inside a record with dots: translation.en")
-    target_column: str
+    target_column: str = Field(description="column; inside a record with dots: translation.de")
     weight: Weight = 1.0
     tag: SourceTag = None
 

@@ -19,7 +19,17 @@ Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
-RecurrentAttention = Literal["dot", "general", "additive", "none"]
+EmbeddingDropout = Annotated[
+    Probability | None, Field(description="on the embeddings; null: as `dropout`")
+]
+Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
+InputFeeding = Annotated[
+    bool, Field(description="feed the attentional vector into the next step (Luong et al. 2015)")
+]
+RecurrentAttention = Annotated[
+    Literal["dot", "general", "additive", "none"],
+    Field(description="how decoder states score encoder states; none: the last state is all"),
+]
 Neighbourhood = Annotated[
     Length | None,
     Field(description="largest distance of encoder positions that attend to each other"),
@@ -29,40 +39,48 @@ Neighbourhood = Annotated[
 class TransformerLayers(Settings):
     """Settings of the layers of a Transformer encoder or decoder (Vaswani et al. 2017)."""
 
-    layers: Depth = 6
-    ffn: Width = 2048
-    heads: Width = 8
-    norm: Literal["post", "pre"] = "post"
+    layers: Depth = Field(6, description="number of layers on each side")
+    ffn: Width = Field(2048, description="width of the feed-forward sublayers")
+    heads: Width = Field(8, description="attention heads of a layer; they divide d_model")
+    norm: Literal["post", "pre"] = Field(
+        "post", description="layer normalisation after each sublayer, or before it"
+    )
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
-        "relu", description="gated: SwiGLU"
+        "relu", description="of the feed-forward sublayers; gated: SwiGLU"
     )
     dropout: Probability = Field(0.1, description="on the output of every sublayer")
-    attention_dropout: Probability = 0.0
-    activation_dropout: Probability = 0.0
-    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
+    attention_dropout: Probability = Field(0.0, description="on the attention weights")
+    activation_dropout: Probability = Field(0.0, description="inside the feed-forward sublayers")
+    embedding_dropout: EmbeddingDropout = None
 
 
 class TransformerEncoderSettings(TransformerLayers):
+    """A Transformer encoder."""
+
     kind: Literal["transformer"] = "transformer"
     neighbourhood: Neighbourhood = None
 
 
 class TransformerDecoderSettings(TransformerLayers):
+    """A Transformer decoder."""
+
     kind: Literal["transformer"] = "transformer"
 
 
 class LstmLayers(Settings):
     """Settings that an LSTM encoder and decoder have in common (Sutskever et al. 2014)."""
 
-    layers: Depth = 2
-    residual: bool = False
+    layers: Depth = Field(2, description="number of layers on each side")
+    residual: bool = Field(False, description="add the input of each layer to its output")
     dropout: Probability = Field(0.2, description="between layers, and on the attentional vector")
-    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
+    embedding_dropout: EmbeddingDropout = None
 
 
 class LstmEncoderSettings(LstmLayers):
+    """An LSTM encoder."""
+
     kind: Literal["lstm"] = "lstm"
-    bidirectional: bool = True
+    bidirectional: Bidirectional = True
 
 
 class LstmDecoderSettings(LstmLayers):
@@ -70,7 +88,7 @@ class LstmDecoderSettings(LstmLayers):
 
     kind: Literal["lstm"] = "lstm"
     attention: RecurrentAttention = "general"
-    input_feeding: bool = True
+    input_feeding: InputFeeding = True
 
     @model_validator(mode="after")
     def _something_to_feed(self) -> LstmDecoderSettings:
@@ -84,9 +102,9 @@ class Embeddings(Settings):
 
     kind: str
 
-    d_model: Width = 512
+    d_model: Width = Field(512, description="width of embeddings and layers")
     tie: Tie = Field(
-        "all", description="output with target embedding (target), and with source (all)"
+        "all", description="share the output weights with the target embedding, or with both (all)"
     )
 
     @model_validator(mode="after")
@@ -120,10 +138,10 @@ class PositionSettings(Embeddings):
     """Settings around an encoder and a decoder, at least one of which may use positions."""
 
     positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="of Transformers; an LSTM needs none"
+        "sinusoidal", description="positional encodings of Transformers; an LSTM needs none"
     )
     max_positions: Length = Field(1024, description="number of learned positions")
-    output_bias: bool = Field(False, description="added to the logits, as Marian does")
+    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
 
 
 class EncoderDecoderSettings(PositionSettings):
@@ -131,10 +149,10 @@ class EncoderDecoderSettings(PositionSettings):
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
     encoder: TransformerEncoderSettings | LstmEncoderSettings = Field(
-        TransformerEncoderSettings(), discriminator="kind"
+        TransformerEncoderSettings(), discriminator="kind", description="the encoder"
     )
     decoder: TransformerDecoderSettings | LstmDecoderSettings = Field(
-        TransformerDecoderSettings(), discriminator="kind"
+        TransformerDecoderSettings(), discriminator="kind", description="the decoder"
     )
 
     @model_validator(mode="after")
@@ -194,8 +212,8 @@ class TransformerSettings(TransformerLayers, PositionSettings):
     """Short for a Transformer encoder and decoder whose layers are alike (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: Depth | None = Field(None, description="default: `layers`")
-    decoder_layers: Depth | None = Field(None, description="default: `layers`")
+    encoder_layers: Depth | None = Field(None, description="of the encoder; null: `layers`")
+    decoder_layers: Depth | None = Field(None, description="of the decoder; null: `layers`")
     neighbourhood: Neighbourhood = None
 
     def as_pair(self) -> EncoderDecoderSettings:
@@ -211,9 +229,9 @@ class Seq2SeqSettings(LstmLayers, Embeddings):
     """Short for an LSTM encoder and decoder whose layers are alike (Sutskever et al. 2014)."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    bidirectional: bool = True
+    bidirectional: Bidirectional = True
     attention: RecurrentAttention = "general"
-    input_feeding: bool = True
+    input_feeding: InputFeeding = True
 
     def as_pair(self) -> EncoderDecoderSettings:
         encoder, decoder = self.part(LstmEncoderSettings), self.part(LstmDecoderSettings)

@@ -15,6 +15,10 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from mtkit.config.base import Settings
 
+DecayFactor = Annotated[
+    float, Field(gt=0, lt=1, description="multiplies the learning rate at each decay")
+]
+
 
 @dataclass(frozen=True)
 class ScheduleInputs:
@@ -45,7 +49,7 @@ class Schedule(Settings):
 class Warmup(Schedule):
     """A linear warmup to `peak`, followed by `decayed`."""
 
-    peak: PositiveFloat
+    peak: PositiveFloat = Field(description="learning rate at the end of the warmup")
 
     def rate(self, step: int, inputs: ScheduleInputs) -> float:
         if step < inputs.warmup:
@@ -80,7 +84,7 @@ class Cosine(Warmup):
 
     depends_on_length = True
     kind: Literal["cosine"] = "cosine"
-    floor: float = Field(0.0, ge=0)
+    floor: float = Field(0.0, ge=0, description="learning rate at the last step")
 
     def decayed(self, step: int, inputs: ScheduleInputs) -> float:
         warmup = inputs.warmup
@@ -99,8 +103,8 @@ class Plateau(Warmup):
     """Linear warmup to `peak`; times `factor` after `patience` validations with no new best."""
 
     kind: Literal["plateau"] = "plateau"
-    factor: float = Field(0.5, gt=0, lt=1)
-    patience: PositiveInt = 2
+    factor: DecayFactor = 0.5
+    patience: PositiveInt = Field(2, description="validations without a new best before a decay")
 
     def decayed(self, step: int, inputs: ScheduleInputs) -> float:
         losses = [loss for at, loss in inputs.validations if inputs.warmup <= at < step]
@@ -119,9 +123,9 @@ class StepDecay(Warmup):
     """Linear warmup to `peak`; from step `start` on, times `factor` every `every` steps."""
 
     kind: Literal["step"] = "step"
-    factor: float = Field(0.5, gt=0, lt=1)
-    start: PositiveInt
-    every: PositiveInt
+    factor: DecayFactor = 0.5
+    start: PositiveInt = Field(description="step of the first decay")
+    every: PositiveInt = Field(description="steps between decays")
 
     def decayed(self, step: int, inputs: ScheduleInputs) -> float:
         decays = 0 if step < self.start else 1 + (step - self.start) // self.every

@@ -27,9 +27,9 @@ from mtkit.config.schedules import AnySchedule, Noam
 class DataSettings(Settings):
     """The corpora."""
 
-    train: Corpus | list[Corpus]
-    valid: Corpus
-    test: Corpus | None = None
+    train: Corpus | list[Corpus] = Field(description="training corpus, or a list of corpora")
+    valid: Corpus = Field(description="validation set, which chooses the best checkpoint")
+    test: Corpus | None = Field(None, description="test set, which `mtkit run` scores at the end")
     target_language: LanguageCode | None = Field(
         None, description="code such as ko: chooses the tokenization of BLEU"
     )
@@ -57,12 +57,16 @@ class DataSettings(Settings):
 class TokenizerSettings(Settings):
     """How SentencePiece is trained."""
 
-    type: Literal["bpe", "unigram", "char"] = "bpe"
-    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    type: Literal["bpe", "unigram", "char"] = Field("bpe", description="kind of subwords")
+    vocab_size: int = Field(8000, ge=8, le=1_000_000, description="number of subwords")
     joint: bool = Field(True, description="one vocabulary for both sides")
-    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
+        "nmt_nfkc", description="SentencePiece's rewriting of both sides; identity: none"
+    )
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
-    character_coverage: float = Field(0.9995, ge=0.98, le=1)
+    character_coverage: float = Field(
+        0.9995, ge=0.98, le=1, description="share of the characters of the text to include"
+    )
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side to train on, at most")
 
 
@@ -86,9 +90,13 @@ DROP_RULES: tuple[DropRule, ...] = get_args(DropRule)
 class BatchingSettings(Settings):
     """Which pairs are kept, and how they become batches."""
 
-    max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
-    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
-    deduplicate: bool = Field(False, description="keep the first of equal pairs")
+    max_length: int = Field(
+        256, ge=2, le=65_534, description="in subwords; longer pairs are dropped"
+    )
+    max_ratio: float | None = Field(
+        None, gt=1, description="most that one side is longer than the other"
+    )
+    deduplicate: bool = Field(False, description="keep only the first of equal pairs")
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check` whose training pairs are dropped"
     )
@@ -108,22 +116,29 @@ class BatchingSettings(Settings):
         return [rule for rule in DROP_RULES if rule in rules]
 
 
+Beta1 = Annotated[Probability, Field(description="decay of the mean of gradients")]
+Beta2 = Annotated[Probability, Field(description="decay of the mean of squared gradients")]
+Epsilon = Annotated[PositiveFloat, Field(description="added to the root of that mean")]
+Momentum = Annotated[Probability, Field(description="share of the last step that is kept")]
+WeightDecay = Annotated[float, Field(ge=0, description="pull of the weights towards zero; 0: off")]
+
+
 class Adam(Settings):
     """Adam, also with decoupled weight decay (adamw) or rectified (radam)."""
 
     kind: Literal["adam", "adamw", "radam"] = "adam"
-    beta1: Probability = 0.9
-    beta2: Probability = 0.98
-    eps: PositiveFloat = 1e-9
-    weight_decay: float = Field(0.0, ge=0)
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.98
+    eps: Epsilon = 1e-9
+    weight_decay: WeightDecay = 0.0
 
 
 class Sgd(Settings):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: Probability = 0.0
-    weight_decay: float = Field(0.0, ge=0)
+    momentum: Momentum = 0.0
+    weight_decay: WeightDecay = 0.0
 
 
 class Muon(Settings):
@@ -133,11 +148,11 @@ class Muon(Settings):
     """
 
     kind: Literal["muon"] = "muon"
-    momentum: Probability = 0.95
-    beta1: Probability = 0.9
-    beta2: Probability = 0.98
-    eps: PositiveFloat = 1e-9
-    weight_decay: float = Field(0.0, ge=0)
+    momentum: Momentum = 0.95
+    beta1: Beta1 = 0.9
+    beta2: Beta2 = 0.98
+    eps: Epsilon = 1e-9
+    weight_decay: WeightDecay = 0.0
 
 
 Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
@@ -152,29 +167,41 @@ class SubwordSampling(Settings):
     makes the sentences of Multi30k a third longer, 0.1 nearly twice as long.
     """
 
-    alpha: float = Field(0.1, gt=0, lt=1)
-    sides: Literal["source", "target", "both"] = "both"
+    alpha: float = Field(0.1, gt=0, lt=1, description="probability, or exponent, as above")
+    sides: Literal["source", "target", "both"] = Field("both", description="sides to vary")
 
 
 class TrainingSettings(Settings):
     """How long to train, how to learn, and on which hardware."""
 
-    steps: Annotated[PositiveInt | None, Scope.LENGTH] = Field(None, le=1_000_000_000)
-    epochs: Annotated[PositiveInt | None, Scope.LENGTH] = Field(None, le=1_000_000)
+    steps: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
+        None, le=1_000_000_000, description="length of the run in steps; set this or epochs"
+    )
+    epochs: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
+        None, le=1_000_000, description="length of the run in epochs; set this or steps"
+    )
     patience: Annotated[PositiveInt | None, Scope.ENDING] = Field(
         None, description="end after this many validations without a new best"
     )
     average: Annotated[PositiveInt, Scope.ENDING] = Field(
         5, le=1_000, description="best checkpoints averaged, if validation improves"
     )
-    warmup: PositiveInt = 4000
-    schedule: AnySchedule = Noam()
-    optimizer: Optimizer = Adam()
-    label_smoothing: Probability = 0.1
-    clip_norm: PositiveFloat | None = 1.0
+    warmup: PositiveInt = Field(4000, description="steps until the learning rate is at its peak")
+    schedule: AnySchedule = Field(Noam(), description="learning rate by step")
+    optimizer: Optimizer = Field(Adam(), description="how gradients change the weights")
+    label_smoothing: Probability = Field(
+        0.1, description="probability that the loss spreads over all subwords"
+    )
+    clip_norm: PositiveFloat | None = Field(
+        1.0, description="norm to which longer gradients are scaled down; null: off"
+    )
     accumulate: PositiveInt = Field(1, description="batches per step")
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    subword_sampling: SubwordSampling | None = None
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
+    )
+    subword_sampling: SubwordSampling | None = Field(
+        None, description="vary how the training text is split into subwords; null: off"
+    )
     max_skipped: PositiveInt = Field(
         5, description="consecutive steps skipped for a loss or gradient that is not finite"
     )
@@ -182,10 +209,16 @@ class TrainingSettings(Settings):
         "rollback",
         description="after max_skipped: resume the last checkpoint at half the rate, or stop",
     )
-    validate_every: PositiveInt = 500
-    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
-    best_by: Criterion = Field("bleu", description="on the validation set; step: the last is best")
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = "auto"
+    validate_every: PositiveInt = Field(500, description="steps between validations")
+    validation_sentences: NonNegativeInt = Field(
+        1000, description="how many are decoded for BLEU and chrF"
+    )
+    best_by: Criterion = Field(
+        "bleu", description="what the best checkpoint is best by; step: the last one is"
+    )
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = Field(
+        "auto", description="where to train; auto: on a GPU if available"
+    )
     compile: Annotated[bool | Literal["auto"], Scope.EXECUTION] = Field(
         "auto", description="torch.compile, on a GPU; auto: if the run is long enough to repay it"
     )
@@ -197,16 +230,22 @@ class TrainingSettings(Settings):
     rank_timeout: Annotated[PositiveFloat, Scope.EXECUTION] = Field(
         600.0, le=1e6, description="seconds that processes wait for each other before the run ends"
     )
-    log_every: Annotated[PositiveInt, Scope.EXECUTION] = 50
-    save_every: Annotated[PositiveInt, Scope.EXECUTION] = 500
+    log_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
+        50, description="steps between records of loss and speed"
+    )
+    save_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
+        500, description="steps between checkpoints"
+    )
     keep: Annotated[PositiveInt, Scope.EXECUTION] = Field(3, description="newest checkpoints kept")
     sample_translations: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
-        2, description="shown at each validation"
+        2, description="translations shown at each validation"
     )
-    tensorboard: Annotated[bool, Scope.EXECUTION] = False
+    tensorboard: Annotated[bool, Scope.EXECUTION] = Field(
+        False, description="also log for TensorBoard (pip install 'mtkit[tensorboard]')"
+    )
     # The model's identity is among the inputs of a run.
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
-        None, description="model or run whose weights to start from"
+        None, description="model or run whose weights to start from: fine-tuning"
     )
 
     @model_validator(mode="after")
@@ -229,13 +268,13 @@ class Config(Settings):
     """All settings of a run."""
 
     run: FromHome = Field(description="run directory, where every stage writes")
-    seed: NonNegativeInt = Field(1, le=2**64 - 1)
-    data: DataSettings
-    tokenizer: TokenizerSettings = TokenizerSettings()
-    batching: BatchingSettings = BatchingSettings()
-    model: ModelSettings = TransformerSettings()
-    training: TrainingSettings
-    decoding: DecodingSettings = DecodingSettings()
+    seed: NonNegativeInt = Field(1, le=2**64 - 1, description="seed of everything that is random")
+    data: DataSettings = Field(description="the corpora")
+    tokenizer: TokenizerSettings = Field(TokenizerSettings(), description="stage 1")
+    batching: BatchingSettings = Field(BatchingSettings(), description="stage 2")
+    model: ModelSettings = Field(TransformerSettings(), description="the architecture")
+    training: TrainingSettings = Field(description="stage 3")
+    decoding: DecodingSettings = Field(DecodingSettings(), description="stage 4")
 
     @model_validator(mode="after")
     def _check(self) -> Config:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +22,7 @@ from mtkit.config.model import (
     TransformerEncoderSettings,
     TransformerSettings,
 )
+from mtkit.config.reference import explain_settings, settings_page
 from mtkit.config.settings import Config, Sgd
 from mtkit.config.yaml import demo_config, dump_config, load_config, schema
 from mtkit.errors import UserError
@@ -284,8 +288,34 @@ def test_the_default_is_the_local_config() -> None:
     assert load_config(demo_config()) == load_config(ROOT / "data/demo/demo.yaml")
 
 
-def test_the_schema_is_current() -> None:
+def test_the_schema_and_the_settings_page_are_current() -> None:
     assert (ROOT / "configs/schema.json").read_text() == schema() + "\n", "run `make schema`"
+    assert (ROOT / "configs/SETTINGS.md").read_text() == settings_page(), "run `make schema`"
+
+
+def test_every_setting_is_described() -> None:
+    definitions = [Config.model_json_schema(), *Config.model_json_schema()["$defs"].values()]
+    for section in definitions:
+        assert section["description"]
+        for name, node in section["properties"].items():
+            assert name == "kind" or node.get("description"), f"{section['title']}.{name}"
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_explained_settings_are_the_same_config_in_80_columns(path: Path) -> None:
+    config = load_config(path)
+    lines = list(explain_settings(config.model_dump(mode="json")))
+    Path("explained.yaml").write_text("\n".join(lines))
+    assert load_config("explained.yaml") == config
+    assert max(len(line) for line in lines if line.lstrip().startswith("#")) <= 80
+    values = [at for at, line in enumerate(lines) if re.match(r" *\w+: \S", line)]
+    assert all(lines[at - 1].lstrip().startswith("#") for at in values)
+
+
+def test_explained_settings_of_several_corpora_are_the_same_config() -> None:
+    config = load(GOOD, "data.train=[{source: p, target: q, tag: <bt>}, {table: [t.tsv, u.tsv]}]")
+    Path("explained.yaml").write_text("\n".join(explain_settings(config.model_dump(mode="json"))))
+    assert load_config("explained.yaml") == config
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -307,3 +337,10 @@ def test_any_document_loads_or_is_refused_in_one_line(
         load_config(path, flow)
     except UserError as error:
         assert str(error)
+
+
+@given(documents)
+def test_settings_of_other_versions_are_explained_as_far_as_they_are_known(document: Any) -> None:
+    settings = json.loads(json.dumps({"model": document, "seed": document, "x": document}))
+    lines = [line for line in explain_settings(settings) if not line.lstrip().startswith("#")]
+    assert [line for line in lines if line.startswith("x")]

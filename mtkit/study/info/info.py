@@ -23,8 +23,9 @@ from mtkit.artifacts.runs import (
 from mtkit.artifacts.stage import FROM
 from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
+from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
-from mtkit.config.yaml import dump_config, load_config
+from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
 from mtkit.study.plots.picture import check_picture
@@ -36,13 +37,14 @@ def info(
     *,
     verify: bool = False,
     config: bool = False,
+    explain: bool = False,
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = None,
     output: Path | None = None,
 ) -> None:
     """Describe a run, model, other artifact or config file on stdout.
 
-    `config` prints its settings instead; `plot` draws it instead, in the terminal or as the picture
-    `output`.
+    `config` prints its settings instead, with comments if `explain`. `plot` draws it instead, in
+    the terminal or as the picture `output`.
 
     Raises:
         UserError: there is no such thing, or `verify` finds damage.
@@ -54,7 +56,7 @@ def info(
 
         PLOTS[plot](*_open_run(path), output)
         return
-    lines = _settings_yaml(path).rstrip("\n").split("\n") if config else _describe(path, verify)
+    lines = _settings_yaml(path, explain) if config else _describe(path, verify)
     data_lines(map(printable, lines))
 
 
@@ -69,11 +71,17 @@ def _open_run(path: Path | None) -> tuple[Path, Config]:
     return Path(config.run), config
 
 
-def _settings_yaml(path: Path | None) -> str:
+def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
     artifact = _open_artifact(path or default_place())
-    if artifact is None:
-        return dump_config(_open_run(path)[1])
-    return yaml.safe_dump(artifact.manifest["settings"], sort_keys=False)
+    settings: Mapping[str, Any] = (
+        _open_run(path)[1].model_dump(mode="json")
+        if artifact is None
+        else artifact.manifest["settings"]
+    )
+    if with_comments:
+        yield from explain_settings(settings)
+    else:
+        yield from yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
 
 
 def _describe(path: Path | None, verify: bool) -> Iterator[str]:
