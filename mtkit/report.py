@@ -128,8 +128,9 @@ def printable(line: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return the count and the noun: "1 line", "2,000 lines"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return the count and the noun: "1 line", "2,000 lines", "2 batches"."""
+    ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{count:,} {noun}{'' if count == 1 else ending}"
 
 
 def cell_width(text: str) -> int:

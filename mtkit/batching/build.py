@@ -27,7 +27,7 @@ from mtkit.corpus.statistics import compute_statistics
 from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import UserError
 from mtkit.progress import progress
-from mtkit.report import say
+from mtkit.report import plural, say
 from mtkit.tokenizer.codec import Tokenizer
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
@@ -161,7 +161,8 @@ def _write_store(
         if not kept:
             raise UserError(f"data.{name}: all {count:,} pairs were dropped: {dropped.summary()}")
     source, target = tokens.tolist()
-    say(f"{name}: {kept:,} of {count:,} pairs kept; {source:,} + {target:,} subwords")
+    subwords = f"{source:,} source and {target:,} target subwords"
+    say(f"{name}: {kept:,} of {plural(count, 'pair')} kept, with {subwords}")
     for line in dropped.lines():
         say(line)
     return {

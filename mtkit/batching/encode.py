@@ -21,6 +21,7 @@ from mtkit.config.settings import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
 from mtkit.machine import available_cpus
+from mtkit.report import plural
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_RULE = 5
@@ -143,6 +144,6 @@ class DroppedPairs:
     def lines(self) -> Iterator[str]:
         """Yield a line for each reason with its count, followed by two examples."""
         for name, dropped in self.record().items():
-            yield f"  dropped {dropped['count']:,} {name}, for instance"
+            yield f"  dropped {plural(dropped['count'], 'pair')} ({name}), such as"
             for example in dropped["examples"][:2]:
                 yield f"    {example['where']}  {example['source']!r} | {example['target']!r}"

@@ -19,7 +19,7 @@ from typing import Any
 
 from mtkit.config.base import Paths
 from mtkit.errors import UserError
-from mtkit.report import warn
+from mtkit.report import plural, warn
 
 GZIP_MAGIC = b"\x1f\x8b"
 UNSUPPORTED_FORMATS = {
@@ -93,7 +93,7 @@ def read_lines(path: str) -> Generator[str]:
     except GZIP_ERRORS as error:
         raise describe_gzip_error(path, error) from error
     for fault, (first, count) in faults.items():
-        _warn_once(f"{path}:{first}: {fault} ({count:,} such lines in the file)")
+        _warn_once(f"{path}:{first}: {fault} ({plural(count, 'such line')} in the file)")
 
 
 def count_lines(path: str) -> int:

@@ -82,7 +82,7 @@ def check_alignment(
 
 
 def _describe(passage: Passage, place: str) -> str:
-    where = f"about {place}, for {passage.count:,} lines"
+    where = f"about {place}, for {plural(passage.count, 'line')}"
     if passage.shift is None:
         return f"{where}: no target near them translates these sources"
     lines = plural(abs(passage.shift), "line")

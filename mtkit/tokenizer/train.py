@@ -25,7 +25,7 @@ from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import MtkitError, UserError
 from mtkit.progress import progress
-from mtkit.report import say
+from mtkit.report import plural, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 
@@ -91,7 +91,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         vocabulary = (draft.folder / name).with_suffix(".vocab")  # for people: a line per id
         vocabulary.write_text("".join(rows), encoding="utf-8")
     sizes = " and ".join(f"{report[name]:,}" for name in lines)
-    say(f"tokenizer: {sizes} subwords from {len(sample):,} lines per side")
+    say(f"tokenizer: {sizes} subwords learned from {plural(len(sample), 'pair')}")
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:

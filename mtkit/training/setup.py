@@ -32,7 +32,7 @@ from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
-from mtkit.report import say, warn
+from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
@@ -218,4 +218,5 @@ def _announce(
     if checkpoint is not None:
         say(f"train: resuming after step {progress.step:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:
-            say(f"train: now {group.size} processes instead of {before}, so rounding will differ")
+            now = plural(group.size, "process")
+            say(f"train: now {now} instead of {before}, so rounding will differ")

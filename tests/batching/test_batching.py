@@ -134,7 +134,7 @@ def test_each_reason_is_reported_with_its_first_examples(
     assert record["blank"]["examples"][1]["target"] == " \t\u3000"
     err = capsys.readouterr().err
     assert f"train: 300 of {300 + 16} pairs kept" in err
-    assert "dropped 7 duplicate" in err and "train.en:306" in err
+    assert "dropped 7 pairs (duplicate)" in err and "train.en:306" in err
 
 
 def test_length_limits_are_inclusive() -> None:

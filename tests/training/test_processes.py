@@ -159,4 +159,4 @@ def test_a_run_resumes_with_as_many_processes_as_before(
     assert started(longer) == 8
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
-    assert "now 1 processes instead of 20" in capsys.readouterr().err
+    assert "now 1 process instead of 20" in capsys.readouterr().err

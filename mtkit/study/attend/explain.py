@@ -57,7 +57,8 @@ def explain(
     targets = [None] * len(sources) if references is None else list(input_lines(references))
     if len(targets) != len(sources):
         raise UserError(
-            f"{references} has {len(targets):,} lines, but there are {len(sources):,} sentences"
+            f"{references} has {plural(len(targets), 'line')}, but there are "
+            f"{plural(len(sources), 'sentence')}"
         )
     generator = torch.Generator().manual_seed(1)
     rows = []

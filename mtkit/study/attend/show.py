@@ -25,7 +25,7 @@ from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
-from mtkit.report import data, say, styled
+from mtkit.report import data, plural, say, styled
 from mtkit.study.attend import maps
 from mtkit.study.attend.maps import AttentionKind, HeatMap, Label, MapSelection, word_numbers
 from mtkit.study.plots.picture import check_picture
@@ -81,7 +81,7 @@ def attend(
 def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     if len(sentences) != 1:
         raise UserError(
-            f"{len(sentences)} sentences were given; a file or a target needs exactly one"
+            f"{plural(len(sentences), 'sentence')} given; a file or a target needs exactly one"
         )
     return iter(sentences)
 
@@ -139,7 +139,9 @@ class Reader:
             target_ids = tokenizer.encode_target([target])[0]
             if not 0 < len(target_ids) <= self.settings.max_length:
                 longest = self.settings.max_length
-                raise UserError(f"target: it has {len(target_ids)} subwords; give 1 to {longest}")
+                raise UserError(
+                    f"target: it has {plural(len(target_ids), 'subword')}; give 1 to {longest}"
+                )
         source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
         translation = tokenizer.decode([target_ids])[0]
         labels = (self.label(source), self.label(written))

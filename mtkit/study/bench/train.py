@@ -26,7 +26,7 @@ from mtkit.models.device import TORCH_DTYPES, pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
-from mtkit.report import show
+from mtkit.report import plural, show
 from mtkit.study.bench.sample import describe_machine, draw_batches, draw_tokenizer, size_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Stream
@@ -46,7 +46,7 @@ MATRIX_WIDTH = {"cpu": 1024, "cuda": 8192}
 """Width of the square matrices whose product measures the arithmetic limit, by device."""
 REPORT = """\
 {workload}: {model}, {parameters:,} parameters
-{precision}, {processes} x {processor}, {threads} threads, torch {torch}
+{precision}, {processes} x {processor}, {threads}, torch {torch}
 
 target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
 arithmetic        {gflop_per_second:,.0f} GFLOP/s, {share_of_limit:.1%} of the limit
@@ -228,4 +228,5 @@ def _matrix_operations_per_second(state: TrainState) -> float:
 
 def _text(record: dict[str, Any]) -> Iterator[str]:
     peak = ", ".join(f"{mib:,} MiB {place}" for place, mib in record["peak_mib"].items())
-    yield REPORT.format(**record, rate=record["tokens_per_second"], peak=peak)
+    shown = {"rate": record["tokens_per_second"], "threads": plural(record["threads"], "thread")}
+    yield REPORT.format_map(record | shown | {"peak": peak})

@@ -28,7 +28,7 @@ from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
-from mtkit.report import say, show, table
+from mtkit.report import plural, say, show, table
 from mtkit.scoring.files import SOURCE_FILE
 
 ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
@@ -116,8 +116,8 @@ def bench_translate(
 
 
 def _text(record: dict[str, Any]) -> Iterator[str]:
-    yield "{task}: {sentences:,} sentences".format_map(record)
-    yield "{processor}, {cores} cores".format_map(record)
+    yield f"{record['task']}: {plural(record['sentences'], 'sentence')}"
+    yield f"{record['processor']}, {plural(record['cores'], 'core')}"
     yield ""
     rows = [COLUMNS]
     for of in record["engines"]:

@@ -97,7 +97,8 @@ def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str
     lengths, weights = batches.train.lengths, batches.weights
     plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=weights)
     share = padding(lengths, plan)
-    return lengths, plan, f"{share:.1%} padding in {len(plan):,} batches of {budget:,} tokens"
+    batched = f"{plural(len(plan), 'batch')} of {budget:,} tokens"
+    return lengths, plan, f"{share:.1%} padding in {batched}"
 
 
 def plot_corpus_lengths(run: Path, config: Config, output: Path | None) -> None:
