@@ -25,8 +25,17 @@ SAME_SCRIPT = {
 }
 """First words that are not names of scripts, or name one of several that are used together."""
 NO_SCRIPT = frozenset(["", "COMBINING", "VARIATION", "MODIFIER"])
-UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"])
-"""Scripts without spaces between words."""
+UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "BOPOMOFO", "YI"]).union(
+    ["THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW"],
+    ["JAVANESE", "BALINESE", "BUGINESE", "BATAK", "CHAM"],
+)
+"""Scripts without spaces between words; "NEW" is New Tai Lue.
+
+Source: UAX #14 of Unicode, whose classes ID, SA, AK and AS hold letters that need no space for a
+line break; without those of dead languages.
+"""
+SCRIPT_WEIGHTS = {"HANGUL": 3, **dict.fromkeys(UNSPACED_SCRIPTS, 3)}
+"""Weight of a letter in `main_script`: it says about as much as three Latin ones."""
 MIN_IDENTIFIED_LETTERS = 24
 """Letters that a line needs for its language to be identified; an Asian letter counts as three."""
 NO_LANGUAGE = "zxx"
@@ -108,3 +117,11 @@ def count_scripts(text: str) -> Counter[str]:
         if script := script_of(character):
             counts[script] += count
     return counts
+
+
+def main_script(lines: Iterable[str]) -> str | None:
+    """Return the script that most of the text is written in; KANA for Japanese, which mixes two."""
+    counts = count_scripts("".join(lines))
+    if counts["KANA"] > counts["HAN"] / 10:
+        counts["KANA"] += counts["HAN"]
+    return max(counts, key=lambda it: (counts[it] * SCRIPT_WEIGHTS.get(it, 1), it), default=None)

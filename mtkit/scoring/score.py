@@ -8,25 +8,34 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.config.languages import language_code
+from mtkit.artifacts.manifest import kind_at
+from mtkit.artifacts.runs import config_of
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import printable, say, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
+from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
-"""Most source words in each bucket; a last bucket holds all longer sources."""
+"""Most source words (or twice as many characters) in each bucket; a last one holds the rest."""
 BUCKET_METRICS = ("bleu", "chrf")
+COMPARISONS = (
+    ("difference", "difference", "{:+.2f}"),
+    ("p-value", "p_value", "{:.4f}"),
+    ("people agree", "agreement", "{:.0%}"),
+)
+"""Rows below a score that compare with the first system: label, field, format."""
 COMET = "comet"
 COMET_COMMAND = "comet-score"
 COMET_MODEL = "Unbabel/wmt22-comet-da"
@@ -58,12 +67,14 @@ def worst_sentences(
 
 @dataclass(frozen=True)
 class Bucket:
-    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) words."""
+    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) units."""
 
+    unit: Literal["words", "characters"]
     shortest: int
     longest: int | None
     rows: Sequence[int]
     scores: Mapping[str, Score] = field(default_factory=dict)
+    """Scores by metric; without BLEU if no reference has four words."""
 
     @property
     def label(self) -> str:
@@ -71,33 +82,33 @@ class Bucket:
         return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
 
     def scored(
-        self, hypotheses: Sequence[str], references: ReferenceTexts, language: str | None
+        self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
     ) -> Bucket:
         """Return the bucket with the scores of its lines alone."""
         ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
         intervals = metrics.resampling_obstacle(len(self.rows)) is None
-        scores = {
-            key: metrics.METRICS[key].compute({"": ours}, right, language, intervals=intervals)[""]
-            for key in BUCKET_METRICS
-        }
-        return replace(self, scores=scores)
+        compute = partial(metrics.compute_scores, intervals=intervals, keys=BUCKET_METRICS)
+        return replace(self, scores=compute({"": ours}, right, writing)[""])
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""
         scores = {key: score.record() for key, score in self.scores.items()}
-        return {"words": [self.shortest, self.longest], "lines": len(self.rows), **scores}
+        return {self.unit: [self.shortest, self.longest], "lines": len(self.rows), **scores}
 
 
 def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
-    """Group lines by the number of space-separated source words; empty buckets are left out."""
-    words = [len(line.split()) for line in sources]
-    if sum(map(len, sources)) > 20 * max(1, sum(words)):
-        warn("--by-length counts words between spaces, but the source seems to have few spaces")
+    """Group lines by the words of the source; empty buckets are left out.
+
+    Characters count if the script of the sources puts no spaces between words.
+    """
+    has_words = Writing.of(None, sources).has_words
+    lengths = [len(line.split()) if has_words else len("".join(line.split())) for line in sources]
+    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
     rows: dict[int, list[int]] = defaultdict(list)
-    for row, count in enumerate(words):
-        rows[bisect_left(BUCKET_LIMITS, count)].append(row)
-    limits = (-1, *BUCKET_LIMITS, None)
-    return [Bucket((limits[i] or 0) + 1, limits[i + 1], rows[i]) for i in sorted(rows)]
+    for row, length in enumerate(lengths):
+        rows[bisect_left(limits, length)].append(row)
+    bounds, unit = [-1, *limits, None], "words" if has_words else "characters"
+    return [Bucket(unit, (bounds[i] or 0) + 1, bounds[i + 1], rows[i]) for i in sorted(rows)]
 
 
 @dataclass(frozen=True)
@@ -140,9 +151,10 @@ def score_files(
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
-    `language`, that of the text, chooses BLEU's tokenizer, and adds metrics. `paired` tests every
-    system against the first. `worst` sentences of lowest chrF are kept of each system. `by_length`
-    scores lines by the length of their source; like `comet` it needs that.
+    `language`, that of the text, chooses BLEU's tokenizer, and adds metrics; files of a run have
+    its target language. `paired` tests every system against the first. `worst` sentences of lowest
+    chrF are kept of each system. `by_length` scores lines by the length of their source; like
+    `comet` it needs that.
 
     Raises:
         UserError: a file cannot be scored, or COMET is not installed.
@@ -154,12 +166,8 @@ def score_files(
             f"--comet: {COMET_COMMAND} is not on the PATH; run `pipx install unbabel-comet`"
         )
     right, texts, sources = read_texts(references, hypotheses, source)
-    if metrics.bleu_tokenizer(language) == "char":
-        code = language_code(language)
-        has_words = bool(metrics.TOKENIZERS[code][1])
-        how = f": for words, pip install 'sacrebleu[{code}]'" if has_words else ""
-        warn(f"BLEU is computed on characters{how}")
-    systems = score_systems(texts, right, language, paired)
+    writing = Writing.of(language or _language_of_run(references[0]), right[0])
+    systems = score_systems(texts, right, writing, paired)
     comets = score_with_comet(texts, right[0], sources) if comet else {}
     buckets = bucket_by_length(sources) if by_length else []
     return [
@@ -167,31 +175,52 @@ def score_files(
             system,
             scores={**system.scores, **comets.get(system.name, {})},
             worst=worst_sentences(lines, right, sources, worst),
-            by_length=[bucket.scored(lines, right, language) for bucket in buckets],
+            by_length=[bucket.scored(lines, right, writing) for bucket in buckets],
         )
         for system, lines in zip(systems, texts.values(), strict=True)
     ]
 
 
+def _language_of_run(reference: Path) -> str | None:
+    """Return the target language that a run declares, if the file is in its test folder."""
+    if kind_at(reference.parent) != "test":
+        return None
+    return config_of(reference.resolve().parents[1]).data.target_language
+
+
 def score_systems(
     systems: Mapping[str, Sequence[str]],
     references: ReferenceTexts,
-    language: str | None,
+    writing: Writing,
     test: SignificanceTest | None = None,
 ) -> list[SystemScores]:
     """Score every system with intervals, and test it against the first if requested."""
+    describe_writing(writing, references[0])
     obstacle = metrics.resampling_obstacle(len(references[0]))
     if obstacle and len(references[0]) > metrics.MAX_RESAMPLED:
         warn(obstacle)
-    scores = metrics.compute_scores(
-        systems, references, language, intervals=not obstacle, test=test
-    )
-    scorer = metrics.METRICS["bleu"].build(language)
+    scores = metrics.compute_scores(systems, references, writing, intervals=not obstacle, test=test)
+    scorer = metrics.METRICS["bleu"].build(writing)
     ratios = (float(scorer.corpus_score(lines, references).ratio) for lines in systems.values())
     return [
         SystemScores(name, len(lines), ratio, scores[name])
         for (name, lines), ratio in zip(systems.items(), ratios, strict=True)
     ]
+
+
+def describe_writing(writing: Writing, references: Sequence[str]) -> None:
+    """Say how words are counted where that is not as usual, and warn where BLEU means little."""
+    tokenizer = writing.tokenizer
+    if tokenizer != "13a" and writing.language not in LANGUAGE_SCRIPTS:
+        script = writing.script.capitalize()
+        say(f"the references are written in {script}: BLEU uses sacreBLEU's tokenizer {tokenizer}")
+    if tokenizer == "char":
+        package = {"HANGUL": "ko", "KANA": "ja"}.get(writing.script)
+        how = f"; for words, pip install 'sacrebleu[{package}]'" if package else ""
+        warn(f"BLEU counts characters, so do not compare it with that of words{how}")
+    if (share := writing.long_lines(references)) < MIN_LONG_LINES:
+        effect = "so chrF says more than BLEU" if share else "so BLEU would be 0 and is left out"
+        warn(f"{1 - share:.0%} of the references have fewer than four words, {effect}")
 
 
 def score_with_comet(
@@ -236,9 +265,11 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
     for key, score in shown.items():
         of_systems = [system.scores.get(key) for system in systems]
         rows.append([score.name, *("-" if it is None else str(it) for it in of_systems)])
-        ps = [it and it.p_value for it in of_systems]
-        if any(p is not None for p in ps):
-            rows.append(["  p-value", *("" if p is None else f"{p:.4f}" for p in ps)])
+        for label, name, form in COMPARISONS:
+            values = [getattr(it, name, None) for it in of_systems]
+            if key in metrics.AGREEMENT or name == "p_value":
+                cells = ("" if value is None else form.format(value) for value in values)
+                rows.extend([[f"  {label}", *cells]] * any(value is not None for value in values))
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
     yield ""
@@ -248,12 +279,13 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield the tables of scores and of scores by length, then the worst sentences."""
     yield from score_table(systems)
-    for key in BUCKET_METRICS if systems[0].by_length else ():
-        title = f"{systems[0].scores[key].name} by words of the source"
+    buckets = systems[0].by_length
+    for key in [it for it in BUCKET_METRICS if buckets and it in systems[0].scores]:
+        title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
         rows = [[title, "lines", *(system.name for system in systems)]]
-        for buckets in zip(*(system.by_length for system in systems), strict=True):
-            cells = (str(bucket.scores[key]) for bucket in buckets)
-            rows.append([buckets[0].label, f"{len(buckets[0].rows):,}", *cells])
+        for place, bucket in enumerate(buckets):
+            cells = (str(system.by_length[place].scores.get(key, "-")) for system in systems)
+            rows.append([bucket.label, f"{len(bucket.rows):,}", *cells])
         yield ""
         yield from table(rows)
     for system in systems:

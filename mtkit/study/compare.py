@@ -19,6 +19,7 @@ from mtkit.report import data_lines, table, warn, wrap
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
+from mtkit.scoring.writing import Writing
 from mtkit.study.plots.picture import check_picture, draw_curves
 from mtkit.study.plots.terminal import Points, draw_sparklines
 from mtkit.training.metrics import MetricsLog, points_of
@@ -40,7 +41,10 @@ class ComparedRun:
 
 
 def compare(
-    runs: Sequence[Path], *, paired: SignificanceTest | None = "bootstrap", plot: Path | None = None
+    runs: Sequence[Path],
+    *,
+    paired: SignificanceTest | None = "approximate",
+    plot: Path | None = None,
 ) -> None:
     """Write how the runs differ; scores are tested against those of the first run.
 
@@ -139,7 +143,6 @@ def _scores(runs: Sequence[ComparedRun], paired: SignificanceTest | None) -> Ite
         warn(f"no significance test is made: {obstacle}")
         test = None
     hypotheses = {run.name: run.hypotheses for run in tested}
+    writing = Writing.of(first.config.data.target_language, first.references)
     yield ""
-    yield from score_table(
-        score_systems(hypotheses, [first.references], first.config.data.target_language, test)
-    )
+    yield from score_table(score_systems(hypotheses, [first.references], writing, test))

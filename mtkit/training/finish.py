@@ -19,12 +19,11 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import assign_weights, get_weights, save_weights
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import get_signatures
 from mtkit.training.checkpoints import DamagedCheckpointError
 from mtkit.training.process_group import SINGLE_PROCESS
 from mtkit.training.setup import TrainingRun, model_config, open_inputs, open_run
 from mtkit.training.state import TrainState, Validation, rank
-from mtkit.training.validate import validate
+from mtkit.training.validate import validate, validation_signatures
 
 
 def finish(config: Config) -> Artifact:
@@ -74,7 +73,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
             {
                 "weights": best.name,
                 "validation": asdict(best.validation),
-                "signatures": get_signatures(config.data.target_language),
+                "signatures": validation_signatures(run.inputs),
                 "averaged_steps": best.steps,
                 "steps": state.progress.step,
                 "epochs": state.progress.position.epoch,
@@ -116,7 +115,7 @@ def _best_weights(run: TrainingRun, state: TrainState) -> Candidate:
     assign_weights(state.model, mean)
     validation = replace(validate(run, state), step=max(steps))
     average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
-    values = [getattr(candidate.validation, criterion) for candidate in (average, single)]
+    values = [candidate.validation.value(criterion) for candidate in (average, single)]
     say(
         f"valid {criterion} of the {average.name} {values[0]:.3f}, of the {single.name} "
         f"{values[1]:.3f}"
@@ -126,12 +125,13 @@ def _best_weights(run: TrainingRun, state: TrainState) -> Candidate:
 
 def _validated(run: TrainingRun, state: TrainState) -> Iterator[Candidate]:
     """Yield the undamaged validated checkpoints, best first."""
-    saved = set(run.checkpoints.steps())
-    for validation in rank(state.progress.validations, run.config.training.best_by):
+    saved, best_by = set(run.checkpoints.steps()), run.config.training.best_by
+    name = "last checkpoint" if best_by == "step" else "best checkpoint"
+    for validation in rank(state.progress.validations, best_by):
         if (step := validation.step) in saved:
             try:
                 weights = run.checkpoints.weights(step)
             except DamagedCheckpointError as damage:
                 warn(f"{damage}; this checkpoint is ignored")
             else:
-                yield Candidate("best checkpoint", weights, validation, [step])
+                yield Candidate(name, weights, validation, [step])

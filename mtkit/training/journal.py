@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import say, warn
-from mtkit.scoring.metrics import get_signatures
 from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
 from mtkit.training.state import LogWindow, StepReport, TrainState, rank
 
@@ -23,10 +23,13 @@ class Journal:
     """The log of a run from `state` on; only the main process writes it.
 
     Sums between two logged steps are part of the state, so that a resumed run logs the same.
+    `signatures` are those of the scores of validations.
     """
 
-    def __init__(self, config: Config, state: TrainState, is_main: bool) -> None:
-        self.config, self.state = config, state
+    def __init__(
+        self, config: Config, state: TrainState, is_main: bool, signatures: Mapping[str, str]
+    ) -> None:
+        self.config, self.state, self.signatures = config, state, signatures
         self.note = ""
         """The state of training, for the progress line."""
         self._metrics = MetricsLog(Path(config.run)) if is_main else None
@@ -82,7 +85,8 @@ class Journal:
         validation = validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
         self._write("valid", scores)
-        best = rank(validations, self.config.training.best_by)[0] is validation
+        best_by = self.config.training.best_by  # by step, the last weights need not be better
+        best = best_by != "step" and rank(validations, best_by)[0] is validation
         shown = ((*SHOWN_SCORES[key], value) for key, value in scores.items())
         text = "  ".join(f"{name} {value:{digits}}" for name, digits, value in shown)
         say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
@@ -108,9 +112,8 @@ class Journal:
             return
         progress = self.state.progress
         record = {"kind": kind, "step": progress.step, "epoch": progress.position.epoch} | values
-        if "bleu" in values:
-            signatures = get_signatures(self.config.data.target_language)
-            record["signatures"] = {name: signatures[name] for name in ("bleu", "chrf")}
+        if scored := {name: it for name, it in self.signatures.items() if name in values}:
+            record["signatures"] = scored
         self._metrics.write(record | {"seconds": round(self.state.seconds, 2)})
         if self._board is not None:
             for name, value in values.items():

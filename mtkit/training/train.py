@@ -23,7 +23,7 @@ from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import StepReport, TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import train_step
-from mtkit.training.validate import validate
+from mtkit.training.validate import validate, validation_signatures
 
 MIN_RATE_SCALE = 1 / 64
 """Smallest factor of the learning rate: rolling back once more would not help."""
@@ -86,10 +86,11 @@ def _train_to_end(run: TrainingRun, state: TrainState) -> None:
 
 def _train_loop(run: TrainingRun, state: TrainState) -> None:
     """Train until the run is finished, and keep the state if that fails."""
+    signatures = validation_signatures(run.inputs)
     with (
         StopSignals() as stop,
         show_progress("train", run.total_steps, "steps") as shown,
-        closing(Journal(run.config, state, run.group.is_main)) as journal,
+        closing(Journal(run.config, state, run.group.is_main, signatures)) as journal,
         closing(_steps(run, state)) as steps,
     ):
         run.save(state, overwrite=False)

@@ -12,10 +12,11 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.report import fitted, say
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, get_signatures
+from mtkit.scoring.writing import MIN_LONG_LINES, Writing
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
-from mtkit.training.setup import TrainingRun
+from mtkit.training.setup import RunInputs, TrainingRun
 from mtkit.training.state import TrainState, Validation
 
 
@@ -34,6 +35,11 @@ def validate(run: TrainingRun, state: TrainState) -> Validation:
     return Validation(state.progress.step, loss, math.exp(min(loss, 700.0)), *scores)
 
 
+def validation_signatures(inputs: RunInputs) -> dict[str, str]:
+    """Return the signatures of BLEU and chrF of a run's validations."""
+    return get_signatures(inputs.config.data.target_language, inputs.data.valid_target)
+
+
 def _loss(run: TrainingRun, state: TrainState) -> float:
     """Return the loss in nats per target token."""
     store, group = run.inputs.data.valid, run.group
@@ -49,8 +55,11 @@ def _loss(run: TrainingRun, state: TrainState) -> float:
     return math.fsum(nll) / math.fsum(tokens)
 
 
-def _scores(run: TrainingRun, state: TrainState) -> tuple[float, float]:
-    """Return BLEU and chrF of greedy translations, at most twice as long as the longest pair."""
+def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
+    """Return BLEU and chrF of greedy translations, at most twice as long as the longest pair.
+
+    There is no BLEU if most references are too short for it.
+    """
     inputs, training, decoding = run.inputs, run.config.training, run.config.decoding
     sources = inputs.data.valid_source[: training.validation_sentences]
     references = inputs.data.valid_target[: training.validation_sentences]
@@ -69,5 +78,7 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float, float]:
         say(fitted(f"  source      {source}"))
         say(fitted(f"  hypothesis  {hypothesis}"))
         say(fitted(f"  reference   {reference}"))
-    bleu = corpus_bleu(hypotheses, references, run.config.data.target_language)
-    return bleu, corpus_chrf(hypotheses, references)
+    language, chrf = run.config.data.target_language, corpus_chrf(hypotheses, references)
+    if Writing.of(language, references).long_lines(references) < MIN_LONG_LINES:
+        return None, chrf
+    return corpus_bleu(hypotheses, references, language), chrf

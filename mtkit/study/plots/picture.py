@@ -161,7 +161,7 @@ def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
     Scores of a few lines are pale, and no part of the line.
     """
     buckets = systems[0].by_length
-    metrics = list(buckets[0].scores)
+    metrics = list(buckets[-1].scores)
     width = max(5.0, 0.3 * len(buckets) * len(systems))
     drawn, panels = make_figure(width=width * len(metrics), columns=len(metrics))
     for key, panel in zip(metrics, panels, strict=True):
@@ -169,10 +169,11 @@ def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
             shift = 0.6 * (place - (len(systems) - 1) / 2) / len(systems)  # no bar hides another
             style = f"{MARKERS[place % len(MARKERS)]}-"
             _draw_buckets(panel, system.by_length, key, shift, style, system.name)
-        panel.set_ylabel(buckets[0].scores[key].name)
+        panel.set_ylabel(buckets[-1].scores[key].name)
         labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
         panel.set_xticks(range(len(labels)), labels)
-        panel.set_xlabel(f"words of the source, and number of lines (pale: under {FEW_LINES})")
+        unit = f"{buckets[0].unit} of the source"
+        panel.set_xlabel(f"{unit}, and number of lines (pale: under {FEW_LINES})")
         panel.set_ylim(bottom=0)
     _add_legend(drawn, panels[0])
     save_picture(drawn, path)
@@ -182,9 +183,10 @@ def _draw_buckets(
     panel: Axes, buckets: Sequence[Bucket], key: str, shift: float, style: str, name: str
 ) -> None:
     """Draw the scores of one system by one metric, moved to the right by `shift`."""
-    x = [place + shift for place in range(len(buckets))]
-    scores = [bucket.scores[key] for bucket in buckets]
-    few = [len(bucket.rows) < FEW_LINES for bucket in buckets]
+    scored = {place: bucket for place, bucket in enumerate(buckets) if key in bucket.scores}
+    x = [place + shift for place in scored]
+    scores = [bucket.scores[key] for bucket in scored.values()]
+    few = [len(bucket.rows) < FEW_LINES for bucket in scored.values()]
     usual, pale = (
         [it.value if is_few is pale else math.nan for it, is_few in zip(scores, few, strict=True)]
         for pale in (False, True)
