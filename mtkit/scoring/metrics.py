@@ -11,6 +11,7 @@ other sentences. A significance test says how often chance alone gives so large 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,7 @@ MAX_IDEOGRAPHS = 300
 """Longest line for TER by characters."""
 AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
 """Ceiling and slope of the curves of `agreement_with_people`."""
+BLEU_KEYS = ("bleu", "bleu_lc_moses")
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
 
@@ -80,8 +82,11 @@ class Score:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Score:
         """Return the score, without its test, that `record` has made JSON of."""
-        interval = tuple(map(float, record["interval"])) if "interval" in record else None
-        return cls(record["name"], float(record["score"]), record["signature"], interval)
+        score = cls(record["name"], float(record["score"]), record["signature"])
+        if "interval" not in record:
+            return score
+        low, high = map(float, record["interval"])
+        return replace(score, interval=(low, high))
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class SacrebleuMetric:
 
     build: Callable[[Writing], BLEU | CHRF | TER]
     name: Callable[[Writing], str]
-    max_characters: Callable[[Writing], float] = lambda _: math.inf
+    max_characters: Callable[[Writing], int] = lambda _: sys.maxsize
     """Longest line that it scores; 0 if the metric does not suit the writing."""
     maximum: float = 100.0
 
@@ -151,7 +156,7 @@ def _ter(writing: Writing) -> TER:
     return TER() if writing.has_words else TER(normalized=True, asian_support=True)
 
 
-def _ter_characters(writing: Writing) -> float:
+def _ter_characters(writing: Writing) -> int:
     if writing.has_words:
         return MAX_SENTENCE_CHARACTERS
     return MAX_IDEOGRAPHS if writing.script in ("HAN", "KANA") else 0
@@ -165,7 +170,7 @@ def _moses_bleu(writing: Writing) -> BLEU:
     return cast(BLEU, bleu)
 
 
-def _moses_characters(writing: Writing) -> float:
+def _moses_characters(writing: Writing) -> int:
     return MAX_SENTENCE_CHARACTERS if writing.language and writing.has_words else 0
 
 
@@ -231,7 +236,7 @@ def compute_scores(
     longest = {name: max(map(len, chain(it, *references))) for name, it in systems.items()}
     for key in keys:
         metric = METRICS[key]
-        if key == "bleu" and not any(map(writing.long_lines, references)):
+        if key in BLEU_KEYS and not any(map(writing.long_lines, references)):
             continue  # it would be 0 whatever the translation
         limit = metric.max_characters(writing)
         scored = {name: it for name, it in systems.items() if longest[name] <= limit}

@@ -107,7 +107,8 @@ def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
     rows: dict[int, list[int]] = defaultdict(list)
     for row, length in enumerate(lengths):
         rows[bisect_left(limits, length)].append(row)
-    bounds, unit = [-1, *limits, None], "words" if has_words else "characters"
+    bounds = [-1, *limits, None]
+    unit: Literal["words", "characters"] = "words" if has_words else "characters"
     return [Bucket(unit, (bounds[i] or 0) + 1, bounds[i + 1], rows[i]) for i in sorted(rows)]
 
 

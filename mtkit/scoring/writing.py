@@ -17,7 +17,7 @@ from mtkit.corpus.languages import UNSPACED_SCRIPTS, main_script
 LANGUAGE_SCRIPTS: Mapping[str, str] = {
     "ko": "HANGUL",
     "ja": "KANA",
-    **dict.fromkeys(("zh", "cmn", "yue", "wuu", "lzh"), "HAN"),
+    **dict.fromkeys(("zh", "yue", "wuu", "lzh"), "HAN"),
     **dict.fromkeys(("bo", "dz"), "TIBETAN"),
     **{"km": "KHMER", "lo": "LAO", "my": "MYANMAR", "th": "THAI"},
 }

@@ -115,10 +115,10 @@ def _best_weights(run: TrainingRun, state: TrainState) -> Candidate:
     assign_weights(state.model, mean)
     validation = replace(validate(run, state), step=max(steps))
     average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
-    values = [candidate.validation.value(criterion) for candidate in (average, single)]
+    shown = validation.suitable(criterion)
+    values = [getattr(candidate.validation, shown) for candidate in (average, single)]
     say(
-        f"valid {criterion} of the {average.name} {values[0]:.3f}, of the {single.name} "
-        f"{values[1]:.3f}"
+        f"valid {shown} of the {average.name} {values[0]:.3f}, of the {single.name} {values[1]:.3f}"
     )
     return min(single, average, key=lambda candidate: candidate.validation.key(criterion))
 

@@ -64,17 +64,16 @@ class Validation:
     bleu: float | None = None
     chrf: float | None = None
 
-    def value(self, criterion: Criterion) -> float:
-        """Return the value of the criterion; chrF where the text is too short for BLEU."""
-        is_missing = criterion == "bleu" and self.bleu is None
-        return float(getattr(self, "chrf" if is_missing else criterion))
+    def suitable(self, criterion: Criterion) -> Criterion:
+        """Return the criterion; chrF instead of BLEU where the text is too short for it."""
+        return "chrf" if criterion == "bleu" and self.bleu is None else criterion
 
     def key(self, criterion: Criterion) -> tuple[float, float]:
         """Return a sort key: smaller is better for every criterion; the loss breaks ties.
 
         A value that is not finite is worse than any other.
         """
-        value = self.value(criterion)
+        value = float(getattr(self, self.suitable(criterion)))
         signed = value if criterion in ("loss", "perplexity") else -value
         loss, worth = (it if math.isfinite(it) else math.inf for it in (self.loss, signed))
         return worth, loss

@@ -37,7 +37,8 @@ def validate(run: TrainingRun, state: TrainState) -> Validation:
 
 def validation_signatures(inputs: RunInputs) -> dict[str, str]:
     """Return the signatures of BLEU and chrF of a run's validations."""
-    return get_signatures(inputs.config.data.target_language, inputs.data.valid_target)
+    references = inputs.data.valid_target[: inputs.config.training.validation_sentences]
+    return get_signatures(inputs.config.data.target_language, references)
 
 
 def _loss(run: TrainingRun, state: TrainState) -> float:

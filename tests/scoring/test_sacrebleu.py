@@ -10,9 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.ter import TER
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
-from texts import HYPOTHESES, OTHERS, REFERENCES, write
+from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, write
 
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import (
@@ -22,12 +25,15 @@ from mtkit.scoring.metrics import (
     ReferenceTexts,
     Score,
     SignificanceTest,
-    bleu_tokenizer,
+    agreement_with_people,
     compute_scores,
     corpus_bleu,
     resampling_obstacle,
     score,
 )
+from mtkit.scoring.writing import Writing
+
+ENGLISH, GERMAN = Writing("en", "LATIN"), Writing("de", "LATIN")
 
 
 def compute(
@@ -35,7 +41,8 @@ def compute(
 ) -> Score:
     intervals = resampling_obstacle(len(hypotheses)) is None
     systems = {"": hypotheses}
-    return METRICS[key].compute(systems, references, language, intervals=intervals)[""]
+    writing = Writing.of(language, references[0])
+    return METRICS[key].compute(systems, references, writing, intervals=intervals)[""]
 
 
 @pytest.mark.parametrize("references", [1, 2])
@@ -80,7 +87,7 @@ def test_moses_bleu_lowercases_normalises_and_tokenises() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", [None, "zh", "ja", "th-TH"])
+@pytest.mark.parametrize("language", [None, "zh", "ja", "de"])
 def test_moses_bleu_needs_a_language_with_spaces(language: str | None) -> None:
     lines = ["我喜欢你。", "他来了。"] * 5
     assert set(score(lines, lines, language=language)) == {"bleu", "chrf", "ter"}
@@ -95,28 +102,88 @@ def test_moses_bleu_needs_a_language_with_spaces(language: str | None) -> None:
         ("ja", "MeCab", "ja-mecab"),
         ("ko", "mecab_ko", "ko-mecab"),
         ("th", None, "char"),
+        (None, "mecab_ko", "ko-mecab"),
     ],
 )
-def test_bleu_tokenises_by_language(language: str, package: str | None, tokenizer: str) -> None:
+def test_bleu_tokenises_by_language(
+    language: str | None, package: str | None, tokenizer: str
+) -> None:
+    text = ["ein Hund, zwei Hunde." if language == "de" else "나는 学校."]
     is_installed = package is None or find_spec(package)
-    bleu = score(["나는 学校."], ["나는 学校."], language=language)["bleu"]
-    assert f"tok:{tokenizer if is_installed else 'char'}" in bleu.signature
+    chosen = tokenizer if is_installed else "char"
+    bleu = score(text, text, language=language)["bleu"]
+    assert f"tok:{chosen}" in bleu.signature
+    assert bleu.name == ("BLEU" if chosen == "13a" else f"BLEU ({chosen})")
+
+
+@pytest.mark.parametrize("script", SENTENCES)
+def test_equal_texts_of_every_script_score_the_best_or_are_not_scored(script: str) -> None:
+    lines = [SENTENCES[script]] * 3
+    scores = score(lines, lines)
+    values = {key: it.value for key, it in scores.items()}
+    best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}
+    assert values == pytest.approx({key: best[key] for key in values})
+    assert values.keys() >= {"bleu", "chrf"}
+    # Without spaces a wrong mark is one of many tokens, not of one.
+    wrong = [f"{line[:-1]}!" for line in lines]
+    assert score(wrong, lines)["bleu"].value > 70
+
+
+@pytest.mark.parametrize("script", ["HAN", "KANA"])
+def test_ter_of_text_without_spaces_counts_ideographs_as_sacrebleu(script: str) -> None:
+    lines = [SENTENCES[script]] * 3
+    wrong = [f"{line[:-1]}！" for line in lines]
+    expected = TER(normalized=True, asian_support=True).corpus_score(wrong, [lines]).score
+    ter = score(wrong, lines)["ter"]
+    assert ter.value == expected < 20
+    assert "asian:yes" in ter.signature
+
+
+@pytest.mark.parametrize("line", ["Yes.", "Nein", "ja ja", "是。", "ใช่"])
+def test_lines_too_short_for_bleu_are_not_scored_by_it(line: str) -> None:
+    assert "bleu" not in score([line] * 3, [line] * 3)
+    assert score([line] * 3, [line] * 3)["chrf"].value == 100
+
+
+@pytest.mark.parametrize(
+    ("key", "differences"),
+    [
+        ("bleu", (0.27, 0.52, 0.78, 1.06, 1.39, 1.79, 2.34, 3.35)),
+        ("chrf", (0.14, 0.33, 0.54, 0.76, 1.00, 1.28, 1.63, 2.12)),
+    ],
+)
+def test_people_agree_as_often_as_was_published(key: str, differences: tuple[float, ...]) -> None:
+    """Table of Kocmi et al. 2024: differences that 50 %, 55 %, … 85 % agree with."""
+    shares = [agreement_with_people(key, sign * it) for it in differences for sign in (1, -1)]
+    expected = [0.5 + 0.05 * place for place in range(8) for _ in "+-"]
+    assert shares == pytest.approx(expected, abs=0.006)
+    assert agreement_with_people(key, 0.0) == 0.5
+
+
+@given(st.floats(0, 100))
+def test_a_score_is_rounded_once(value: float) -> None:
+    stored = json.loads(json.dumps(Score("BLEU", value, "", (0.0, value)).record()))
+    score = Score.from_record(stored)
+    assert (score.value, score.interval) == (value, (0.0, value))
+    assert str(score).split()[0] == f"{value:.2f}"
 
 
 @pytest.mark.parametrize("missing", ["MeCab", "ipadic"])
 def test_bleu_counts_characters_without_all_packages_of_a_tokenizer(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mtkit.scoring.metrics.find_spec", lambda name: name != missing)
-    assert bleu_tokenizer("ja") == "char"
-    assert bleu_tokenizer("ko") == "ko-mecab"
+    monkeypatch.setattr("mtkit.scoring.writing.find_spec", lambda name: name != missing)
+    assert Writing.of("ja", []).tokenizer == "char"
+    assert Writing.of("ko", []).tokenizer == "ko-mecab"
 
 
 def test_long_lines_leave_out_the_slow_metrics() -> None:
-    long = "x" * 10_001
-    for hypotheses, references in ((["a", long], ["a", "b"]), (["a", "b"], ["a", long])):
+    line, long = "a b c d", "x" * 10_001
+    for hypotheses, references in (([line, long], [line, "b"]), ([line, "b"], [line, long])):
         assert set(score(hypotheses, references, language="de")) == {"bleu", "chrf"}
-    assert "ter" in score(["", long[1:]], ["a", "b"], language="de")
+    assert "ter" in score(["", long[1:]], [line, "b"], language="de")
+    long = "我" * 301
+    assert set(score([long], [long])) == {"bleu", "chrf"}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +228,7 @@ def test_p_values_equal_sacrebleus(test: SignificanceTest, tmp_path: Path) -> No
     option = {"bootstrap": "--paired-bs", "approximate": "--paired-ar"}[test]
     command += ["-m", "bleu", "--format", "json", option]
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    base, other = compute_scores(systems, references, None, test=test).values()
+    base, other = compute_scores(systems, references, ENGLISH, test=test).values()
     assert base["bleu"].p_value is None
     assert other["bleu"].p_value == pytest.approx(theirs[1]["BLEU"]["p_value"], abs=1e-4)
 
@@ -171,18 +238,18 @@ def test_p_values_equal_sacrebleus(test: SignificanceTest, tmp_path: Path) -> No
 def test_equal_systems_do_not_differ(test: SignificanceTest) -> None:
     systems = {"a": HYPOTHESES * 5, "same": HYPOTHESES * 5, "right": REFERENCES * 5}
     metric = METRICS["bleu_lc_moses"]
-    scores = metric.compute(systems, [REFERENCES * 5], "de", intervals=True, test=test)
+    scores = metric.compute(systems, [REFERENCES * 5], GERMAN, intervals=True, test=test)
     assert [scores[name].p_value for name in ("a", "same")] == [None, 1.0]
     assert (scores["right"].p_value or 0) < 0.05
     assert scores["a"].interval == scores["same"].interval
-    alone = metric.compute({"a": HYPOTHESES * 5}, [REFERENCES * 5], "de", intervals=True)
+    alone = metric.compute({"a": HYPOTHESES * 5}, [REFERENCES * 5], GERMAN, intervals=True)
     assert scores["a"].interval == pytest.approx(alone["a"].interval)
 
 
 def test_a_significance_test_needs_two_systems_and_enough_lines() -> None:
     with pytest.raises(UserError, match="at least two systems"):
-        compute_scores({"a": ["x"]}, [["x"]], None, test="bootstrap")
+        compute_scores({"a": ["x"]}, [["x"]], ENGLISH, test="bootstrap")
     for count in (MIN_RESAMPLED - 1, MAX_RESAMPLED + 1):
         lines = ["x"] * count
         with pytest.raises(UserError, match=f"not {count:,}"):
-            compute_scores({"a": lines, "b": lines}, [lines], None, test="bootstrap")
+            compute_scores({"a": lines, "b": lines}, [lines], ENGLISH, test="bootstrap")

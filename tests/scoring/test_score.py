@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
-from texts import HYPOTHESES, OTHERS, REFERENCES, write
+from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, write
 
 from commands import Stdin, call
+from mtkit.artifacts.manifest import create
+from mtkit.config.yaml import dump_config
 from mtkit.errors import MtkitError, UserError
-from mtkit.scoring.metrics import corpus_bleu
+from mtkit.scoring.metrics import agreement_with_people, corpus_bleu
 from mtkit.scoring.score import (
     BUCKET_LIMITS,
     COMET_MODEL,
@@ -25,6 +28,7 @@ from mtkit.scoring.score import (
     score_lines,
     worst_sentences,
 )
+from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
 
@@ -114,11 +118,11 @@ def test_a_closed_stdin_is_refused(tmp_path: Path, stdin: Stdin) -> None:
 
 
 def test_a_metric_without_a_score_is_a_dash(tmp_path: Path, capsys: Capture) -> None:
-    reference = write(tmp_path / "ref", ["Why?", "It rains."])
-    long = write(tmp_path / "long", ["Why?", "x" * 10_001])
+    reference = write(tmp_path / "ref", ["Why does it rain?", "It rains."])
+    long = write(tmp_path / "long", ["Why does it rain?", "x" * 10_001])
     lines = list(score_lines(score_files([reference], [long, reference])))
     assert "long has a line of over 10,000" in capsys.readouterr().err
-    rows = {line[:12].strip(): line.split()[-2:] for line in lines if "  " in line}
+    rows = {line.split()[0]: line.split()[-2:] for line in reversed(lines) if line.strip()}
     assert rows["TER"] == ["-", "0.00"]
     assert "-" not in rows["BLEU"]
 
@@ -126,12 +130,12 @@ def test_a_metric_without_a_score_is_a_dash(tmp_path: Path, capsys: Capture) -> 
 def test_tokenised_text_and_bleu_of_characters_are_warned_of(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    reference = write(tmp_path / "ref", ["It rains.", "Why?"])
-    score_files([reference], [write(tmp_path / "tok", ["It rains .", "Why ?"])])
+    reference = write(tmp_path / "ref", ["It rains today.", "Why?"])
+    score_files([reference], [write(tmp_path / "tok", ["It rains today .", "Why ?"])])
     assert "tok seems to be tokenised" in capsys.readouterr().err
     for language, hint in (("de", False), ("th", True), ("ko", find_spec("mecab_ko") is None)):
         score_files([reference], [reference], language=language)
-        assert ("on characters" in capsys.readouterr().err) == hint
+        assert ("counts characters" in capsys.readouterr().err) == hint
 
 
 def test_the_length_ratio_counts_all_tokens(tmp_path: Path) -> None:
@@ -170,8 +174,69 @@ def test_a_bucket_is_scored_as_a_corpus_of_its_own(
     arguments = ("score", "-r", str(reference), str(hypothesis), "--source", str(source))
     assert call(*arguments, "--by-length", "--plot", str(picture)) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-    bucket_by_length(["今日は図書館で新しい本を何冊も借りてから家に帰りました。"])
-    assert "between spaces" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("script", SENTENCES)
+def test_lengths_count_characters_where_no_spaces_separate_words(script: str) -> None:
+    sentence = SENTENCES[script]
+    (bucket,) = bucket_by_length([sentence, f" {sentence}\u3000"])
+    length = len(sentence.split())
+    if bucket.unit == "characters":
+        length = len("".join(sentence.split()))
+    assert (bucket.unit == "words") == (length < 15)
+    assert bucket.shortest <= length <= (bucket.longest or length)
+
+
+@pytest.mark.parametrize("language", [None, "zh"])
+def test_the_files_of_a_run_have_its_language(language: str | None, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path, "transformer").model_copy(update={"run": str(tmp_path)})
+    config = config.model_copy(
+        update={"data": config.data.model_copy(update={"target_language": "de"})}
+    )
+    (tmp_path / "config.yaml").write_text(dump_config(config), "utf-8")
+    with create(tmp_path / "test", "test", {}, {}) as folder:
+        write(folder / "reference.txt", REFERENCES)
+    reference = tmp_path / "test/reference.txt"
+    record = only_record([reference], [write(tmp_path / "hyp", HYPOTHESES)], language=language)
+    assert ("bleu_lc_moses" in record) == (language is None)
+
+
+def test_beside_a_difference_stands_how_many_people_agree(tmp_path: Path, capsys: Capture) -> None:
+    reference = write(tmp_path / "ref", REFERENCES * 5)
+    worse = write(tmp_path / "worse", HYPOTHESES * 5)
+    other = write(tmp_path / "other", OTHERS * 5)
+    first, second = (it.record() for it in score_files([reference], [worse, other]))
+    for key in ("bleu", "chrf"):
+        difference = second[key]["score"] - first[key]["score"]
+        assert second[key]["difference"] == pytest.approx(difference)
+        assert second[key]["agreement"] == agreement_with_people(key, difference)
+        assert "difference" not in first[key]
+    assert second["ter"]["agreement"] is None
+    assert call("score", "-r", str(reference), str(worse), str(other)) == 0
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert rows.count(["people", "agree"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "test"),
+    [
+        (["--paired"], "approximate"),
+        (["--paired", "approximate"], "approximate"),
+        (["--paired", "bootstrap"], "bootstrap"),
+        (["--paired=bootstrap"], "bootstrap"),
+    ],
+)
+def test_approximate_randomisation_is_the_default(
+    options: list[str], test: str, tmp_path: Path, capsys: Capture
+) -> None:
+    reference, worse = (
+        str(write(tmp_path / name, lines * 3))
+        for name, lines in (("ref", REFERENCES), ("worse", HYPOTHESES))
+    )
+    assert call("score", "-r", reference, *options, worse, reference, "--json") == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert second["bleu"]["test"] == test
+    assert first["hypotheses"] == worse and "test" not in first["bleu"]
 
 
 def test_the_worst_sentences_come_first() -> None:
@@ -231,7 +296,7 @@ def comet_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_comet_scores_by_its_own_command(files: tuple[Path, Path]) -> None:
     reference, hypothesis = files
     scored = score_files([reference], [hypothesis, reference], source=reference, comet=True)
-    expected = {"score": 0.45, "signature": f"model:{COMET_MODEL}"}
+    expected = {"name": "COMET", "score": 0.45, "signature": f"model:{COMET_MODEL}"}
     assert [system.record()["comet"] for system in scored] == [expected, expected]
     assert any(line.split() == ["COMET", "0.4500", "0.4500"] for line in score_lines(scored))
 

@@ -138,7 +138,7 @@ def test_a_test_set_translated_by_an_earlier_model_is_not_scored(capsys: Capture
 
 
 def test_a_significance_test_that_cannot_be_made_is_warned_of(capsys: Capture) -> None:
-    texts = ["It rains."] * 9
+    texts = ["It rains today."] * 9
     runs = [write_run(name, texts, texts) for name in ("a", "b")]
     compare(runs, paired="approximate")
     assert "no significance test" in capsys.readouterr().err

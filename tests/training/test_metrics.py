@@ -75,7 +75,10 @@ def test_points_are_the_finite_numbers_of_a_log(tmp_path: Path) -> None:
     assert MetricsLog(tmp_path / "none").read() == []
 
 
-def test_every_stored_score_has_its_signature(fresh: Callable[..., Config]) -> None:
+def test_every_stored_score_has_its_signature(
+    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mtkit.training.validate.MIN_LONG_LINES", 0.0)
     train(fresh("transformer", data={"target_language": "zh"}))
     theirs = {"bleu": BLEU(tokenize="zh"), "chrf": CHRF()}
     for metric in theirs.values():
@@ -86,3 +89,21 @@ def test_every_stored_score_has_its_signature(fresh: Callable[..., Config]) -> N
     assert len(valid) == 2
     assert all(record["signatures"] == signed for record in valid)
     assert open_artifact(Path("run/model"), "model").report["signatures"] == signed
+
+
+@pytest.mark.parametrize("best_by", ["bleu", "step"])
+def test_a_star_marks_a_better_validation_and_lines_too_short_for_bleu_have_none(
+    best_by: str, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = {"best_by": best_by, "average": 1, "validate_every": 2}
+    model = train(fresh("transformer", training=training))
+    valid = [it for it in MetricsLog(Path("run")).read() if it["kind"] == "valid"]
+    stars = [" * best" in it for it in capsys.readouterr().err.splitlines() if " valid: " in it]
+    scores = [it["chrf"] for it in valid]
+    best = max(range(len(valid)), key=lambda at: (scores[at], -valid[at]["loss"]))
+    assert len(stars) == len(valid) and not any("bleu" in it for it in valid)
+    if best_by == "step":
+        assert not any(stars) and model.report["weights"] == "last checkpoint"
+    else:
+        assert stars[0] and stars[best] and not any(stars[best + 1 :])
+        assert model.report["averaged_steps"] == [valid[best]["step"]]

@@ -514,6 +514,12 @@ def test_early_stopping_waits_for_patience_validations() -> None:
     assert not is_stalled(history[:4], "loss", None)
 
 
+def test_chrf_is_the_criterion_where_lines_are_too_short_for_bleu() -> None:
+    history = [Validation(step, 2.0 + step, 7.4, chrf=10.0 * step) for step in range(4)]
+    assert [v.step for v in rank(history, "bleu")] == [3, 2, 1, 0]
+    assert not is_stalled(history, "bleu", 1)
+
+
 def test_higher_bleu_and_lower_loss_are_better() -> None:
     history = [Validation(1, 2.0, 7.4, bleu=10.0), Validation(2, 3.0, 20.1, bleu=30.0)]
     assert [v.step for v in rank(history, "loss")] == [1, 2]
@@ -707,7 +713,7 @@ def test_tensorboard_has_the_values_of_metrics_jsonl(fresh: Callable[..., Config
     train(fresh("transformer", training={"tensorboard": True}))
     events = list(Path("run/tensorboard").glob("events.*"))
     assert len(events) == 1
-    assert b"valid/bleu" in events[0].read_bytes()
+    assert b"valid/chrf" in events[0].read_bytes()
 
 
 def test_a_missing_gpu_is_an_error(fresh: Callable[..., Config]) -> None:
