@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
@@ -24,12 +21,10 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.report import printable, say, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.files import read_texts
+from mtkit.scoring.lengths import BUCKET_METRICS, Bucket, bucket_by_length
 from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
-BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
-"""Most source words (or twice as many characters) in each bucket; a last one holds the rest."""
-BUCKET_METRICS = ("bleu", "chrf")
 COMPARISONS = (
     ("difference", "difference", "{:+.2f}"),
     ("p-value", "p_value", "{:.4f}"),
@@ -63,53 +58,6 @@ def worst_sentences(
         for line, (ours, source, *right) in enumerate(rows, start=1)
     )
     return nsmallest(count, scored, key=lambda sentence: sentence.chrf)
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) units."""
-
-    unit: Literal["words", "characters"]
-    shortest: int
-    longest: int | None
-    rows: Sequence[int]
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    """Scores by metric; without BLEU if no reference has four words."""
-
-    @property
-    def label(self) -> str:
-        is_last = self.longest is None
-        return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
-
-    def scored(
-        self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
-    ) -> Bucket:
-        """Return the bucket with the scores of its lines alone."""
-        ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
-        intervals = metrics.resampling_obstacle(len(self.rows)) is None
-        compute = partial(metrics.compute_scores, intervals=intervals, keys=BUCKET_METRICS)
-        return replace(self, scores=compute({"": ours}, right, writing)[""])
-
-    def record(self) -> dict[str, Any]:
-        """Return the scores as JSON."""
-        scores = {key: score.record() for key, score in self.scores.items()}
-        return {self.unit: [self.shortest, self.longest], "lines": len(self.rows), **scores}
-
-
-def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
-    """Group lines by the words of the source; empty buckets are left out.
-
-    Characters count if the script of the sources puts no spaces between words.
-    """
-    has_words = Writing.of(None, sources).has_words
-    lengths = [len(line.split()) if has_words else len("".join(line.split())) for line in sources]
-    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
-    rows: dict[int, list[int]] = defaultdict(list)
-    for row, length in enumerate(lengths):
-        rows[bisect_left(limits, length)].append(row)
-    bounds = [-1, *limits, None]
-    unit: Literal["words", "characters"] = "words" if has_words else "characters"
-    return [Bucket(unit, (bounds[i] or 0) + 1, bounds[i + 1], rows[i]) for i in sorted(rows)]
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import compute_sinusoids
 from mtkit.report import cell_width
+from mtkit.scoring.lengths import Bucket
 from mtkit.scoring.metrics import Score
-from mtkit.scoring.score import Bucket, SystemScores
+from mtkit.scoring.score import SystemScores
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import first_epoch, length_histogram, position_encodings, schedule
 from mtkit.study.plots.picture import (
@@ -138,7 +139,7 @@ def test_numbers_have_few_digits_and_separators(value: float, text: str) -> None
 
 def test_scores_of_a_few_lines_are_no_part_of_a_curve(tmp_path: Path) -> None:
     buckets = [
-        Bucket(shortest, shortest + 4, range(lines), {"bleu": Score("BLEU", value, "")})
+        Bucket("words", shortest, shortest + 4, range(lines), {"bleu": Score("BLEU", value, "")})
         for shortest, lines, value in ((1, 2, 99.0), (6, 40, 20.0), (11, 30, 18.0), (16, 9, 1.0))
     ]
     systems = [SystemScores(name, 81, 1.0, {}, by_length=buckets) for name in "ab"]

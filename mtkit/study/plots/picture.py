@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mtkit.scoring.score import Bucket, SystemScores
+    from mtkit.scoring.lengths import Bucket
+    from mtkit.scoring.score import SystemScores
 
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
