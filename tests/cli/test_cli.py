@@ -301,7 +301,7 @@ def test_help_names_values_and_defaults_in_plain_words_within_80_columns(
     assert call("help", *name.split()) == 0
     assert capsys.readouterr().out == text
     for option in command.params:
-        if isinstance(option, TyperOption) and option.default not in (None, False, "bootstrap"):
+        if isinstance(option, TyperOption) and option.default not in (None, False):
             assert "(default: " in (option.help or ""), option.opts
 
 
