@@ -223,6 +223,7 @@ def info(
     path: Path | None = Argument(
         None, metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
     ),
+    all: bool = flag("--all", help="Print every figure, setting, file and checkpoint."),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),
     explain: bool = flag("--explain", help="Explain each setting of --config in a comment."),
@@ -235,20 +236,20 @@ def info(
 ) -> None:
     """Describe a run, model or artifact.
 
-    Prints its sizes, settings and scores, and the inputs from which it was made.
+    Prints its state, data, sizes and scores, and what to do next; all its figures with --all.
     Example: mtkit info runs/latest --plot curves
     """
     if plot:
-        refuse("cannot be used with --plot", verify=verify, config=config)
+        refuse("cannot be used with --plot", all=all, verify=verify, config=config)
     else:
         refuse("needs --plot", output=output)
     if config:
-        refuse("cannot be used with --config", verify=verify)
+        refuse("cannot be used with --config", all=all, verify=verify)
     else:
         refuse("needs --config", explain=explain)
     from mtkit.study.info.info import info
 
-    info(path, verify=verify, config=config, explain=explain, plot=plot, output=output)
+    info(path, full=all, verify=verify, config=config, explain=explain, plot=plot, output=output)
 
 
 def compare(

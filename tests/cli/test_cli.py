@@ -166,6 +166,8 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("info nowhere", "nowhere "),
         ("info nowhere --config", "nowhere: "),
         ("info --plot curves --verify", "--verify cannot be used with --plot"),
+        ("info --config --all", "--all cannot be used with --config"),
+        ("info --explain", "--explain needs --config"),
         ("info -o a.png", "--output needs --plot"),
         ("check", "check: "),
         ("check a b --set seed=1", "--set needs"),
@@ -369,7 +371,7 @@ main(sys.argv[1:])
         ("--help", {"torch", "rich", "pydantic", "yaml", "numpy"}),
         ("score --help", {"torch", "rich", "sacrebleu"}),
         ("info --config", {"torch", "rich", "numpy"}),
-        ("info", {"torch", "rich", "numpy"}),
+        ("info", {"torch", "numpy"}),
         ("train --demo --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
     ],
 )
@@ -514,7 +516,7 @@ def test_a_model_is_found_by_the_environment(
     monkeypatch.setenv("MTKIT_MODEL", str(home / "run"))
     assert call("translate", "in.txt") == 0
     assert call("info") == 0
-    assert f"run  {home / 'run'}" in capsys.readouterr().out
+    assert str(home / "run") in capsys.readouterr().out.replace("\n", "")
 
 
 def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
@@ -528,14 +530,35 @@ def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
     assert "nrefs:2" in system["bleu"]["signature"]
 
 
+@pytest.mark.parametrize("path", ["run", "run/model", "run/tokenizer", "run/batches", "run/test"])
+def test_info_is_at_most_eight_facts_within_80_columns(
+    path: str, at_home: Path, capsys: Capture
+) -> None:
+    for options in ([], ["--verify"]):
+        assert call("info", path, *options) == 0
+        lines = capsys.readouterr().out.splitlines()
+        facts = dict(line.split(maxsplit=1) for line in lines if not line.startswith(" "))
+        assert 3 <= len(facts) <= 8
+        assert max(map(len, lines)) <= 80
+        assert lines[0].split()[1].rstrip(",") == path and "--all" in lines[-1]
+        assert ("sha256" in facts["files"]) == bool(options)
+    manifest = json.loads((at_home / "run/model/manifest.json").read_text())
+    assert path not in ("run", "run/model") or f"{manifest['report']['steps']:,}" in facts["state"]
+    if path == "run":
+        assert "12 of 12" in facts["state"] and "finished" in facts["state"]
+        assert "BLEU" in facts["scores"] and "test" in facts["scores"]
+        assert f"{manifest['report']['parameters']:,} parameters" in facts["network"]
+        assert "mtkit translate -m run" in facts["next"]
+
+
 def test_info_shows_artifacts_and_their_inputs(at_home: Path, capsys: Capture) -> None:
-    assert call("info", "run") == 0
+    assert call("info", "run", "--all") == 0
     text = capsys.readouterr().out
     for kind in ("tokenizer", "batches", "model", "test"):
         assert f"{kind}  run/{kind}\n" in text
     manifest = json.loads((at_home / "run/model/manifest.json").read_text())
     assert text.count(manifest["inputs"]["tokenizer"][:12]) == 3  # itself, batches and model
-    assert call("info", "run/model") == 0
+    assert call("info", "run/model", "--all") == 0
     assert "model.d_model" in capsys.readouterr().out
 
 
@@ -547,7 +570,7 @@ def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None
 
 
 def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> None:
-    assert call("info", "--verify") == 0
+    assert call("info", "--verify", "--all") == 0
     assert capsys.readouterr().out.count("every file has the sha256") == 4
     weights = at_home / "run/model/model.safetensors"
     sound = weights.read_bytes()

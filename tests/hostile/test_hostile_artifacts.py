@@ -510,6 +510,7 @@ def test_a_malicious_folder_loads_or_is_refused(
             rehash(folder)
         survives(lambda: USES[kind](folder))
         survives(lambda: info(folder))
+        survives(lambda: info(folder, full=True))
         survives(lambda: info(folder, verify=True))
         survives(lambda: info(folder, config=True))
 
@@ -736,6 +737,7 @@ def test_info_prints_no_terminal_control_sequences(
     manifest["mtkit"] = "1\r2\n"
     (stranger / "model" / MANIFEST).write_text(json.dumps(manifest))
     info(stranger / "model")
+    info(stranger / "model", full=True)
     shown = capsys.readouterr().out
     assert "score" in shown and "title" in shown
     assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e"} & set(shown)

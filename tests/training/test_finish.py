@@ -110,9 +110,11 @@ def test_info_shows_the_progress_and_checkpoints_of_an_unfinished_run(
 
     def progress_lines() -> list[str]:
         capsys.readouterr()
-        assert call("info") == 0
+        assert call("info", "--all") == 0
         return capsys.readouterr().out.splitlines()
 
+    assert call("info") == 0
+    assert "step 7 of 12, 0:01:40 left" in capsys.readouterr().out
     lines = progress_lines()
     assert "  step   7 of 12" in lines
     assert "  ends   0:01:40 left, at the speed so far" in lines

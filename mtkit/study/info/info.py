@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +12,6 @@ import yaml
 from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
-    INDEX,
     SETTINGS,
     checkpoint_at,
     checkpoint_steps,
@@ -21,13 +19,13 @@ from mtkit.artifacts.runs import (
     default_place,
 )
 from mtkit.artifacts.stage import FROM
-from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
+from mtkit.study.info.summary import describe_progress, read_index, summarise
 from mtkit.study.plots.picture import check_picture
 from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
 
@@ -35,13 +33,14 @@ from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
 def info(
     path: Path | None = None,
     *,
+    full: bool = False,
     verify: bool = False,
     config: bool = False,
     explain: bool = False,
     plot: Literal["positions", "schedule", "curves", "lengths"] | None = None,
     output: Path | None = None,
 ) -> None:
-    """Describe a run, model, other artifact or config file on stdout.
+    """Describe a run, model, other artifact or config file on stdout, in short or in `full`.
 
     `config` prints its settings instead, with comments if `explain`. `plot` draws it instead, in
     the terminal or as the picture `output`.
@@ -56,7 +55,7 @@ def info(
 
         PLOTS[plot](*_open_run(path), output)
         return
-    lines = _settings_yaml(path, explain) if config else _describe(path, verify)
+    lines = _settings_yaml(path, explain) if config else _describe(path, full, verify)
     data_lines(map(printable, lines))
 
 
@@ -84,32 +83,40 @@ def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
         yield from yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
 
 
-def _describe(path: Path | None, verify: bool) -> Iterator[str]:
+def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
     # With `verify`, a part of a run that has lost its manifest is damage, too.
     folder = path or default_place()
     if folder.is_file():
         folder, _ = _open_run(folder)
     artifact = _open_artifact(folder, verify=verify)
-    if artifact is not None:
+    if artifact is not None and full:
         yield from _describe_artifact(artifact, artifact.manifest["settings"], verify)
         return
-    parts = [
-        open_artifact(folder / kind, kind, verify=verify)
-        for kind in get_args(Kind)
-        if ((folder / kind).is_dir() if verify else kind_at(folder / kind))
-    ]
+    parts = (
+        [artifact]
+        if artifact
+        else [
+            open_artifact(folder / kind, kind, verify=verify)
+            for kind in get_args(Kind)
+            if ((folder / kind).is_dir() if verify else kind_at(folder / kind))
+        ]
+    )
     for step in checkpoint_steps(folder / CHECKPOINTS) if verify else ():
         open_artifact(checkpoint_at(folder / CHECKPOINTS, step), "checkpoint", verify=True)
     log = MetricsLog(folder)
-    records = log.read()
+    records = [] if artifact else log.read()
     if not parts and not records:
         raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
+    if not full:
+        by_kind = {part.manifest["kind"]: part for part in parts}
+        yield from summarise(folder, by_kind, records, verified=verify)
+        return
     yield from (f"run  {folder}", "")
     for part in parts:
         yield from _describe_artifact(part, {}, verify)
     if records:
         model = next((part for part in parts if part.manifest["kind"] == "model"), None)
-        yield from _block(f"training  {log.path}", _describe_progress(folder, records, model))
+        yield from _block(f"training  {log.path}", describe_progress(folder, records, model))
     if checkpoints := list(_checkpoint_table(folder, records)):
         yield f"checkpoints  {folder / CHECKPOINTS}"
         yield from (f"  {line}" for line in checkpoints)
@@ -156,25 +163,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _describe_progress(
-    run: Path, records: Sequence[Mapping[str, Any]], model: Artifact | None
-) -> dict[str, Any]:
-    last, index = records[-1], _read_index(run)
-    step, steps = max(last["step"], index.get("last", 0)), index.get("steps", 0)
-    ends, seconds = None, last.get("seconds")
-    trained = None if model is None else model.report.get("steps")
-    if model is not None and isinstance(trained, int) and trained >= step:
-        early = model.manifest["settings"].get("ended") is not None
-        ends = "ended early, by `mtkit finish`" if early else "finished"
-    elif isinstance(seconds, int | float) and last["step"] > 0 and step < steps:
-        left = timedelta(seconds=round(seconds / last["step"] * (steps - step)))
-        ends = f"{left} left, at the speed so far"
-    reached = f"{step:,} of {steps:,}" if steps else step
-    return {"step": reached, "epoch": last.get("epoch"), "ends": ends}
-
-
 def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    index = _read_index(run)
+    index = read_index(run)
     valid = {record["step"]: record for record in records if record.get("kind") == "valid"}
     rows = []
     for step in checkpoint_steps(run / CHECKPOINTS):
@@ -187,13 +177,3 @@ def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterat
         rows.append([", ".join(marks), f"{step:,}", *cells])
     if rows:
         yield from table([["", "step", *(name for name, _ in SHOWN_SCORES.values())], *rows])
-
-
-def _read_index(run: Path) -> dict[str, int]:
-    """Return the steps in the index of checkpoints; none if it cannot be read."""
-    try:
-        index = read_json(run / CHECKPOINTS / INDEX)
-    except (OSError, UserError):
-        return {}
-    steps = index.items() if isinstance(index, dict) else ()
-    return {name: step for name, step in steps if type(step) is int}
