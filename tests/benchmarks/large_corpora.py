@@ -27,7 +27,7 @@ from processes import mtkit, run
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.batching.plan import check_fit, count_blocks, padding, plan_block
-from mtkit.batching.store import Store, store_writer
+from mtkit.batching.store import Lengths, Store, store_writer
 from mtkit.machine import peak_bytes
 from mtkit.training.data import load_batch
 
@@ -92,16 +92,21 @@ def plan(pairs: int, work: Path) -> None:
     with store_writer(work, "train", vocab=1 << 16) as append:
         for start in range(0, pairs, CHUNK):
             count = min(CHUNK, pairs - start)
-            normal = random.standard_normal((2, count), np.float32)
-            source = np.exp(np.log(MEAN) - DEVIATION**2 / 2 + DEVIATION * normal[0])
-            both = np.stack([source, source * np.exp(BETWEEN_SIDES * normal[1])], axis=1)
-            lengths = both.round().clip(1, 256).astype(np.uint16)
+            lengths = draw_long_lengths(count, random)
             append(np.empty(0, np.uint16), lengths, np.zeros(count, np.uint16))
             tokens += int(lengths.sum())
     os.truncate(work / "train.uint16", 2 * tokens)
     print(f"{pairs:,} pairs: drawn in {time.perf_counter() - began:.0f} s, ", end="", flush=True)
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         print(fresh.submit(plan_in_process, work).result(), flush=True)
+
+
+def draw_long_lengths(pairs: int, random: np.random.Generator) -> Lengths:
+    """Return the numbers of subwords of source and target, as in large corpora: (pairs, 2)."""
+    normal = random.standard_normal((2, pairs), np.float32)
+    source = np.exp(np.log(MEAN) - DEVIATION**2 / 2 + DEVIATION * normal[0])
+    both = np.stack([source, source * np.exp(BETWEEN_SIDES * normal[1])], axis=1)
+    return both.round().clip(1, 256).astype(np.uint16)
 
 
 def plan_in_process(work: Path) -> str:

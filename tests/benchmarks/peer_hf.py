@@ -1,8 +1,9 @@
 """Trains a MarianMTModel of Hugging Face transformers in a plain torch loop, and tells its speed.
 
-Run by train_against_peers.py, with options as JSON, in an interpreter that has torch and
-transformers; mtkit is not used.
-Writes {"tokens_per_second": [of each window]} to stdout.
+Run by train_against_peers.py and gpu.py, with options as JSON, in an interpreter that has torch and
+transformers; mtkit is not used. On a GPU, Adam is fused and batches are copied from pinned memory.
+About every second it writes a line to stdout: the last step and the target tokens since the line
+before, and the seconds since the start.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from torch.nn.functional import cross_entropy
 from transformers import MarianConfig, MarianMTModel
 
 PAD, BOS, EOS = 0, 2, 3
-WINDOWS = 10
 
 
 def main() -> None:
@@ -45,23 +45,15 @@ def main() -> None:
         attn_implementation="sdpa",
     )
     model = MarianMTModel(config).to(device).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    is_gpu = device.type == "cuda"
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=is_gpu
+    )
     is_reduced = options.precision != "float32"
-    rates: list[float] = []
-    counts_from = time.perf_counter() + options.warm_up
-    ends = counts_from + options.seconds
-    tokens, began = 0, float("inf")
-    for source, target_input, target_output in _batches(options.batches):
-        now = time.perf_counter()
-        if now >= counts_from and began == float("inf"):
-            tokens, began = 0, now
-        if now - began >= options.seconds / WINDOWS:
-            rates.append(tokens / (now - began))
-            tokens, began = 0, now
-        if now >= ends and rates:
-            break
-        source, target_input = source.to(device), target_input.to(device)
-        target_output = target_output.to(device)
+    began = last = time.perf_counter()
+    tokens = 0
+    for step, batch in enumerate(_batches(options.batches, is_gpu), 1):
+        source, target_input, target_output = (ids.to(device, non_blocking=True) for ids in batch)
         with torch.autocast(device.type, torch.bfloat16, enabled=is_reduced):
             logits = model(
                 input_ids=source,
@@ -79,18 +71,25 @@ def main() -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        tokens += int((target_output != PAD).sum())
-    print(json.dumps({"tokens_per_second": rates}))
+        tokens += int((batch[2] != PAD).sum())
+        if time.perf_counter() - last < 1:
+            continue
+        if is_gpu:
+            torch.cuda.synchronize()
+        last = time.perf_counter()
+        record = {"step": step, "tokens": tokens, "seconds": last - began}
+        print(json.dumps(record), flush=True)
+        tokens = 0
+        if last - began > options.seconds:
+            return
 
 
-def _batches(path: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def _batches(path: str, is_gpu: bool) -> Iterator[list[Tensor]]:
     """Yield source, target input and target output of each batch, without end."""
     tensors = safetensors.torch.load_file(path)
-    count = len(tensors) // 3
-    for index in cycle(range(count)):
-        names = ("source", "target_input", "target_output")
-        source, target_input, target_output = (tensors[f"{index}.{name}"] for name in names)
-        yield source, target_input, target_output
+    names = ("source", "target_input", "target_output")
+    batches = [[tensors[f"{i}.{name}"] for name in names] for i in range(len(tensors) // 3)]
+    return cycle([[ids.pin_memory() for ids in batch] for batch in batches] if is_gpu else batches)
 
 
 if __name__ == "__main__":

@@ -32,23 +32,20 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import safetensors.torch
 import yaml
+from marian import marian_settings, write_batches
 from processes import mtkit, run, start, wait
-from torch import Tensor
 
-from mtkit.batching.build import open_batches
-from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.study.bench.sample import size_config
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import load_batch
 
 BEST_PRECISION = {"tiny": "float32", "base": "bfloat16"}
 """Of both peers on processors that multiply bfloat16; mtkit chooses for itself."""
@@ -108,22 +105,24 @@ def run_hf(task: Task) -> Result:
     """peer_hf.py in the peer's interpreter."""
     batches = task.work / "batches.safetensors"
     if not batches.exists():
-        _write_batches(task, batches)
-    options, model, vocab = task.options, task.config.model.model_dump(), task.config.tokenizer
-    sizes = {"layers": model["layers"], "ffn_dim": model["ffn"], "attention_heads": model["heads"]}
-    marian = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sizes.items()}
-    marian |= {"d_model": model["d_model"], "dropout": model["dropout"]}
-    marian |= dict.fromkeys(("vocab_size", "decoder_vocab_size"), vocab.vocab_size)
-    settings: dict[str, Any] = {
+        write_batches(task.config, batches)
+    options = task.options
+    settings = {
         "batches": str(batches),
         "precision": BEST_PRECISION[options.size],
-        "model": marian,
+        "model": marian_settings(task.config),
+        "seconds": WARM_UP + options.seconds,
     }
-    settings |= {"warm_up": WARM_UP, "seconds": options.seconds}
     script = str(Path(__file__).with_name("peer_hf.py"))
     command = [options.peer_python, script, json.dumps(settings)]
     finished = run(command, threads=options.threads)
-    return Result(median(finished.record["tokens_per_second"]), finished.peak_mib)
+    windows = [json.loads(line) for line in finished.text.splitlines()]
+    rates = [
+        window["tokens"] / (window["seconds"] - before["seconds"])
+        for before, window in pairwise(windows)
+        if before["seconds"] > WARM_UP
+    ]
+    return Result(median(rates), finished.peak_mib)
 
 
 def run_eole(task: Task) -> Result:
@@ -187,19 +186,6 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
     for stage in ("train-spm", "batch"):
         run(mtkit(stage, "-c", str(config_file)))
     return Task(options, work, config_file, config)
-
-
-def _write_batches(task: Task, path: Path) -> None:
-    """The batches of mtkit's first epoch, padded as mtkit pads them."""
-    store = open_batches(Path(task.config.run) / "batches").train
-    budget = task.config.batching.max_tokens
-    assert isinstance(budget, int)
-    tensors: dict[str, Tensor] = {}
-    for index, rows in enumerate(plan_epoch(store.lengths, max_tokens=budget, seed=1, epoch=0)):
-        batch = load_batch(store, rows)
-        for name in ("source", "target_input", "target_output"):
-            tensors[f"{index}.{name}"] = getattr(batch, name)
-    safetensors.torch.save_file(tensors, path)
 
 
 def _write_pieces(task: Task) -> None:

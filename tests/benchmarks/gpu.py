@@ -1,0 +1,289 @@
+"""The speed of training and search on a GPU, beside Hugging Face's Marian; gpu.sh starts it.
+
+    tests/benchmarks/gpu.sh --corpus data/multi30k     # everything, in about eight minutes
+    tests/benchmarks/gpu.sh --seconds 60 base hf-base  # these rows, a minute each
+
+Needs no network, and a corpus only for the recipe. Other rows train on random text with a character
+per subword, whose sentences are as long as Multi30k's (big: as those of large corpora, mean 25).
+Each row runs in processes of its own and is printed at once; the table of all rows ends the report.
+
+tiny, base, big  `mtkit train`: real target tokens, over the whole time from the first logged step;
+                 full speed is 90 % of the median rate, in seconds from the start of the process;
+                 memory is all that the GPU holds, caches included (without a GPU: resident memory)
+hf-...           MarianMTModel, with the same size and batches, in bfloat16 with fused Adam
+recipe           `mtkit train` and test scores of configs/multi30k-en-de.yaml; --corpus names the
+                 folder of {train,val,test2016}.{en,de}
+search...        base with random weights, beam 5, 25 subwords per translation; core: one CPU core
+resume           whether a repeated run, and one that is resumed halfway, end in the same weights
+memory           what a user sees if batches exceed the memory of the GPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import torch
+from follow import Speed, ask_gpu, finish, follow, last_line
+from marian import marian_settings, write_batches
+from processes import mtkit
+from random_runs import SIZES, SMALL, write_run
+from safetensors.torch import load_file
+
+from mtkit.config.yaml import load_config
+from mtkit.decoding.api import load
+from mtkit.errors import UserError
+from mtkit.machine import peak_bytes
+from mtkit.report import data_lines, table
+from mtkit.study.bench import sample
+
+HERE = Path(__file__).parent
+NEVER = 10**9
+TITLES = ["", "tokens/s", "ms per step", "full speed after, s", "GiB", "remark"]
+
+Result = TypeVar("Result")
+
+
+SMALL_RECIPE = ["tokenizer.vocab_size=40", "tokenizer.byte_fallback=false", "training.epochs=2"]
+SMALL_RECIPE += ["model.layers=1", "model.d_model=16", "model.ffn=16", "training.log_every=1"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; None where it has no such figure."""
+
+    tokens_per_second: float | None = None
+    step_ms: float | None = None
+    full_speed_seconds: float | None = None
+    gib: float | None = None
+    remark: str = ""
+    is_failed: bool = False
+
+    @classmethod
+    def of(cls, speed: Speed, remark: str = "") -> Row:
+        """Return the row of a training, by default with the rates of its slow and fast spans."""
+        remark = remark or f"{speed.slowest:,.0f} to {speed.fastest:,.0f}"
+        figures = speed.tokens_per_second, speed.step_ms, speed.full_speed_seconds, speed.gib
+        return cls(*figures, remark)
+
+    def cells(self, name: str) -> list[str]:
+        """Return the cells of the line."""
+        figures = self.tokens_per_second, self.step_ms, self.full_speed_seconds, self.gib
+        texts = [
+            "" if figure is None else format(figure, form)
+            for figure, form in zip(figures, (",.0f", ",.1f", ",.1f", ",.2f"), strict=True)
+        ]
+        return [name, *texts, self.remark]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where, on what and for how long to measure."""
+
+    work: Path
+    seconds: float
+    corpus: Path | None
+    is_small: bool
+
+    def train(self, name: str) -> Row:
+        """Measure `mtkit train`."""
+        config = self._prepare(name)
+        command = mtkit("train", "-c", str(config))
+        return Row.of(follow(command, config.parent / "run", self.seconds))
+
+    def train_peer(self, name: str) -> Row:
+        """Measure Hugging Face's Marian, in half the time."""
+        config = self._prepare(name)
+        batches = config.with_name("batches.safetensors")
+        _in_process(write_batches, load_config(config), batches)
+        settings = {"batches": str(batches), "precision": "bfloat16", "seconds": NEVER}
+        settings["model"] = marian_settings(load_config(config))
+        command = [sys.executable, str(HERE / "peer_hf.py"), json.dumps(settings)]
+        return Row.of(follow(command, config.parent, self.seconds / 2))
+
+    def recipe(self) -> Row:
+        """Measure the training of the recipe for Multi30k, and score it."""
+        if self.corpus is None:
+            raise UserError("needs --corpus")
+        run, settings = self.work / "recipe", SMALL_RECIPE if self.is_small else []
+        for part, file in (("train", "train"), ("valid", "val"), ("test", "test2016")):
+            for side, end in (("source", "en"), ("target", "de")):
+                settings = [*settings, f"data.{part}.{side}={self.corpus / f'{file}.{end}'}"]
+        recipe = HERE.parents[1] / "configs/multi30k-en-de.yaml"
+        options = ["-c", str(recipe), "--run", str(run), *_overrides(*settings)]
+        for stage in ("train-spm", "batch"):
+            finish(mtkit(stage, *options))
+        began = time.perf_counter()
+        speed = follow(mtkit("train", *options), run, NEVER)
+        seconds = time.perf_counter() - began
+        scores = [
+            " ".join(re.split(" {2,}", it)[:2])
+            for it in finish(mtkit("run", *options)).splitlines()
+        ]
+        return Row.of(speed, ", ".join([f"{seconds:,.0f} s in all", *scores]))
+
+    def search(self, device: str, engine: str, compute_type: str) -> Row:
+        """Measure the search of one engine; on a CPU with one core."""
+        size, model = "tiny" if self.is_small else "base", self.work / "model"
+        if not model.exists():
+            _in_process(sample.draw_model, model, size)
+        count = 8 if self.is_small else 32 if device == "cpu" else 1000
+        arguments = model, sample.draw_sentences(size)[:count], device, engine, compute_type
+        return _in_process(_search, *arguments, min(self.seconds, 10.0))
+
+    def resume(self) -> Row:
+        """Compare a run with a repetition, and with one that ends halfway and is resumed."""
+        config, steps = self._prepare("tiny"), 4 if self.is_small else 1000
+        best = "training.best_by=step", "training.average=1", "training.validation_sentences=0"
+        runs = {"straight": [steps], "repeated": [steps], "resumed": [steps // 2, steps]}
+
+        def weights(name: str) -> dict[str, torch.Tensor]:
+            run = self.work / name
+            for stage in ("tokenizer", "batches"):
+                shutil.copytree(config.parent / "run" / stage, run / stage)
+            for until in runs[name]:
+                settings = *best, f"run={run}", f"training.steps={until}"
+                finish(mtkit("train", "-c", str(config), *_overrides(*settings)))
+            return load_file(run / "model/model.safetensors")
+
+        with ThreadPoolExecutor() as pool:
+            straight, *others = pool.map(weights, runs)
+        found = []
+        for name, other in zip(list(runs)[1:], others, strict=True):
+            largest = max((straight[key] - other[key]).abs().max().item() for key in straight)
+            found.append(f"{name}: {f'differs by {largest:.1e}' if largest else 'bitwise equal'}")
+        return Row(remark=", ".join(found))
+
+    def exhaust_memory(self) -> Row:
+        """Train on batches of all pairs."""
+        if not torch.cuda.is_available():
+            raise UserError("needs a GPU")
+        settings = f"batching.max_tokens={NEVER}", "training.steps=2"
+        command = mtkit("train", "-c", str(self._prepare("big")), *_overrides(*settings))
+        ended = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        return Row(remark=f"exit code {ended.returncode}: {last_line(ended.stderr)}")
+
+    def _prepare(self, name: str) -> Path:
+        """Return the config of a size, whose run has a tokenizer and batches."""
+        folder = self.work / name
+        config = folder / "mtkit.yaml"
+        if not config.exists():
+            write_run(folder, SMALL if self.is_small else SIZES[name])
+            for stage in ("train-spm", "batch"):
+                finish(mtkit(stage, "-c", str(config)))
+        return config
+
+
+ROWS: Mapping[str, Callable[[Bench], Row]] = {
+    "tiny": partial(Bench.train, name="tiny"),
+    "hf-tiny": partial(Bench.train_peer, name="tiny"),
+    "base": partial(Bench.train, name="base"),
+    "hf-base": partial(Bench.train_peer, name="base"),
+    "big": partial(Bench.train, name="big"),
+    "hf-big": partial(Bench.train_peer, name="big"),
+    "recipe": Bench.recipe,
+    "search": lambda bench: bench.search("auto", "torch", "float32"),
+    "search-bfloat16": lambda bench: bench.search("auto", "torch", "bfloat16"),
+    "search-core": lambda bench: bench.search("cpu", "torch", "float32"),
+    "ctranslate2": lambda bench: bench.search("auto", "ctranslate2", "float32"),
+    "ctranslate2-core": lambda bench: bench.search("cpu", "ctranslate2", "float32"),
+    "resume": Bench.resume,
+    "memory": Bench.exhaust_memory,
+}
+RATIOS = [*((name, f"hf-{name}") for name in SIZES), ("search", "search-core")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"{', '.join(ROWS)} (default: all)")
+    parser.add_argument("--seconds", type=float, default=30, help="of each row (default: 30)")
+    parser.add_argument("--corpus", type=Path, help="folder of Multi30k")
+    parser.add_argument("--small", action="store_true", help="tiny models, to test this script")
+    options = parser.parse_args()
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"no such row: {', '.join(unknown)}")
+    machine = sample.describe_machine(torch.device("cpu"))
+    machine["processor"] = ask_gpu("name") or machine["processor"]
+    print("{processor}, torch {torch}, mtkit {mtkit}".format_map(machine), flush=True)
+    rows: dict[str, Row] = {}
+    with TemporaryDirectory(prefix="mtkit-gpu-") as work:
+        os.environ["XDG_CACHE_HOME"] = work  # where converted models go
+        bench = Bench(Path(work), options.seconds, options.corpus, options.small)
+        for name in options.rows or ROWS:
+            rows[name] = _measure(name, bench)
+            print("  ".join(filter(None, rows[name].cells(name))), flush=True)
+    data_lines(["", *_report(rows)])
+    sys.exit(any(row.is_failed for row in rows.values()))
+
+
+def _measure(name: str, bench: Bench) -> Row:
+    try:
+        return ROWS[name](bench)
+    except UserError as error:
+        return Row(remark=f"left out: {error}")
+    except Exception as error:  # whatever happens, the other rows are measured
+        return Row(remark=f"failed: {error}", is_failed=True)
+
+
+def _report(rows: Mapping[str, Row]) -> list[str]:
+    """Return the lines of the table and of the ratios."""
+    cells = [TITLES, *(row.cells(name) for name, row in rows.items())]
+    width = max(len(remark) for *_, remark in cells)
+    report = list(table([*of, remark.ljust(width)] for *of, remark in cells))
+    for name, other in RATIOS:
+        speeds = [rows[it].tokens_per_second or 0 for it in (name, other) if it in rows]
+        if len(speeds) == 2 and all(speeds):
+            report.append(f"{name}: {speeds[0] / speeds[1]:,.2f} x {other}")
+    return report
+
+
+def _search(
+    model: Path, lines: list[str], device: str, engine: str, compute_type: str, seconds: float
+) -> Row:
+    """Translate the lines again and again for some seconds; on a CPU with one core."""
+    threads = None
+    if device == "cpu":
+        threads = 1
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    translator = load(
+        model, device, engine=engine, compute_type=compute_type, threads=threads, beam=5
+    )
+    translator.translate(lines[: len(lines) // 4])  # kernels are chosen, memory is allocated
+    began, count = time.perf_counter(), 0
+    while (spent := time.perf_counter() - began) < seconds:
+        translator.translate(lines)
+        count += len(lines)
+    is_gpu = torch.cuda.is_initialized()
+    gib = (torch.cuda.max_memory_reserved() if is_gpu else peak_bytes()) / 2**30
+    rate = count / spent
+    return Row(rate * sample.TRANSLATION_LENGTH, gib=gib, remark=f"{rate:,.1f} sentences/s")
+
+
+def _in_process(compute: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function in a new process, so that this one takes no memory of the GPU."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(compute, *arguments).result()
+
+
+def _overrides(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+if __name__ == "__main__":
+    main()

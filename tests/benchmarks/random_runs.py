@@ -1,0 +1,81 @@
+"""Configs and random text for runs that are measured: Transformers of the usual sizes.
+
+The text has a character per subword, so that `mtkit train-spm` gives exactly the vocabulary that is
+asked for, and every later stage is that of a user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from large_corpora import draw_long_lengths
+
+from mtkit.batching.store import Lengths
+from mtkit.study.bench.sample import draw_lengths, draw_tokens
+
+FIRST_CHARACTER = 0x20000
+"""The first of the ideographs that the text consists of."""
+NEVER = 10**9
+
+
+@dataclass(frozen=True)
+class Size:
+    """A Transformer, and what it is trained on."""
+
+    layers: int
+    d_model: int
+    ffn: int
+    heads: int
+    dropout: float
+    vocab: int
+    max_tokens: int
+    log_every: int
+    """Number of steps between two logged ones: on a fast GPU they take a second."""
+    pairs: int = 29_000
+    draw_lengths: Callable[[int, np.random.Generator], Lengths] = draw_lengths
+
+
+SIZES = {
+    "tiny": Size(4, 128, 256, 4, 0.3, 8000, 4096, 100),
+    "base": Size(6, 512, 2048, 8, 0.1, 8000, 25_000, 20),
+    "big": Size(6, 1024, 4096, 16, 0.3, 32_000, 25_000, 10, 100_000, draw_long_lengths),
+}
+SMALL = Size(1, 16, 16, 2, 0.1, 40, 256, 2, 200)
+
+
+def write_run(folder: Path, size: Size) -> None:
+    """Write text and `mtkit.yaml` of a run that trains without end to a new folder."""
+    folder.mkdir()
+    shape = {key: getattr(size, key) for key in ("layers", "d_model", "ffn", "heads", "dropout")}
+    tokenizer = {"type": "char", "character_coverage": 1, "normalization": "identity"}
+    never = dict.fromkeys(("steps", "validate_every", "save_every"), NEVER)
+    config = {
+        "run": str(folder / "run"),
+        "data": _write_text(folder, size),
+        "tokenizer": tokenizer | {"vocab_size": size.vocab, "byte_fallback": False},
+        "batching": {"max_tokens": size.max_tokens},
+        "model": {"kind": "transformer", **shape},
+        "training": never | {"log_every": size.log_every},
+    }
+    (folder / "mtkit.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+
+
+def _write_text(folder: Path, size: Size) -> dict[str, dict[str, str]]:
+    """Write random sentences, and return the paths of the training and the validation set."""
+    random = np.random.Generator(np.random.PCG64(1))
+    lengths = (size.draw_lengths(size.pairs, random).astype(np.int64) - 1).clip(1)  # without "▁"
+    paths: dict[str, dict[str, str]] = {"train": {}, "valid": {}}
+    for side, of_side in zip(("source", "target"), lengths.T, strict=True):
+        ids = draw_tokens(int(of_side.sum()), size.vocab, random).astype("<u4")
+        text = (ids + np.uint32(FIRST_CHARACTER)).tobytes().decode("utf-32-le")
+        ends = of_side.cumsum()
+        lines = [text[start:end] + "\n" for start, end in zip(ends - of_side, ends, strict=True)]
+        for name, part in (("train", lines), ("valid", lines[:100])):
+            path = folder / f"{name}.{side}"
+            path.write_text("".join(part), encoding="utf-8")
+            paths[name][side] = str(path)
+    return paths
