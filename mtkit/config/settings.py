@@ -60,8 +60,8 @@ class TokenizerSettings(Settings):
     type: Literal["bpe", "unigram", "char"] = Field("bpe", description="kind of subwords")
     vocab_size: int = Field(8000, ge=8, le=1_000_000, description="number of subwords")
     joint: bool = Field(True, description="one vocabulary for both sides")
-    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
-        "nmt_nfkc", description="SentencePiece's rewriting of both sides; identity: none"
+    normalization: Literal["identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf"] = Field(
+        "identity", description="SentencePiece's rewriting of both sides; identity: none"
     )
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
     character_coverage: float = Field(

@@ -19,6 +19,7 @@ from mtkit.artifacts.manifest import sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import describe_file, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import pair_parser, text_at
+from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
 
@@ -53,8 +54,8 @@ class Pair(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether a side is empty or has only spaces."""
-        return not (self.source.strip() and self.target.strip())
+        """Whether a side has nothing visible."""
+        return is_blank(self.source) or is_blank(self.target)
 
     def excerpt(self) -> dict[str, str]:
         """Return the pair as an example: `where` it is, and the start of `source` and `target`."""
@@ -72,7 +73,7 @@ class UnequalSidesError(UserError):
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
-    """Yield all pairs, corpus after corpus.
+    """Yield all pairs in their normal form, corpus after corpus.
 
     Raises:
         UserError: a corpus cannot be read, is empty, or has sides of different length.
@@ -87,7 +88,8 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 pairs = _dataset_pairs(corpus, index)
         pair = None
         for pair in pairs:
-            yield pair
+            source, target = normalise(pair.source), normalise(pair.target)
+            yield pair._replace(source=source, target=target)
         if pair is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name} is empty; give a corpus with at least one pair")

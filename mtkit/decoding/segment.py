@@ -1,18 +1,17 @@
 """Lines to segments for the engine, and translated segments to the translation of the line.
 
-A blank line has no segment. A line has several segments if it is longer than `max_length`, if its
-sentences are translated one by one, or if emoji that the model does not know are copied.
+A blank line has no segment, and a line without letters is copied. A line has several segments if it
+is longer than `max_length`, if its sentences are translated one by one, or if parts are copied.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.text import in_one_line, is_blank, normalise
 from mtkit.decoding.casing import truecase
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.sentences import (
@@ -23,19 +22,12 @@ from mtkit.decoding.sentences import (
     split_sentences,
     split_to_fit,
 )
+from mtkit.decoding.verbatim import has_letters, split_verbatim
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
     from mtkit.decoding.alignment import Block
-
-_HAS_WORD = re.compile(r"\w")
-_EMOJI = re.compile(
-    "(?:(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-    "|[\xa9\xae\u203c-\u3299](?=\ufe0f)"  # text symbols that are displayed as pictures
-    "|[0-9#*](?=\ufe0f?\u20e3))"  # a keycap
-    "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # joiners and variation selectors
-)
 
 
 @dataclass(frozen=True)
@@ -84,20 +76,23 @@ class Translation:
 def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]:
     """Split a line into sentences for the engine and text that is copied, in order."""
     settings = request.settings
-    text = _cased(line, tokenizer, settings)
-    if not text.strip():
+    text = _text_of(line)
+    if is_blank(text):
         return []
     prefix: list[int] = []
-    if has_prefix := bool(line.prefix.strip()):
-        prefix = tokenizer.encode_target([_utf8(line.prefix)])[0][: settings.max_length]
+    if begin := normalise(_utf8(line.prefix)):
+        prefix = tokenizer.encode_target([begin])[0][: settings.max_length]
+    elif not has_letters(text):
+        return [in_one_line(_utf8(line.text))]
+    text = _cased(line, tokenizer, settings)
 
     def encode(part: str) -> list[int]:
         return tokenizer.encode_source([part])[0]
 
     runs = [
-        run
-        for sentence in split_sentences(text, settings.sentences)
-        for run in ([(sentence, True)] if has_prefix else split_at_emoji(sentence, tokenizer))
+        (part, is_translated)
+        for run, is_translated in ([(text, True)] if begin else split_verbatim(text, tokenizer))
+        for part in (split_sentences(run, settings.sentences) if is_translated else [run])
     ]
     segments: list[Segment] = []
     words, place = Words(text) if request.attention else None, 0
@@ -147,11 +142,11 @@ def join(
             ranked = ranked[:1]
         texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
         pairs = zip(ranked, texts, strict=True)
-        choices.append([_translation(*pair, part, tokenizer) for pair in pairs])
+        choices.append([_translation(*pair, part, line, tokenizer) for pair in pairs])
     settings = request.settings
     is_upper = line.text.isupper()
     if is_upper:  # unless the model has read the capitals too
-        is_upper = _cased(line, tokenizer, settings) != line.text[:MAX_TEXT_CHARACTERS]
+        is_upper = _cased(line, tokenizer, settings) != _text_of(line)
     by_text: dict[str, Translation] = {}
     for rank in range(max(map(len, choices))):
         parts = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
@@ -170,8 +165,12 @@ def _whole(ranked: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypot
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
     """Return the text that the model reads: truecased if the settings say so and without prefix."""
-    text = _utf8(line.text[:MAX_TEXT_CHARACTERS])
+    text = _text_of(line)
     return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
+
+
+def _text_of(line: Line) -> str:
+    return normalise(_utf8(line.text[:MAX_TEXT_CHARACTERS]))
 
 
 def _utf8(text: str) -> str:
@@ -179,29 +178,8 @@ def _utf8(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def split_at_emoji(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
-    """Split a text at unknown emoji into runs, each with True (translated) or False (copied)."""
-    emoji = [it.span() for it in _EMOJI.finditer(text) if not tokenizer.can_spell(it.group())]
-    if not emoji:
-        return [(text, True)]
-    pieces = [text[start:end] for start, end in pairwise([0, *chain(*emoji), len(text)])]
-
-    def is_translated(i: int) -> bool:  # every second one is an emoji
-        return i % 2 == 0 and _HAS_WORD.search(pieces[i]) is not None
-
-    runs = [
-        ("".join(pieces[i] for i in places), translated)
-        for translated, places in groupby(range(len(pieces)), is_translated)
-    ]
-    return [
-        (run.strip() if translated else " ".join(run.split()), translated)
-        for run, translated in runs
-        if run.strip()
-    ]
-
-
 def _translation(
-    hypothesis: Hypothesis, text: str, sentence: Sentence, tokenizer: Tokenizer
+    hypothesis: Hypothesis, text: str, sentence: Sentence, line: Line, tokenizer: Tokenizer
 ) -> Translation:
     blocks: tuple[Block, ...] = ()
     if hypothesis.attention is not None and text.strip():
@@ -209,6 +187,10 @@ def _translation(
 
         at, offsets = Words(text).at, tokenizer.target_offsets(hypothesis.tokens)
         blocks = (Block.of(hypothesis.attention, list(map(at, offsets)), sentence.words),)
+    if sentence.prefix:  # to the letter, however the vocabulary spells it
+        (spelled,) = tokenizer.decode([sentence.prefix])
+        if text.startswith(spelled):
+            text = in_one_line(_utf8(line.prefix)).strip() + text[len(spelled) :]
     pieces = tokenizer.target_pieces(hypothesis.tokens)
     return Translation(text, hypothesis.score, pieces, not hypothesis.finished, blocks=blocks)
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
+from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
@@ -49,9 +50,7 @@ def read_texts(
 
 
 def load_lines(path: Path | None) -> list[str]:
-    """Read lines, plain or gzip, from a file or stdin; only line feeds end them.
-
-    A carriage return before a line feed is dropped.
+    """Read lines in their normal form, plain or gzip, from a file or stdin; line feeds end them.
 
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.
@@ -70,7 +69,7 @@ def load_lines(path: Path | None) -> list[str]:
         raise UserError(f"{name} is empty, so there is nothing to score")
     body = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     try:
-        return [line.removesuffix("\r") for line in body.decode().split("\n")]
+        return [normalise(line) for line in body.decode().split("\n")]
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
         raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None

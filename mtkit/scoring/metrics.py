@@ -25,6 +25,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural
 from mtkit.scoring.writing import Writing
@@ -209,8 +210,13 @@ def score(
         counts = " and ".join(plural(len(lines), "line") for lines in several)
         lines = plural(len(hypotheses), "line")
         raise UserError(f"{lines} of hypotheses, but {counts} of references")
-    writing = Writing.of(language, several[0])
-    return compute_scores({"": hypotheses}, several, writing, intervals=intervals)[""]
+    ours, right = _normalise_all(hypotheses), [*map(_normalise_all, several)]
+    writing = Writing.of(language, right[0])
+    return compute_scores({"": ours}, right, writing, intervals=intervals)[""]
+
+
+def _normalise_all(lines: Sequence[str]) -> list[str]:
+    return [*map(normalise, lines)]
 
 
 def compute_scores(
@@ -277,13 +283,14 @@ def corpus_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> float:
     """Compute cased sacreBLEU, 0 to 100."""
-    scorer = _bleu(Writing.of(language, references))
-    return float(scorer.corpus_score(hypotheses, [references]).score)
+    ours, right = _normalise_all(hypotheses), _normalise_all(references)
+    return float(_bleu(Writing.of(language, right)).corpus_score(ours, [right]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Compute chrF2, 0 to 100."""
-    return float(CHRF().corpus_score(hypotheses, [references]).score)
+    ours, right = _normalise_all(hypotheses), _normalise_all(references)
+    return float(CHRF().corpus_score(ours, [right]).score)
 
 
 def get_signatures(language: str | None, references: Sequence[str]) -> dict[str, str]:

@@ -1,26 +1,26 @@
 """Encode lines to subword ids, and decode them, by SentencePiece (Kudo and Richardson 2018).
 
 Source and target share a SentencePiece model, or each side has its own. SentencePiece and the
-translation model use the same ids. Bytes of incomplete characters are not decoded.
+translation model use the same ids. Bytes of incomplete characters are not decoded. A source is
+spelled with the characters of the vocabulary where it can be; a target always stays as it is.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, groupby
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
+from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.sampling import SubwordSampler
 
 JOINT_MODEL = "spm.model"
 SOURCE_MODEL, TARGET_MODEL = "spm.source.model", "spm.target.model"
-
-_LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Tokenizer:
@@ -43,6 +43,7 @@ class Tokenizer:
             i: int(targets[i][1:-1], 16) for i, is_byte in enumerate(are_bytes) if is_byte
         }
         self._special_or_bytes = {PAD, UNK, BOS, EOS, *self._bytes}
+        self._spellings = _Spellings(self.can_spell)
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -63,7 +64,7 @@ class Tokenizer:
 
     def encode_source(self, lines: list[str]) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        return _encode(self._source, lines)
+        return _encode(self._source, [line.translate(self._spellings) for line in lines])
 
     def encode_target(self, lines: list[str]) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
@@ -82,7 +83,7 @@ class Tokenizer:
         """Return the text of each list of target ids; line breaks become spaces."""
         shown = [[line[place] for place in self._text_places(line)] for line in ids]
         texts = self._target.decode(shown, num_threads=1) if ids else []
-        return [_LINE_BREAK.sub(" ", text) for text in texts]
+        return [*map(in_one_line, texts)]
 
     def is_whole(self, ids: list[int]) -> bool:
         """Return whether all bytes belong to whole characters, so that `decode` keeps every one."""
@@ -111,9 +112,11 @@ class Tokenizer:
 
     def source_offsets(self, line: str) -> list[int]:
         """Return for each subword of `line` the offset of its last character."""
-        mapping = self._source.encode(line, return_type="offset_mapping")
+        spelled = [self._spellings[ord(character)] for character in line]
+        mapping = self._source.encode("".join(spelled), return_type="offset_mapping")
+        places = [place for place, spelling in enumerate(spelled) for _ in spelling]
         # If a character is several byte subwords, only the last of them has its span.
-        return [max(begin, end - 1) for begin, end in mapping["offsets"]]
+        return [places[max(begin, end - 1)] for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
         """Return for each id the offset of its last character in the text, or of the one before."""
@@ -134,6 +137,28 @@ class Tokenizer:
     def target_pieces(self, ids: list[int]) -> list[str]:
         """Return the subword of each target id."""
         return [self.vocabularies[1][i] for i in ids]
+
+
+class _Spellings(dict[int, str]):
+    """A table for `str.translate` that spells characters that a vocabulary lacks, if it can.
+
+    They take their compatible form (NFKC), such as fi for `ﬁ`; invisible ones become a space or
+    nothing.
+    """
+
+    def __init__(self, can_spell: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._can_spell = can_spell
+
+    def __missing__(self, code: int) -> str:
+        spelling = chr(code)
+        if not self._can_spell(spelling):
+            if is_blank(spelling):
+                spelling = " " if spelling.isspace() else ""
+            elif self._can_spell(compatible := unicodedata.normalize("NFKC", spelling)):
+                spelling = compatible
+        self[code] = spelling
+        return spelling
 
 
 def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:

@@ -13,7 +13,8 @@ from architectures import transformer
 from folders import SENTENCES, train, with_settings, write_model
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.casing import has_no_case, truecase
-from mtkit.decoding.segment import Line, split_at_emoji
+from mtkit.decoding.segment import Line
+from mtkit.decoding.verbatim import split_verbatim
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."
@@ -114,13 +115,13 @@ def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
         "1️⃣.",
         f"{first} 😀 {second}",
     ]
-    assert split_at_emoji(" ?! ", translator.tokenizer) == [(" ?! ", True)]
+    assert split_verbatim(" ?! ", translator.tokenizer) == [("?!", False)]
 
 
 def test_known_emoji_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
-    assert split_at_emoji("I see you. 😀", knowing) == [("I see you. 😀", True)]
-    assert split_at_emoji("I see you. 🙃", knowing) == [("I see you.", True), ("🙃", False)]
+    assert split_verbatim("I see you. 😀", knowing) == [("I see you. 😀", True)]
+    assert split_verbatim("I see you. 🙃", knowing) == [("I see you.", True), ("🙃", False)]
 
 
 def test_a_prefix_disables_truecasing_and_emoji(translator: Translator) -> None:

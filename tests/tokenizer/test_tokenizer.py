@@ -80,7 +80,9 @@ def test_ids_equal_sentencepieces(artifact: Artifact, tokenizer: Tokenizer, line
     path = str(artifact.path / "spm.model")
     reference = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = reference.encode(line)
-    assert tokenizer.encode_source([line]) == tokenizer.encode_target([line]) == [ids]
+    assert tokenizer.encode_target([line]) == [ids]
+    if all(map(tokenizer.can_spell, line)):
+        assert tokenizer.encode_source([line]) == [ids]
     assert tokenizer.target_pieces(ids) == reference.encode(line, out_type=str)
 
 

@@ -1,0 +1,40 @@
+"""What mtkit does to every text, wherever it comes from: its normal form, and when it is blank.
+
+Corpora, input, prefixes, references and hypotheses all take this form, so that a text is checked,
+learned, translated and scored alike. Nothing else rewrites what a model learns to write.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SPACES = "\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# Without \x1c to \x1f and \x85, which are white space to Python, but damage in a corpus.
+_RUNS = re.compile(f"[\t\n\v\f\r\u2028\u2029]|[{_SPACES}]{{2,}}")
+_ENDS = re.compile(f"^[{_SPACES}]+|[{_SPACES}]+$")
+_LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# Default_Ignorable_Code_Point of Unicode 16, white space, controls, and the blank Braille cell.
+_INVISIBLE = re.compile(
+    "[\\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+)
+
+
+def normalise(text: str) -> str:
+    """Return the text in NFC, with one space for a run of white space, and none at its ends.
+
+    A single no-break or wide space stays, because some languages write it on purpose.
+    """
+    return _ENDS.sub("", _RUNS.sub(" ", unicodedata.normalize("NFC", text)))
+
+
+def in_one_line(text: str) -> str:
+    """Return the text with a space for each line break of Unicode."""
+    return _LINE_BREAK.sub(" ", text)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether nothing in the text is visible."""
+    return _INVISIBLE.fullmatch(text) is not None
