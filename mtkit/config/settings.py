@@ -60,6 +60,11 @@ class TokenizerSettings(Settings):
     type: Literal["bpe", "unigram", "char"] = Field("bpe", description="kind of subwords")
     vocab_size: int = Field(8000, ge=8, le=1_000_000, description="number of subwords")
     joint: bool = Field(True, description="one vocabulary for both sides")
+    model: FromHome | Annotated[list[FromHome], Field(min_length=2, max_length=2)] | None = Field(
+        None,
+        description="existing SentencePiece model to use instead of training one, or a list of a "
+        "source and a target model if not joint; then no setting but `joint` matters",
+    )
     normalization: Literal["identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf"] = Field(
         "identity", description="SentencePiece's rewriting of both sides; identity: none"
     )
@@ -68,6 +73,12 @@ class TokenizerSettings(Settings):
         0.9995, ge=0.98, le=1, description="share of the characters of the text to include"
     )
     sample_lines: PositiveInt = Field(2_000_000, description="lines per side to train on, at most")
+
+    @model_validator(mode="after")
+    def _check(self) -> TokenizerSettings:
+        if self.model is not None and self.joint == isinstance(self.model, list):
+            raise ValueError("a joint tokenizer has one model; with 'joint: false', list two")
+        return self
 
 
 DropRule = Literal[
@@ -283,6 +294,8 @@ class Config(Settings):
                 "'model.tie: all' needs a joint tokenizer; set tokenizer.joint to true, "
                 "or tie to target"
             )
+        if self.tokenizer.model is not None and self.training.init_from is not None:
+            raise ValueError("training.init_from brings its own tokenizer; remove tokenizer.model")
         self.model.check_length("decoding.max_length", self.decoding.max_length)
         self.model.check_length("batching.max_length", self.batching.max_length)
         return self

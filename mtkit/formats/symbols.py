@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import SentencePieceProcessor
-
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import language_code_in
 from mtkit.report import warn
 from mtkit.symbols import BOS, EOS, PAD, SPACE, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
-
-SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
+from mtkit.tokenizer.pieces import SPECIAL_PIECES, parse_model, special_pieces, with_pieces
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
         UserError: a file is missing, damaged, or not supported.
     """
     paths = [folder / marian.SOURCE_SPM, folder / marian.TARGET_SPM]
-    models = [_read_model(path) for path in paths]
+    models = [parse_model(marian.find_file(folder, path.name)) for path in paths]
     source, target = _read_sides(folder, config, models)
     spms = [
         _rewrite(paths[0], models[0], source.pieces, reads_codes=True),
@@ -88,19 +85,6 @@ def _read_sides(
     unused = source_ids.get(SPECIAL_PIECES[BOS], source_ids[SPECIAL_PIECES[PAD]])
     source = _order_symbols(folder / marian.VOCABULARY_FILE, source_ids, unused, models[:1])
     return source, _order_symbols(folder / name, target_ids, start, models[1:])
-
-
-def _read_model(path: Path) -> Any:
-    """Read a SentencePiece model as a protocol buffer, which has no types."""
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
-    model = marian.find_file(path.parent, path.name).read_bytes()
-    try:
-        processor = SentencePieceProcessor(model_proto=model)
-        processor.id_to_piece(list(range(processor.vocab_size())))  # fails if not UTF-8
-    except (RuntimeError, ValueError):
-        raise UserError(f"{path} is not a SentencePiece model") from None
-    return ModelProto.FromString(model)
 
 
 def _read_ids(folder: Path, name: str, size: int | None) -> dict[str, int]:
@@ -154,11 +138,9 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) ->
     Pieces that it lacked it can write but never reads, but for codes of target languages.
     """
     kinds = model.SentencePiece
-    special = dict.fromkeys(SPECIAL_PIECES.values(), kinds.CONTROL)
-    special |= {SPECIAL_PIECES[UNK]: kinds.UNKNOWN}
     rewritten = {piece: kinds(piece=piece, type=kinds.UNUSED) for piece in pieces}
     rewritten |= {piece.piece: piece for piece in model.pieces if piece.piece in rewritten}
-    rewritten |= {piece: kinds(piece=piece, type=kind) for piece, kind in special.items()}
+    rewritten |= {special.piece: special for special in special_pieces(model)}
     foreign = sum(piece.type == kinds.UNUSED for piece in rewritten.values())
     if foreign and model.trainer_spec.model_type == model.trainer_spec.BPE:
         # BPE would merge unused pieces and split them again.
@@ -168,12 +150,4 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) ->
     if reads_codes:
         codes = [piece for piece in pieces if language_code_in(piece)]
         rewritten |= {piece: kinds(piece=piece, type=kinds.USER_DEFINED) for piece in codes}
-    new = type(model)()
-    new.CopyFrom(model)
-    del new.pieces[:]
-    new.pieces.extend(rewritten[piece] for piece in pieces)
-    new.trainer_spec.vocab_size = len(pieces)
-    for name, i in {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS}.items():
-        setattr(new.trainer_spec, f"{name}_id", i)
-        setattr(new.trainer_spec, f"{name}_piece", SPECIAL_PIECES[i])
-    return bytes(new.SerializeToString(deterministic=True))
+    return with_pieces(model, (rewritten[piece] for piece in pieces))

@@ -1,6 +1,7 @@
 """Stage 1: train a tokenizer on a sample of the training corpus, into `RUN/tokenizer`.
 
-The same corpus, settings and seed give the same bytes, on any number of cores.
+It may also be copied from another model, or from existing SentencePiece models. The same corpus,
+settings and seed give the same bytes, on any number of cores.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.manifest import Artifact, sha256_of
 from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.corpus.files import describe_file, existing_file, listed_paths
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.progress import progress
 from mtkit.report import plural, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
+from mtkit.tokenizer.pieces import adopt_model
 
 MAX_LINE_CHARACTERS = 2000
 """Longer lines are split, because SentencePiece drops them or fails."""
@@ -49,10 +52,11 @@ class VocabularyTooLarge(UserError):  # noqa: N818
 def train_tokenizer(config: Config) -> Artifact:
     """Train the artifact `RUN/tokenizer` unless it is up to date, and return it.
 
-    With `training.init_from`, copy the tokenizer of that model instead.
+    With `training.init_from`, copy the tokenizer of that model instead; with `tokenizer.model`, use
+    the models of those files.
 
     Raises:
-        UserError: the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
+        UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
     """
     check_all_readable(config.data, "train", "valid")
     path, model = Path(config.run) / "tokenizer", find_origin(config)
@@ -60,11 +64,20 @@ def train_tokenizer(config: Config) -> Artifact:
         recipe, inputs = Recipe({"tokenizer": {"of": "model"}}), {"model": model.identity}
         sources: Mapping[str, Any] = {"training.init_from": config.training.init_from}
     else:
-        train = hash_corpora(config.data.train, "data.train")
-        recipe, inputs = tokenizer_recipe(config), {"train": train.identity}
-        sources = train.files
+        inputs, sources = _inputs(config)
+        recipe = tokenizer_recipe(config)
     stage = Stage("tokenizer", path, recipe, inputs, sources)
     return stage.ensure(config, partial(_fill, config=config, model=model))
+
+
+def _inputs(config: Config) -> tuple[dict[str, str], Mapping[str, Any]]:
+    """Return the identities and the files of the existing models, else of the training corpus."""
+    if not (paths := listed_paths(config.tokenizer.model or [])):
+        train = hash_corpora(config.data.train, "data.train")
+        return {"train": train.identity}, train.files
+    with blame_setting(("tokenizer", "model")):
+        files = {f"tokenizer.model: {path}": describe_file(existing_file(path)) for path in paths}
+    return {"models": sha256_of([file["sha256"] for file in files.values()])}, files
 
 
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
@@ -72,26 +85,35 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         Tokenizer.load(model.path).copy_to(draft.folder)
         say(f"tokenizer: copied from {model.path}")
         return
-    settings, report = config.tokenizer, draft.report
-    sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
-    report["lines_per_side"] = len(sample)
-    lines: dict[str, Iterable[str]] = {JOINT_MODEL: chain.from_iterable(sample)}
-    if not settings.joint:
-        lines = {
-            SOURCE_MODEL: (side for side, _ in sample),
-            TARGET_MODEL: (side for _, side in sample),
+    settings = config.tokenizer
+    names = [JOINT_MODEL] if settings.joint else [SOURCE_MODEL, TARGET_MODEL]
+    if paths := listed_paths(settings.model or []):
+        models = dict(zip(names, map(adopt_model, map(Path, paths)), strict=True))
+        origin = f"from {' and '.join(paths)}"
+    else:
+        sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
+        draft.report["lines_per_side"] = len(sample)
+        sides: list[Iterable[str]] = [chain.from_iterable(sample)]
+        if not settings.joint:
+            sides = [(source for source, _ in sample), (target for _, target in sample)]
+        models = {
+            name: train_model(lines, settings, name)
+            for name, lines in zip(names, sides, strict=True)
         }
-    for name, of_model in lines.items():
-        trained = train_model(of_model, settings, name)
-        (draft.folder / name).write_bytes(trained)
-        processor = SentencePieceProcessor(model_proto=trained)
-        report[name] = processor.vocab_size()
-        ids = range(report[name])
-        rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
-        vocabulary = (draft.folder / name).with_suffix(".vocab")  # for people: a line per id
-        vocabulary.write_text("".join(rows), encoding="utf-8")
-    sizes = " and ".join(f"{report[name]:,}" for name in lines)
-    say(f"tokenizer: {sizes} subwords learned from {plural(len(sample), 'pair')}")
+        origin = f"learned from {plural(len(sample), 'pair')}"
+    sizes = [f"{_write(draft, name, model):,}" for name, model in models.items()]
+    say(f"tokenizer: {' and '.join(sizes)} subwords {origin}")
+
+
+def _write(draft: Draft, name: str, model: bytes) -> int:
+    """Write a model, and for people its vocabulary with a line per id; return the size of that."""
+    (draft.folder / name).write_bytes(model)
+    processor = SentencePieceProcessor(model_proto=model)
+    ids = range(processor.vocab_size())
+    rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
+    (draft.folder / name).with_suffix(".vocab").write_text("".join(rows), encoding="utf-8")
+    draft.report[name] = len(ids)
+    return len(ids)
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:

@@ -226,3 +226,87 @@ def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_pat
     )
     with pytest.raises(UserError, match=r"ids of pad, unk, bos and eos are \(-1, 0, 1, 2\)"):
         Tokenizer.load(tmp_path)
+
+
+# Existing models
+
+
+def existing_model(path: Path, **options: Any) -> sentencepiece.SentencePieceProcessor:
+    """Train a model with SentencePiece itself, and return it opened."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH + KOREAN),
+        model_prefix=str(path.with_suffix("")),
+        minloglevel=3,
+        **({"vocab_size": 320, "normalization_rule_name": "identity"} | options),
+    )
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"model_type": "bpe"},
+        {"model_type": "char", "vocab_size": 60},
+        {"byte_fallback": True, "vocab_size": 580, "character_coverage": 0.98},
+        {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+        {"unk_id": 1, "bos_id": -1, "eos_id": 0},  # as in Marian
+        {"unk_id": 3, "bos_id": 0, "eos_id": 2, "pad_id": 1},  # as in fairseq
+        {"unk_piece": "UNK", "bos_piece": "BOS", "eos_piece": "EOS"},
+        {"user_defined_symbols": "<2ko>,<2en>", "control_symbols": "<mask>"},
+    ],
+)
+def test_an_existing_model_splits_text_as_before(tmp_path: Path, options: dict[str, Any]) -> None:
+    before = existing_model(tmp_path / "own.model", **options)
+    settings = config(tmp_path, ENGLISH, KOREAN, model=str(tmp_path / "own.model"))
+    tokenizer = Tokenizer.load(train_tokenizer(settings).path)
+    lines = [*ENGLISH[:20], *KOREAN[:20], "<2ko> the big 개", "Ж 1"]
+    ids = tokenizer.encode_target(lines)
+    pieces = [[tokenizer.target_pieces([i])[0] if i != UNK else "?" for i in line] for line in ids]
+    assert pieces == [
+        ["?" if i == before.unk_id() else before.id_to_piece(i) for i in line]
+        for line in before.encode(lines)
+    ]
+    assert [i for line in ids for i in line if i in (PAD, BOS, EOS)] == []
+    assert tokenizer.decode(ids)[:40] == lines[:40]
+
+
+def test_each_side_may_have_a_model_of_its_own(tmp_path: Path) -> None:
+    for name, size in (("a", 300), ("b", 320)):
+        existing_model(tmp_path / f"{name}.model", vocab_size=size)
+    paths = [str(tmp_path / "a.model"), str(tmp_path / "b.model")]
+    settings = config(tmp_path, ENGLISH, KOREAN, model=paths, joint=False)
+    tokenizer = Tokenizer.load(train_tokenizer(settings).path)
+    assert (tokenizer.source_vocab, tokenizer.target_vocab) == (301, 321)  # one more for padding
+    with pytest.raises(ValueError, match="joint"):
+        config(tmp_path, ENGLISH, KOREAN, model=paths)
+    with pytest.raises(ValueError, match="joint"):
+        config(tmp_path, ENGLISH, KOREAN, model=paths[0], joint=False)
+
+
+def test_another_model_in_the_file_gives_another_tokenizer(tmp_path: Path) -> None:
+    path = tmp_path / "own.model"
+    settings = config(tmp_path, ENGLISH, KOREAN, model=str(path))
+    identities = []
+    for size in (300, 300, 320):
+        existing_model(path, vocab_size=size)
+        identities.append(train_tokenizer(settings).identity)
+    assert identities[0] == identities[1] != identities[2]
+
+
+def test_an_existing_model_that_rewrites_text_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    existing_model(tmp_path / "own.model", normalization_rule_name="nmt_nfkc")
+    train_tokenizer(config(tmp_path, ENGLISH, KOREAN, model=str(tmp_path / "own.model")))
+    assert "nmt_nfkc" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, b"", b"the dog\n"])
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "own.model"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"own\.model"):
+        train_tokenizer(config(tmp_path, ENGLISH, KOREAN, model=str(path)))
+    assert not (tmp_path / "run" / "tokenizer").exists()
