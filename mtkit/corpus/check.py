@@ -79,7 +79,8 @@ class CorpusReport:
     @property
     def frequent(self) -> list[Finding]:
         """Findings of rules that so many pairs break that some should be looked at."""
-        findings = [finding for finding in self.findings if finding.name in DROP_RULES]
+        names = {*DROP_RULES, "subwords", "tokenised"}
+        findings = [finding for finding in self.findings if finding.name in names]
         return [it for it in findings if it.count > Rule.recommended_share * it.checked]
 
     def estimate(self, rule: str) -> int:
@@ -220,13 +221,15 @@ class _Tally:
         """Yield the finding of each rule."""
         for rule in (*REPORT_RULES, *self._rules):
             count, checked = self.counts[rule.name], self._checked[rule.name]
-            status: Status = "failed" if count > rule.max_share * checked else "warned"
+            status: Status = "warned" if count > rule.min_share * checked else "passed"
+            if count > rule.max_share * checked:
+                status = "failed"
             setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
             if rule.name == "repeated pairs":
                 setting = "batching.deduplicate: true"
             yield Finding(
                 rule.name,
-                status if count else "passed",
+                status,
                 count,
                 checked,
                 rule.meaning,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
-from mtkit.corpus.statistics import CorpusStatistics, Languages
+from mtkit.corpus.statistics import CERTAINTY, CorpusStatistics, Languages, SideStatistics
 from mtkit.report import plural
 
 Status = Literal["passed", "warned", "failed"]
@@ -107,12 +107,35 @@ def check_languages(
         note += "; if this is intended, name both by --languages"
     meaning, advice = "both sides are in one language", "are these the right files?"
     yield failed_if(note, "one language twice", meaning, advice)
-    sides = zip(("source", "target"), (source, target), declared, strict=True)
-    note = "; ".join(
-        f"{side} is {language}, not {code}"
-        for side, language, code in sides
-        if code is not None and language not in (None, langid_code(code)) and is_supported(code)
-    )
+    sides = [("source", statistics.source, declared[0]), ("target", statistics.target, declared[1])]
     if declared != (None, None):
+        statuses = [_contradiction(side, code) for _, side, code in sides]
+        wrong = [it for it, status in zip(sides, statuses, strict=True) if status != "passed"]
+        note = "; ".join(f"{name} is {_likely(side)}, not {code}" for name, side, code in wrong)
         meaning, advice = "a side is not in its declared language", "are the sides swapped?"
-        yield failed_if(note, "declared language", meaning, advice)
+        finding = failed_if(note, "declared language", meaning, advice)
+        yield finding if "failed" in statuses or not wrong else replace(finding, status="warned")
+    doubtful = [(name, side) for name, side, code in sides if code is None and not side.is_certain]
+    note = "; ".join(f"{name}: {_likely(side)}" for name, side in doubtful)
+    note += "; declare both languages, such as --languages en ko" if note else ""
+    meaning, advice = "a language is not certain", "other lines of it may be taken for faults"
+    finding = failed_if(note, "uncertain language", meaning, advice)
+    yield replace(finding, status="warned") if note else finding
+
+
+def _contradiction(side: SideStatistics, declared: str | None) -> Status:
+    """Return "failed" if a side is in another language than declared, "warned" if it may be."""
+    likely = side.likely_language
+    if declared is None or likely in (None, langid_code(declared)):
+        return "passed"
+    if not is_supported(declared):  # identification takes it for a relative, but rarely every line
+        return "warned" if side.share > CERTAINTY else "passed"
+    if side.language is not None:
+        return "failed"
+    return "warned" if 2 * side.votes[langid_code(declared)] < side.votes[likely] else "passed"
+
+
+def _likely(side: SideStatistics) -> str:
+    if side.likely_language is None:
+        return "unknown, as too few lines are long enough"
+    return f"{side.likely_language} in {side.share:.0%} of lines"

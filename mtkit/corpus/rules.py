@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.languages import count_scripts, is_foreign
+from mtkit.corpus.presplit import is_split_into_subwords, is_tokenised
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
@@ -58,6 +59,8 @@ class Rule:
     """Share of the pairs up to which dropping them is recommended without looking at them first."""
     max_share: float = 0.5
     """Share of the pairs above which the corpus fails."""
+    min_share: float = 0.0
+    """Share of the pairs up to which the corpus passes."""
 
 
 def _either_side(
@@ -237,6 +240,22 @@ REPORT_RULES = (
         "see batching.max_length",
         _either_side(lambda text, _: len(text) > 1_000),
         max_share=1.0,
+    ),
+    Rule(
+        "subwords",
+        "already split into subwords",
+        "use the text before that: mtkit splits it itself",
+        _either_side(lambda text, _: is_split_into_subwords(text)),
+        max_share=1.0,
+        min_share=0.05,
+    ),
+    Rule(
+        "tokenised",
+        "spaces between words and punctuation",
+        "use the text before tokenisation, as translations will look like this",
+        _either_side(lambda text, _: is_tokenised(text)),
+        max_share=1.0,
+        min_share=0.05,
     ),
     Rule("quoted cells", "cells of a spreadsheet", "name the .csv", _either_side(_is_quoted_cell)),
 )

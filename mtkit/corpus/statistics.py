@@ -24,6 +24,8 @@ MIN_VOTES = 20
 """Lines of a side whose language must be identified before the side has one."""
 MAJORITY = 2 / 3
 """Share of the lines that must be in a language before other lines are foreign."""
+CERTAINTY = 0.9
+"""Share of the lines from which a language is certain: some languages pass for a relative."""
 MIN_SCRIPT_SHARE = 0.1
 """Share of a side's letters from which a script belongs to the side."""
 MIN_SPREAD = 0.12
@@ -45,6 +47,8 @@ class SideStatistics:
     """Scripts that belong to the side, named as by `count_scripts`."""
     votes: Counter[str]
     """Lines of the sample in each language, among those long enough to be identified."""
+    declared: str | None = None
+    """The code of its language, if the user gave one."""
 
     @property
     def likely_language(self) -> str | None:
@@ -54,11 +58,24 @@ class SideStatistics:
         return max(self.votes, key=lambda code: (self.votes[code], code))
 
     @property
+    def share(self) -> float:
+        """The share of the likely language among the lines that were identified."""
+        return self.votes[self.likely_language or ""] / max(1, self.votes.total())
+
+    @property
     def language(self) -> str | None:
-        """The language of a large majority of the lines; None if there is none."""
-        likely = self.likely_language
-        is_certain = likely is not None and self.votes[likely] > MAJORITY * self.votes.total()
-        return likely if is_certain else None
+        """The language of a large majority of the lines; None if there is none.
+
+        A side whose declared language cannot be identified has none, as py3langid would take it for
+        a relative.
+        """
+        can_be_identified = self.declared is None or is_supported(self.declared)
+        return self.likely_language if can_be_identified and self.share > MAJORITY else None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nearly all lines are in one language, or the language is declared."""
+        return self.declared is not None or self.share > CERTAINTY
 
     @property
     def is_spaced(self) -> bool:
@@ -89,11 +106,7 @@ class CorpusStatistics:
 def compute_statistics(
     pairs: Iterable[Pair], languages: Languages = (None, None), sample_size: int = SAMPLE_SIZE
 ) -> CorpusStatistics:
-    """Read the pairs once and return their statistics.
-
-    A side whose declared language cannot be identified has no language, as py3langid would take it
-    for a relative.
-    """
+    """Read the pairs once and return their statistics; `languages` are those declared."""
     sample = _sample_by_hash(pairs, sample_size)
     filled = sample or [(" ", " ")]
     ratio = median(len(target) / len(source) for source, target in filled)
@@ -131,8 +144,7 @@ def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:
     counts = count_scripts("".join(lines))
     least = MIN_SCRIPT_SHARE * counts.total()
     scripts = frozenset(script for script, count in counts.items() if count >= least)
-    can_vote = declared is None or is_supported(declared)
-    return SideStatistics(scripts, count_languages(lines) if can_vote else Counter())
+    return SideStatistics(scripts, count_languages(lines), declared)
 
 
 def _deviation(source: int, target: int, ratio: float) -> float:

@@ -18,7 +18,7 @@ MARGIN = " " * 8
 STATUS_STYLES: Mapping[Status, str] = {"passed": "green", "warned": "yellow", "failed": "red"}
 NOTES = (
     "Fixed while reading: byte order marks, Windows line ends, invalid UTF-8 (becomes U+FFFD), "
-    "lines over 1 MiB (become blank).",
+    "lines over 1 MiB (become blank), decomposed letters (become NFC), repeated spaces.",
     "Not checked: whether a fluent sentence is the right translation; the language of short lines.",
 )
 
@@ -88,8 +88,10 @@ def _problems(reports: Mapping[str, CorpusReport]) -> Iterator[str]:
 
 def _row(name: str, side: SideStatistics) -> list[str]:
     likely = side.likely_language
-    share = likely and f"{likely}, {side.votes[likely] / side.votes.total():.0%} of lines"
+    share = likely and f"{likely}, {side.share:.0%} of lines"
     scripts = ", ".join(sorted(side.scripts)).title()
+    if side.declared and side.language is None:
+        share = f"{side.declared}, as declared"
     return [name, share or "too few long lines", scripts or "no letters"]
 
 

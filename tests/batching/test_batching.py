@@ -20,6 +20,7 @@ from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
 from mtkit.corpus import read
 from mtkit.corpus.read import Pair
+from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
@@ -85,7 +86,8 @@ def test_validation_text_is_kept_unfiltered(tmp_path: Path) -> None:
     train_tokenizer(made)
     artifact = build_batches(made)
     data = open_batches(artifact.path)
-    assert list(zip(data.valid_source, data.valid_target, strict=True)) == [*VALID, *VALID]
+    expected = [(normalise(source), normalise(target)) for source, target in [*VALID, *VALID]]
+    assert list(zip(data.valid_source, data.valid_target, strict=True)) == expected
     assert pairs_in(data.valid, artifact) == [("a b", "c d"), ("tab here x", "y z")] * 2
 
 
@@ -131,7 +133,7 @@ def test_each_reason_is_reported_with_its_first_examples(
     where = [example["where"] for example in record["duplicate"]["examples"]]
     assert where == [f"train.en:{5 + len(MANY) + i}" for i in range(1, 6)]
     assert record["too long"]["examples"][0]["source"] == ("number " * 50)[:79] + "…"
-    assert record["blank"]["examples"][1]["target"] == " \t\u3000"
+    assert record["blank"]["examples"][1]["target"] == ""
     err = capsys.readouterr().err
     assert f"train: 300 of {300 + 16} pairs kept" in err
     assert "dropped 7 pairs (duplicate)" in err and "train.en:306" in err

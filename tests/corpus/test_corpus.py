@@ -152,7 +152,7 @@ def test_unequal_sides_are_an_error_with_both_lengths(source: int, target: int) 
 
 
 def test_tables_are_read_by_their_columns() -> None:
-    rows = [("one \u2028", "eins"), ("", "zwei"), ("three\x85", "drei")]
+    rows = [("one\xa01", "eins"), ("", "zwei"), ("three\x85", "drei")]
     for name, zipped in (("t.tsv", ""), ("t.tsv.gz", "")):
         write(name, "".join(f"{b}\tid{zipped}\t{a}\n" for a, b in rows))
         assert texts(corpus(table=name, source_column=2, target_column=0)) == rows
@@ -237,7 +237,7 @@ def test_empty_cells_are_blank_and_none_is_a_word() -> None:
     write("l.csv", b"s,t\nf\xfcr,for\n")
     assert texts(corpus(dataset="l.csv", **settings)) == [("f\ufffdr", "for")]
     write("z.csv", b's\tt\r\n"a\tb"\tc, d; e\r\n')
-    assert texts(corpus(dataset="z.csv", **settings)) == [("a\tb", "c, d; e")]
+    assert texts(corpus(dataset="z.csv", **settings)) == [("a b", "c, d; e")]
     write("x.jsonl", '{"s": "a", "t": null}\n')
     assert texts(corpus(table="x.jsonl", **settings)) == [("a", "")]
 

@@ -233,11 +233,12 @@ def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_pat
 
 def existing_model(path: Path, **options: Any) -> sentencepiece.SentencePieceProcessor:
     """Train a model with SentencePiece itself, and return it opened."""
+    defaults: dict[str, Any] = {"vocab_size": 320, "normalization_rule_name": "identity"}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(ENGLISH + KOREAN),
         model_prefix=str(path.with_suffix("")),
         minloglevel=3,
-        **({"vocab_size": 320, "normalization_rule_name": "identity"} | options),
+        **defaults | options,
     )
     return sentencepiece.SentencePieceProcessor(model_file=str(path))
 

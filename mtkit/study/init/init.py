@@ -81,8 +81,6 @@ def init(options: InitOptions) -> None:
     _check_report(report, options.corpus)
     recognised = report.statistics.source.language, report.statistics.target.language
     languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
-    if languages[1] is None:
-        warn("the target language is unknown; declare both languages, such as --languages en ko")
     counts: Counter[str] = Counter()
     excluded: set[bytes] = set()
     for part, corpus in options.existing.items():
@@ -160,7 +158,8 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     """Warn of frequent faults; UserError if no model should be trained on the corpus as it is."""
     if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
         raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows examples)")
-    for it in [*report.frequent, report["misalignment"]]:
+    of_corpus = ("misalignment", "declared language", "uncertain language")
+    for it in [*report.frequent, *(it for it in report.findings if it.name in of_corpus)]:
         if it.status == "warned":
             text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
             warn(f"{next(paths_of(corpus))}: {it.name}: {text} (`mtkit check` shows examples)")
