@@ -21,7 +21,8 @@ from mtkit.artifacts.manifest import Artifact, sha256_of
 from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
-from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.config.settings import Config
+from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.files import describe_file, existing_file, listed_paths
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable

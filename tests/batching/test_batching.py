@@ -17,7 +17,8 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.encode import OUTCOMES, length_outcomes
 from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.settings import BatchingSettings, Config, TokenizerSettings
+from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus import read
 from mtkit.corpus.read import Pair
 from mtkit.corpus.text import normalise

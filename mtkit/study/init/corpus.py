@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 from mtkit.config.errors import flow
-from mtkit.config.settings import TokenizerSettings
+from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, normalised
