@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 80
 """Width of reports, in terminal cells."""
+WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
 """The start of a line, such as "  source  ", below which its later words are aligned."""
 _quiet = _debug = False
@@ -151,15 +153,18 @@ def fitted(text: str, cells: int = MAX_CELLS) -> str:
 
 
 def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
-    """Return the label and the text as lines, broken between words and aligned below the text."""
-    indent = cell_width(label)
-    if indent + cell_width(text) <= cells:
-        return [label + text]
-    from rich.console import Console
-    from rich.text import Text
+    """Return the label and the text as lines, broken between words and aligned below the text.
 
-    lines = [line.plain.rstrip() for line in Text(text).wrap(Console(), max(1, cells - indent))]
-    return [(" " * indent if number else label) + line for number, line in enumerate(lines)]
+    Words that are too long for a line are kept whole, so that paths can be copied.
+    """
+    # `textwrap` counts characters: fill wide ones up to their cells, with what no text holds.
+    filled = "".join(c + "\0" * (cell_width(c) - 1) for c in text)
+    indent = " " * cell_width(label)
+    lines = textwrap.wrap(
+        filled, cells, initial_indent=indent, subsequent_indent=indent, **WHOLE_WORDS
+    )
+    first, *rest = (line.replace("\0", "") for line in lines or [indent])
+    return [(label + first[len(indent) :]).rstrip(), *rest]
 
 
 def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:

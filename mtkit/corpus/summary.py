@@ -110,8 +110,8 @@ def _findings(report: CorpusReport, *statuses: Status) -> Iterator[str]:
 
 
 def _paragraph(finding: Finding) -> Iterator[str]:
-    of = f" of {plural(finding.checked, 'pair')}" if finding.checked > 1 else ""
-    count = f": {finding.count:,}{of}" if finding.count else ""
+    of = plural(finding.checked, "pair")
+    count = f": {finding.count:,} of {of}" if finding.count and finding.checked > 1 else ""
     yield f"{MARGIN}{finding.name}{count}"
     if finding.note:
         yield from wrap(printable(finding.note), MARGIN)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from torch import Tensor, nn
 
@@ -25,6 +27,7 @@ from mtkit.errors import UserError
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
+from mtkit.study.attend import maps
 from mtkit.study.attend.maps import (
     TEMPLATE,
     AttentionKind,
@@ -351,6 +354,20 @@ def test_subwords_are_shown_on_request(run: str, capsys: Capture) -> None:
     pieces = Tokenizer.load(Path(run) / "tokenizer")
     subwords = pieces.source_pieces(pieces.encode_source(["ibis"])[0])
     assert " ".join([*subwords, "</s>"]) in capsys.readouterr().out
+
+
+@given(
+    st.integers(1, 12), st.integers(1, 16), st.lists(st.integers(1, 150), min_size=2, max_size=2)
+)
+def test_maps_fit_a_page_in_rows_of_equally_many_heads(
+    layers: int, heads: int, words: list[int]
+) -> None:
+    rows, columns, height, width = maps._lay_out(layers, heads, words)
+    assert (rows * columns, heads % columns) == (layers * heads, 0)
+    assert columns == 1 or columns * width <= maps.PAGE_INCHES
+    assert max(rows * height, width) <= maps.MAX_INCHES + 1e-9
+    if layers * heads == 1 and max(words) <= 100:
+        assert min(height / words[0], width / words[1]) >= maps.SMALL_CELL_INCHES - 1e-9
 
 
 def test_a_picture_has_a_map_for_each_selected_layer_and_head(run: str, capsys: Capture) -> None:

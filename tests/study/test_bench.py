@@ -135,7 +135,8 @@ def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: C
     briefly(plot=None, as_json=False)
     text = capsys.readouterr().out
     for time, memory, _ in LAYER_TYPES.values():
-        assert f"O({time})\n" in text and f"O({memory})\n" in text
+        assert f"O({time})" in text and f"O({memory})" in text
+    assert max(map(len, text.splitlines())) <= 80
     with pytest.raises(UserError):
         briefly(plot=tmp_path / "layers.txt", as_json=False)
 

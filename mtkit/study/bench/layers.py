@@ -130,20 +130,20 @@ def _text(record: dict[str, Any]) -> Iterator[str]:
     yield f"width {WIDTH}, {HEADS} heads, float32, forward and backward over one sequence"
     lengths = [f"{length:,}" for length in record["lengths"]]
     for name, key, factor, unit in QUANTITIES:
-        rows = [[f"{unit} by length", *lengths, "exponent", "theory"]]
+        columns = [[f"{unit} by length", *lengths, "exponent", "theory"]]
         for of in record["layers"]:
             costs = [f"{cost * factor:,.2f}" for cost in of[key]]
             theory = f"O({of['theory'][name]})"
-            rows.append([of["layer"], *costs, f"{of['exponents'][name]:.2f}", theory])
+            columns.append([of["layer"], *costs, f"{of['exponents'][name]:.2f}", theory])
         yield ""
-        yield from table(rows)
+        yield from table(zip(*columns, strict=True))
 
 
 def _draw(layers: Sequence[dict[str, Any]], lengths: Sequence[int], path: Path) -> None:
     drawn, panels = make_figure(width=10, columns=2)
     for panel, (name, key, factor, unit) in zip(panels, QUANTITIES, strict=True):
         for of, marker in zip(layers, "os^D", strict=True):
-            curve = f"{of['layer']}: n^{of['exponents'][name]:.2f}"
+            curve = f"{of['layer']}: $n^{{{of['exponents'][name]:.2f}}}$"
             panel.loglog(lengths, [cost * factor for cost in of[key]], f"{marker}-", label=curve)
         panel.set(xlabel="length n", ylabel=f"{name}, {unit}")
         panel.set_xticks(lengths, [f"{length:,}" for length in lengths])

@@ -35,7 +35,7 @@ ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
 WARM_UP_LINES = 64
 """Number of lines before anything counts: kernels are chosen, memory is allocated."""
 MIN_SINGLE_LINES = 20
-COLUMNS = ("", "beam", "sentences/s", "target tokens/s", "one line: p50, ms", "p95", "p99", "MiB")
+COLUMNS = ("", "beam", "sentences/s", "tokens/s", "a line: p50 ms", "p95", "p99", "MiB")
 
 
 @dataclass(frozen=True)
