@@ -5,6 +5,8 @@
     scores = mtkit.run("mtkit.yaml")            # every stage that is not up to date
     translator = mtkit.load("runs/latest")
     translator.translate(["A dog runs."])
+    for it in translator.results(["A dog runs."], n_best=3, alignments=True):
+        print(it.score, it.text, it.alignment, it.alternatives)
     mtkit.score(hypotheses, references)["bleu"].value
 
 Nothing heavy is imported before one of these names is used.
@@ -20,12 +22,16 @@ from mtkit.artifacts.manifest import VERSION
 if TYPE_CHECKING:
     from mtkit.config.yaml import load_config as load_config
     from mtkit.decoding.api import load as load
+    from mtkit.decoding.engine import Request as Request
+    from mtkit.decoding.segment import Line as Line
     from mtkit.pipeline import run as run
     from mtkit.scoring.metrics import score as score
     from mtkit.training.train import train as train
 
 __version__ = VERSION
 _HOMES = {
+    "Line": "mtkit.decoding.segment",
+    "Request": "mtkit.decoding.engine",
     "load": "mtkit.decoding.api",
     "load_config": "mtkit.config.yaml",
     "run": "mtkit.pipeline",
@@ -33,7 +39,7 @@ _HOMES = {
     "train": "mtkit.training.train",
 }
 
-__all__ = ["__version__", "load", "load_config", "run", "score", "train"]
+__all__ = ["Line", "Request", "__version__", "load", "load_config", "run", "score", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from mtkit.artifacts.stage import FROM, Draft, Stage, origin_of
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
-from mtkit.config.yaml import load_config
+from mtkit.config.yaml import as_config
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.decoding.api import load
@@ -36,8 +36,7 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 
     Raises what the stages raise.
     """
-    if not isinstance(config, Config):
-        config = load_config(config)
+    config = as_config(config)
     check_all_readable(config.data, "train", "valid", "test")
     check_origin(config)
     train_tokenizer(config)

@@ -41,6 +41,11 @@ def load_config(
     return read_config(path, overrides, run)[0]
 
 
+def as_config(config: Config | str | Path) -> Config:
+    """Return the config itself, or the config of a file, as `load_config` does."""
+    return config if isinstance(config, Config) else load_config(config)
+
+
 def read_config(
     path: str | Path | None, overrides: Sequence[str], run: str | None
 ) -> tuple[Config, Locations]:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, Literal, overload
 from weakref import ref
@@ -31,6 +31,8 @@ FIRST_WINDOW = 32
 """Size of the first window, small so that output starts early; each later window doubles."""
 PATIENCE_SECONDS = 0.1
 """How long a line waits for others to join its window."""
+REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
+"""Settings of `make_request` that are in no section of a config."""
 READY_SECONDS = 0.02
 """How long to wait for a full window before finished translations are yielded."""
 
@@ -70,12 +72,14 @@ class Translator:
         return [[it.text for it in (one, *one.alternatives)] for one in translations]
 
     def results(
-        self, lines: Iterable[str | Line], request: Request | None = None
+        self, lines: Iterable[str | Line], request: Request | None = None, **settings: Any
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, while `lines` still arrive.
 
-        Another thread iterates over `lines`. Memory use does not depend on their number.
+        `settings` change the request as in `make_request`. Another thread iterates over `lines`.
+        Memory use does not depend on their number.
         """
+        request = _change_request(request or self.request, settings, self.models)
         return chain.from_iterable(self.stream(lines, request))
 
     def stream(
@@ -163,6 +167,7 @@ def load(
         UserError: a model is missing or damaged, the models do not fit together, or a setting is
             unknown, invalid, or not supported by the engine.
     """
+    _check_names(settings, [field.name for field in fields(EngineOptions)])
     models = open_models([path] if path is None or isinstance(path, Place) else path)
     request = _change_request(Request(models[0].config.decoding), settings, models)
     changed = {"decoding": request.settings}
@@ -174,23 +179,14 @@ def load(
 def _change_request(
     base: Request, settings: Mapping[str, Any], models: Sequence[OpenedModel]
 ) -> Request:
-    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
-    own: dict[str, Any] = {
-        "n_best": base.n_best,
-        "alignments": base.attention,
-        "scores": base.scores,
-        "sample": base.sampling is not None,
-    }
-    names = [*own, *chain(*sections)]
-    for name in settings:
-        if name not in names:
-            similar = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
-            raise UserError(f"{name}: unknown setting; {hint}")
+    _check_names(settings)
+    values = base.n_best, base.attention, base.scores, base.sampling is not None
+    own: dict[str, Any] = dict(zip(REQUEST_SETTINGS, values, strict=True))
     changes = {name: value for name, value in settings.items() if value is not None}
     own |= {name: changes[name] for name in own if name in changes}
     decoding, sampling = (
-        {name: changes[name] for name in fields if name in changes} for fields in sections
+        {name: changes[name] for name in section.model_fields if name in changes}
+        for section in (DecodingSettings, SamplingSettings)
     )
     if sampling and not own["sample"]:
         raise UserError(f"{next(iter(sampling))} needs sample=True")
@@ -205,6 +201,17 @@ def _change_request(
         before = (base.sampling or SamplingSettings()).model_dump()
         drawn = validated(SamplingSettings, {**before, **sampling})
     return Request(searched, own["n_best"], drawn, own["alignments"], own["scores"])
+
+
+def _check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None:
+    """Raise UserError with the name that was probably meant for a setting that does not exist."""
+    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
+    names = [*REQUEST_SETTINGS, *chain(*sections), *others]
+    for name in settings:
+        if name not in names:
+            similar = [it for it in names if it in name] or difflib.get_close_matches(name, names)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
+            raise UserError(f"{name}: unknown setting; {hint}")
 
 
 def _with_spare_hypotheses(request: Request) -> Request:

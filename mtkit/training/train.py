@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
+from mtkit.config.yaml import as_config
 from mtkit.errors import Interrupted, MtkitError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
@@ -33,8 +35,8 @@ class DivergedError(MtkitError):
     """Too many steps in a row were skipped."""
 
 
-def train(config: Config) -> Artifact:
-    """Train `config.model` on the run's batches and return the artifact `RUN/model`.
+def train(config: Config | str | Path) -> Artifact:
+    """Train the model of a config on the run's batches, and return the artifact `RUN/model`.
 
     Resume from the last checkpoint, if there is one. Start as many processes as are useful, unless
     this one has been started together with others.
@@ -44,6 +46,7 @@ def train(config: Config) -> Artifact:
         Interrupted: after a stop signal, with a checkpoint saved.
         MtkitError: out of memory, diverged, or a process was lost, with a checkpoint saved.
     """
+    config = as_config(config)
     inputs, training = open_inputs(config), config.training
     stage = inputs.stage("model")
     model = stage.current()

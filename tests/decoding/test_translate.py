@@ -11,10 +11,11 @@ import shutil
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import mtkit
 from architectures import seq2seq, transformer
 from commands import Stdin
 from folders import SENTENCES, train, with_settings, write_model
+from mtkit.artifacts import manifest
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.runs import find_model
 from mtkit.artifacts.storage import write_json
@@ -356,6 +359,55 @@ def test_the_model_is_path_then_environment_then_latest_run(
         find_model(None)
     with pytest.raises(UserError, match="elsewhere holds no model"):
         find_model("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("beams", "beam"),
+        ("num_beams", "beam"),
+        ("n_bst", "n_best"),
+        ("temprature", "temperature"),
+        ("no_repeat_ngram_size", "no_repeat_ngram"),
+    ],
+)
+def test_a_misspelt_setting_is_answered_by_the_right_name(
+    name: str, meant: str, real: Path
+) -> None:
+    translator = load(real, "cpu")
+    calls: list[Callable[..., object]] = [translator.make_request, partial(load, "nowhere", "cpu")]
+    for call in calls:
+        with pytest.raises(UserError, match=f"^{name}: unknown setting; did you mean '{meant}'"):
+            call(**{name: 3})
+    with pytest.raises(UserError, match="did you mean 'device'"):
+        load("nowhere", devce="cpu")
+
+
+def test_results_take_the_settings_of_a_call(real: Path) -> None:
+    translator = load(real, "cpu", engine="torch")
+    settings: dict[str, Any] = {"n_best": 2, "alignments": True, "sample": True, "seed": 3}
+    request = translator.make_request(**settings)
+    assert isinstance(request, mtkit.Request)
+    lines = [mtkit.Line(text, id=number) for number, text in enumerate(SENTENCES)]
+    both = translator.results(lines, **settings), translator.results(lines, request)
+    for one, other in zip(*both, strict=True):
+        assert one.score is not None and one.alternatives and one.alignment is not None
+        assert (one.text, one.score) == (other.text, other.score)
+    texts = translator.translate(lines, n_best=2, sample=True, seed=3)
+    assert [samples[0] for samples in texts] == [
+        it.text for it in translator.results(lines, request)
+    ]
+
+
+def test_a_model_that_may_not_be_read_is_the_users_to_fix(
+    real: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(manifest, "hash_file", refuse)  # root may read everything
+    with pytest.raises(UserError, match=r"model/.* cannot be read \(Permission denied\)"):
+        load(real, "cpu")
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
