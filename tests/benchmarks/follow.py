@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -17,7 +16,8 @@ from mtkit.training.metrics import MetricsLog
 
 FULL_SPEED = 0.9
 """Share of the median rate that counts as full speed."""
-POLL_SECONDS = 0.2
+LOG_SECONDS, MEMORY_SECONDS = 0.2, 2.0
+"""How often the log is read, and the memory, which is slower and disturbs the GPU."""
 
 
 class FailedError(Exception):
@@ -49,15 +49,20 @@ def follow(command: list[str], folder: Path, seconds: float) -> Speed:
     """
     records = list[dict[str, Any]]()
     errors, log = folder / "stderr.txt", folder / "metrics.jsonl"
-    began, idle, peak, start = time.perf_counter(), gpu_gib(), 0.0, float("inf")
+    idle = gpu_gib() or 0.0
+    began = look = time.perf_counter()
+    peak, start = 0.0, float("inf")
     with log.open("w") as output, errors.open("w") as stderr:
         process = subprocess.Popen(command, stdout=output, stderr=stderr, start_new_session=True)
         while process.poll() is None:
-            time.sleep(POLL_SECONDS)
+            time.sleep(LOG_SECONDS)
+            if (now := time.perf_counter()) > look:
+                look = now + MEMORY_SECONDS
+                used = gpu_gib()
+                peak = max(peak, _resident_gib(process.pid) if used is None else used - idle)
             records = [record for record in MetricsLog(folder).read() if "tokens" in record]
-            peak = max(peak, gpu_gib() - idle if idle else _resident_gib(process.pid))
             if records:  # the clock of the process began at `start`
-                start = min(start, time.perf_counter() - began - records[-1]["seconds"])
+                start = min(start, now - began - records[-1]["seconds"])
                 if records[-1]["seconds"] - records[0]["seconds"] > seconds:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
@@ -98,17 +103,19 @@ def last_line(text: str) -> str:
     return next(filter(str.strip, reversed(text.splitlines())), "no message")
 
 
-def ask_gpu(quantity: str) -> str:
-    """Return what nvidia-smi knows of the first GPU; without one an empty text."""
-    if shutil.which("nvidia-smi") is None:
-        return ""
+def ask_gpu(quantity: str) -> str | None:
+    """Return what nvidia-smi knows of the first GPU; None without one."""
     command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits"]
-    return finish(command).splitlines()[0]
+    try:
+        return finish(command).splitlines()[0]
+    except (FailedError, FileNotFoundError):
+        return None
 
 
-def gpu_gib() -> float:
-    """Return the memory in use on the GPU; 0 without one."""
-    return float(ask_gpu("memory.used") or 0) / 1024
+def gpu_gib() -> float | None:
+    """Return the memory in use on the first GPU; None without one."""
+    used = ask_gpu("memory.used")
+    return None if used is None else float(used) / 1024
 
 
 def _resident_gib(process: int) -> float:
