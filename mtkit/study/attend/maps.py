@@ -47,7 +47,7 @@ FAINT = 0.005
 CELL_INCHES, SMALL_CELL_INCHES, MARGIN_INCHES = 0.24, 0.17, 1.0
 """Size of a word's cell, in a short sentence and in one of over SHORT words; of the labels."""
 SHORT = 15
-ALTERNATIVE = ", or write a page by --view html"
+ALTERNATIVE = ", or write a page with --view html"
 MIN_INCHES, PAGE_INCHES, MAX_INCHES = 1.8, 11.0, 40.0
 """Smallest size of a map; width of a row of maps that fits a page; largest height of all maps."""
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -213,7 +213,7 @@ def draw_picture(title: str, heat_map: HeatMap, path: Path) -> None:
     rows, columns, height, width = _lay_out(layers, heads, shape)
     cell, is_long = min(height / shape[0], width / shape[1]), max(shape) > SHORT
     if cell < SMALL_CELL_INCHES:
-        say(f"{path}: the words are small; show less by --layer, --head or --average")
+        say(f"{path}: the words are small; show fewer maps with --layer, --head or --average")
     margins = MARGIN_INCHES * (rows if is_long else 1)  # for the keys
     page = (columns * width + 2 * MARGIN_INCHES, rows * height + margins + 0.5)
     drawn, panels = make_figure(width=page[0], height=page[1], rows=rows, columns=columns)
