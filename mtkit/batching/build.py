@@ -161,8 +161,8 @@ def _write_store(
         if not kept:
             raise UserError(f"data.{name}: all {count:,} pairs were dropped: {dropped.summary()}")
     source, target = tokens.tolist()
-    subwords = f"{source:,} source and {target:,} target subwords"
-    say(f"{name}: {kept:,} of {plural(count, 'pair')} kept, with {subwords}")
+    subwords = f"{source:,} source, {target:,} target"
+    say(f"{name}: {kept:,} of {plural(count, 'pair')} kept; subwords: {subwords}")
     for line in dropped.lines():
         say(line)
     return {

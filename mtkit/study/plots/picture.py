@@ -74,7 +74,8 @@ def _add_legend(figure: Figure, panel: Axes) -> None:
     """Add a legend of the lines of `panel` above all panels."""
     handles, names = panel.get_legend_handles_labels()
     fonts = {"family": find_fonts("".join(names))}
-    columns = min(4, len(names))
+    inches = 0.8 + 0.1 * max(map(len, names))  # of an entry, about
+    columns = max(1, min(4, len(names), int(figure.get_figwidth() / inches)))
     figure.legend(handles, names, loc="outside upper center", prop=fonts, ncols=columns)
 
 
