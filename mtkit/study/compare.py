@@ -86,32 +86,22 @@ def _open(path: Path) -> ComparedRun:
 
 
 def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield a row for each setting that differs, and what only some of the runs have.
-
-    The run directory is left out.
-    """
-    settings = [
-        {
-            key: flow(value)
-            for key, value in flattened(run.config.model_dump(exclude={"run"})).items()
-        }
-        for run in runs
-    ]
+    """Yield a row for each setting that differs (not `run`), and what only some runs have."""
+    settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
     rows = [["settings", *(run.name for run in runs)]]
     partial: defaultdict[str, list[str]] = defaultdict(list)
     for key in dict.fromkeys(chain.from_iterable(settings)):
-        having = [run.name for run, of_run in zip(runs, settings, strict=True) if key in of_run]
-        values = {of_run[key] for of_run in settings if key in of_run}
-        if len(values) > 1:
-            rows.append([key, *(of_run.get(key, "-") for of_run in settings)])
-        elif len(having) < len(runs) and values != {"null"}:
-            partial[", ".join(having)].append(f"{key}: {values.pop()}")
+        having = zip(runs, settings, strict=True)
+        values = {run.name: flow(of_run[key]) for run, of_run in having if key in of_run}
+        if len(set(values.values())) > 1:
+            rows.append([key, *(values.get(run.name, "-") for run in runs)])
+        elif len(values) < len(runs) and "null" not in values.values():
+            partial[", ".join(values)].append(f"{key}: {next(iter(values.values()))}")
     yield from table(rows)
     if len(rows) == 1 and not partial:
         yield "no differences"
     for names, texts in partial.items():
-        yield ""
-        yield from wrap(", ".join(texts), f"only in {names}: ")
+        yield from ("", *wrap(", ".join(texts), f"only in {names}: "))
 
 
 def _curves(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str, dict[str, Points]]]:

@@ -5,7 +5,6 @@ matplotlib is imported only where it is used, and without pyplot: there is no cu
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mtkit.scoring.lengths import Bucket
     from mtkit.scoring.score import SystemScores
 
 PICTURE_SUFFIXES = (".png", ".svg")
@@ -158,9 +156,9 @@ def draw_curves(
 
 
 def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
-    """Draw a panel per metric: a line per system with intervals, over buckets of source lengths.
+    """Draw a panel per metric: scores with intervals, over buckets of source lengths.
 
-    Scores of a few lines are pale, and no part of the line.
+    Those of a few lines are pale.
     """
     buckets = systems[0].by_length
     metrics = list(buckets[-1].scores)
@@ -169,8 +167,15 @@ def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
     for key, panel in zip(metrics, panels, strict=True):
         for place, system in enumerate(systems):
             shift = 0.6 * (place - (len(systems) - 1) / 2) / len(systems)  # no bar hides another
-            style = f"{MARKERS[place % len(MARKERS)]}-"
-            _draw_buckets(panel, system.by_length, key, shift, style, system.name)
+            colour = COLOURS[place % len(COLOURS)]
+            style: Any = {"fmt": MARKERS[place % len(MARKERS)], "color": colour, "markersize": 5}
+            panel.errorbar([], [], [], label=system.name, **style)
+            for x, bucket in enumerate(system.by_length):
+                if score := bucket.scores.get(key):
+                    ends = score.interval or (score.value, score.value)
+                    reach = [[abs(end - score.value)] for end in ends]
+                    alpha = 0.3 if len(bucket.rows) < FEW_LINES else 1.0
+                    panel.errorbar(x + shift, score.value, reach, alpha=alpha, **style)
         panel.set_ylabel(buckets[-1].scores[key].name)
         labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
         panel.set_xticks(range(len(labels)), labels)
@@ -179,21 +184,3 @@ def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
         panel.set_ylim(bottom=0)
     _add_legend(drawn, panels[0])
     save_picture(drawn, path)
-
-
-def _draw_buckets(
-    panel: Axes, buckets: Sequence[Bucket], key: str, shift: float, style: str, name: str
-) -> None:
-    """Draw the scores of one system by one metric, moved to the right by `shift`."""
-    scored = {place: bucket for place, bucket in enumerate(buckets) if key in bucket.scores}
-    x = [place + shift for place in scored]
-    scores = [bucket.scores[key] for bucket in scored.values()]
-    few = [len(bucket.rows) < FEW_LINES for bucket in scored.values()]
-    usual, pale = (
-        [it.value if is_few is pale else math.nan for it, is_few in zip(scores, few, strict=True)]
-        for pale in (False, True)
-    )
-    values = [(it.value, *(it.interval or ())) for it in scores]
-    reach = [[of[0] - min(of) for of in values], [max(of) - of[0] for of in values]]
-    line = panel.errorbar(x, usual, reach, fmt=style, linewidth=1, capsize=2, label=name)[0]
-    panel.plot(x, pale, style[0], color=line.get_color(), alpha=0.3)
