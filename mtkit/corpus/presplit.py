@@ -20,7 +20,7 @@ _WORDS = re.compile(
 )
 _UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
 # Four short words in a row of a script that has no spaces between words.
-_SHORT_WORDS = re.compile(rf"(?<!\S)(?:{_UNSPACED}{{1,5}} ){{3,}}{_UNSPACED}{{1,5}}(?!{_UNSPACED})")
+_SHORT_WORDS = re.compile(rf"(?<!\S)(?:{_UNSPACED}{{1,6}} ){{3,}}{_UNSPACED}{{1,6}}(?!{_UNSPACED})")
 
 
 def is_split_into_subwords(text: str) -> bool:

@@ -29,7 +29,7 @@ MAX_LOOP = 30
 """Longest repeated phrase that is looked for, in words or characters."""
 MAX_LOOPED_TEXT = 2_000
 """Characters from the start of a line in which repetition is looked for."""
-MAX_COUNTED = 24
+MAX_COUNTED = 31
 """Smaller numbers are hours, days and months, or likely to be in words on the other side."""
 YEARS = range(1000, 3000)
 """Numbers that may be years, which another calendar counts differently."""

@@ -11,7 +11,7 @@ import unicodedata
 
 _SPACES = "\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # Without \x1c to \x1f and \x85, which are white space to Python, but damage in a corpus.
-_RUNS = re.compile(f"[\t\n\v\f\r\u2028\u2029]|[{_SPACES}]{{2,}}")
+_RUNS = re.compile(f"[{_SPACES}]{{2,}}|[\t\n\v\f\r\u2028\u2029]")
 _ENDS = re.compile(f"^[{_SPACES}]+|[{_SPACES}]+$")
 _LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # Default_Ignorable_Code_Point of Unicode 16, white space, controls, and the blank Braille cell.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +174,65 @@ def test_lines_of_an_unsupported_language_are_not_foreign(tmp_path: Path) -> Non
     half = check_corpus(corpus, ("en", "ast"))
     assert half["language"].count > 200
     assert "language" not in half.drop, "batch does not know what is declared"
+
+
+def status_of(votes: dict[str, int], declared: str | None, name: str) -> str:
+    """Return the status of a finding about a target of which so many lines are in each language."""
+    statistics = statistics_of({"en": 1000}, votes)
+    target = replace(statistics.target, declared=declared)
+    found = check_languages(replace(statistics, target=target), ("en", declared), 0, 1000)
+    return next(finding.status for finding in found if finding.name == name)
+
+
+@pytest.mark.parametrize(
+    ("votes", "declared", "expected"),
+    [
+        ({"de": 990, "nl": 10}, "de", "passed"),
+        ({"de": 990, "nl": 10}, "fr", "failed"),
+        ({"no": 550, "da": 450}, "da", "passed"),  # close relatives
+        ({"de": 600, "fr": 380, "da": 20}, "da", "warned"),  # a mixture without it
+        ({"nso": 750, "st": 250}, "tn", "passed"),  # Setswana, which py3langid does not know
+        ({"en": 990, "nso": 10}, "tn", "warned"),
+        ({"de": 5}, "fr", "passed"),  # too few
+    ],
+)
+def test_identification_that_contradicts_a_declared_language_is_told(
+    votes: dict[str, int], declared: str, expected: str
+) -> None:
+    assert status_of(votes, declared, "declared language") == expected
+    assert status_of(votes, declared, "uncertain language") == "passed"
+
+
+@pytest.mark.parametrize(
+    ("votes", "expected"),
+    [
+        ({"de": 990, "nl": 10}, "passed"),
+        ({"fuv": 800, "so": 200}, "warned"),  # Wolof
+        ({"nso": 750, "st": 250}, "warned"),
+        ({"de": 5}, "warned"),
+    ],
+)
+def test_an_uncertain_language_is_to_be_declared(votes: dict[str, int], expected: str) -> None:
+    assert status_of(votes, None, "uncertain language") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"),
+    [
+        ("subwords", lambda line: re.sub(r"(\w{2})(\w{2,})", r"\1@@ \2", line)),
+        ("subwords", lambda line: "▁" + line.replace(" ", " ▁")),
+        ("tokenised", lambda line: re.sub(r"(\w)([.,])", r"\1 \2", line)),
+    ],
+)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_text_that_is_already_split_is_warned_of(
+    tmp_path: Path, name: str, cut: Callable[[str], str], side: str
+) -> None:
+    lines = [(cut(s), t) if side == "source" else (s, cut(t)) for s, t in LINES[:300]]
+    report = check_corpus(write_corpus(tmp_path, lines))
+    assert report[name].status == "warned" and report[name] in report.frequent
+    few = check_corpus(write_corpus(tmp_path, [*lines[:5], *LINES[:300]]))
+    assert few[name].status == "passed"
 
 
 def test_quoted_cells_of_spreadsheets_warn(tmp_path: Path) -> None:

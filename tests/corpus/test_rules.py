@@ -117,6 +117,8 @@ def test_good_pairs_break_no_rule(statistics: CorpusStatistics, source: str, tar
         ("In 1970.", "ในปี พ.ศ. 2513"),
         ("In April 2014 it began.", "በሚያዝያ 2006 ተጀመረ።"),
         ("On April 1, 2000.", "平成12年4月1日。"),
+        ("On May 28.", "በግንቦት 30።"),
+        ("From May 28 to 29.", "۷ و ۲۶ خرداد."),
         ("In 2021.", "民國110年。"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from mtkit.artifacts.manifest import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import MtkitError, UserError
 from mtkit.scoring.lengths import BUCKET_LIMITS, bucket_by_length
-from mtkit.scoring.metrics import agreement_with_people, corpus_bleu
+from mtkit.scoring.metrics import agreement_with_people, corpus_bleu, corpus_chrf, score
 from mtkit.scoring.score import COMET_MODEL, score_files, score_lines, worst_sentences
 from tasks import tiny_config
 
@@ -305,3 +306,27 @@ def test_a_failed_comet_or_a_score_that_is_not_finite_is_an_error(
     monkeypatch.setenv(f"COMET_{name}", value)
     with pytest.raises(MtkitError, match="--comet: comet-score failed"):
         score_files([files[0]], [files[1]], source=files[0], comet=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Tôi đọc một quyển sách ở thư viện.",
+        "Ọ̀rọ̀ ọmọdé ni ẹ̀kọ́ ṣe.",
+        "আমি একটি বাড়ি দেখি।",
+        "나는 어제 학교에 갔다.",
+        "Ёлка и ёж, її.",
+    ],
+)
+def test_texts_that_differ_in_composition_alone_are_equal(tmp_path: Path, line: str) -> None:
+    forms = [unicodedata.normalize(form, line) for form in ("NFC", "NFD")]
+    assert forms[0] != forms[1]
+    paths = [write(tmp_path / name, [form] * 4) for name, form in zip("ab", forms, strict=True)]
+    for reference, hypothesis in (paths, paths[::-1]):
+        (system,) = score_files([reference], [hypothesis], worst=1)
+        assert system.scores["chrf"].value == system.worst[0].chrf == pytest.approx(100)
+        assert system.scores["bleu"].value == pytest.approx(100)
+    for ours, right in (forms, forms[::-1]):
+        assert corpus_bleu([ours], [right]) == pytest.approx(100)
+        assert corpus_chrf([ours], [right]) == pytest.approx(100)
+        assert score([ours], [right])["chrf"].value == pytest.approx(100)

@@ -1,0 +1,118 @@
+"""Laws of the normal form of texts, and of text that is already split."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mtkit.corpus.presplit import is_split_into_subwords, is_tokenised
+from mtkit.corpus.text import in_one_line, is_blank, normalise
+
+any_text = st.text(st.characters(exclude_categories=["Cs"]))
+spaced = st.text("aé \t\n\r\u2028\xa0\u3000\u0301", max_size=12)
+
+
+@given(any_text | spaced)
+@example("a\u2028\u0301")
+def test_the_normal_form_is_a_fixed_point(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@given(any_text | spaced)
+def test_only_spaces_and_composition_change(text: str) -> None:
+    composed = unicodedata.normalize("NFC", text)
+    assert normalise(text).split() == composed.split()
+    assert "\n" not in normalise(text)
+
+
+@given(any_text)
+def test_canonically_equivalent_texts_have_one_form(text: str) -> None:
+    assert normalise(unicodedata.normalize("NFD", text)) == normalise(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["5\xa0km", "10\u202f000", "東京\u3000大阪", "می\u200cروم", "m²", "½", "№ 5", "ﬁ，"]
+)
+def test_characters_that_only_look_alike_stay(text: str) -> None:
+    assert normalise(text) == text
+
+
+@given(any_text)
+def test_text_with_a_letter_of_a_living_script_is_not_blank(text: str) -> None:
+    assert not is_blank(f"{text}я")
+    assert is_blank(text) == all(map(is_blank, text))
+
+
+@pytest.mark.parametrize(
+    "code", [0x20, 0xA0, 0xAD, 0x200B, 0x200D, 0x2060, 0x3000, 0x3164, 0xFE0F, 0xFEFF, 0xE0020, 0x7]
+)
+def test_invisible_characters_are_blank(code: int) -> None:
+    assert is_blank(chr(code) * 2)
+
+
+@given(any_text)
+def test_one_line_stays_one_line(text: str) -> None:
+    assert len(in_one_line(f"{text}.").splitlines()) == 1
+    assert len(in_one_line(text)) == len(text)
+
+
+NATURAL = [
+    "The dog didn't see John's cat, did it?",
+    "« Pourquoi ? » demanda-t-il ; elle se tut : rien !",
+    "Er läuft ... schnell. 3,5 % der Leute – etwa 50 – kamen.",
+    "¿Dónde está? ¡Aquí!",
+    "他喜欢苹果，也喜欢茶。",
+    "东京 2020 年奥运会 DJ 很好",
+    "犬が走る。 猫は寝る。",
+    "วันนี้อากาศดีมาก เราไปเที่ยวกันไหม พรุ่งนี้ก็ได้ ไม่เป็นไร",
+    "나는 어제 학교 에 갔다.",
+    "वह घर जाता है । वह आता है ।",
+    "می\u200cروم به خانه.",
+    "See ## Heading and a@b.org, @@mention or 5 > 3.",
+    "The '90s were great, weren't they?",
+]
+
+
+@pytest.mark.parametrize("line", NATURAL)
+def test_natural_text_is_not_taken_for_split_text(line: str) -> None:
+    assert not is_tokenised(line) and not is_split_into_subwords(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A dog runs .",
+        "However , he came",
+        "Il n &apos; a rien",
+        "the well @-@ known dog",
+        "he did n't go",
+        "John 's dog runs",
+        "-LRB- sic -RRB-",
+        "我 喜欢 苹果 和 茶",
+        "犬 が 走る 。",
+        "วันนี้ อากาศ ดี มาก",
+        "يذهب إلى البيت ، ثم يعود",
+    ],
+)
+def test_tokenised_text_is_recognised(line: str) -> None:
+    assert is_tokenised(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the gar@@ den is gre@@ en",
+        "я чит@@ аю кни@@ ги",
+        "▁the ▁gar den",
+        "the gar ##den",
+        "the Ġgarden Ġis",
+        "gar ￭den",
+        "the</w> gar den</w>",
+        "我 喜@@ 欢",
+    ],
+)
+def test_subwords_are_recognised(line: str) -> None:
+    assert is_split_into_subwords(line)
