@@ -109,7 +109,7 @@ class Bench:
         """Measure Hugging Face's Marian, in half the time."""
         config = self._prepare(name)
         batches = config.with_name("batches.safetensors")
-        _in_process(write_batches, load_config(config), batches)
+        write_batches(load_config(config), batches)
         settings = {"batches": str(batches), "precision": "bfloat16", "seconds": NEVER}
         settings["model"] = marian_settings(load_config(config))
         command = [sys.executable, str(HERE / "peer_hf.py"), json.dumps(settings)]

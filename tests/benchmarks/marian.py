@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
+import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.batching.build import open_batches
+from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
-from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import Position, Stream
+from mtkit.symbols import BOS, EOS, PAD
 
 MAX_BATCHES = 200
 """Largest number of batches that are written; peer_hf.py repeats them."""
@@ -27,14 +29,22 @@ def marian_settings(config: Config) -> dict[str, Any]:
 
 
 def write_batches(config: Config, path: Path) -> None:
-    """Write the first batches of the config's run, shaped and padded as mtkit does it."""
-    run, max_tokens = Path(config.run), config.batching.max_tokens
+    """Write the pairs of the first batches of the config's run, padded to rectangles."""
+    store, max_tokens = open_batches(Path(config.run) / "batches").train, config.batching.max_tokens
     assert isinstance(max_tokens, int)
-    data, tokenizer = open_batches(run / "batches"), Tokenizer.load(run / "tokenizer")
-    steps = Stream(config, data, tokenizer, max_tokens).steps(Position())
-    tensors = {
-        f"{index}.{name}": getattr(step.batches[0], name)
-        for index, step in enumerate(islice(steps, MAX_BATCHES))
-        for name in ("source", "target_input", "target_output")
-    }
+    plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=config.seed, epoch=0)
+    tensors: dict[str, torch.Tensor] = {}
+    for index, rows in enumerate(plan[:MAX_BATCHES]):
+        sentences = []
+        for is_target in (False, True):
+            ids, lengths = store.side(rows, target=is_target)
+            sentences.append(np.split(ids, lengths.cumsum()[:-1]))
+        for name, side, start, end in (
+            ("source", 0, [], [EOS]),
+            ("target_input", 1, [BOS], []),
+            ("target_output", 1, [], [EOS]),
+        ):
+            lines = [torch.tensor([*start, *line.tolist(), *end]) for line in sentences[side]]
+            padded = pad_sequence(lines, batch_first=True, padding_value=PAD)
+            tensors[f"{index}.{name}"] = padded
     safetensors.torch.save_file(tensors, path)
