@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
@@ -54,7 +54,7 @@ def pytest_runtest_setup() -> None:
     signatures.restart_checks()
     set_quiet(False)
     if files := sys.modules.get("mtkit.corpus.files"):
-        files._warn_once.cache_clear()
+        files.tell_once.cache_clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,7 +87,8 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
 
     def give(content: BinaryIO | str | None) -> None:
         stream = io.BytesIO(content.encode()) if isinstance(content, str) else content
-        monkeypatch.setattr(sys, "stdin", stream and io.TextIOWrapper(stream))
+        buffered: Any = stream and io.BufferedReader(cast(Any, stream))  # as Python opens stdin
+        monkeypatch.setattr(sys, "stdin", buffered and io.TextIOWrapper(buffered))
 
     return give
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -111,16 +111,20 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     if target is not None:
         refuse("is only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
-    suffix = PurePath(source.removesuffix(".gz")).suffix
-    if suffix == ".tsv":
-        first, second = columns or ("0", "1")
-        if first.isdecimal() and second.isdecimal():
-            return TableCorpus(table=source, source_column=int(first), target_column=int(second))
+    from mtkit.corpus.files import refuse_format
+    from mtkit.corpus.tables import find_columns, is_table
+
+    refuse_format(source)
+    if is_table(source):
+        first, second = (
+            find_columns(source)
+            if columns is None
+            else (int(it) if it.isdecimal() else it for it in columns)
+        )
         return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
-            f"{source}: give TARGET too, or --columns S T if this is a table or dataset"
+            f"{source}: give TARGET too, or --columns S T if this is a dataset; a table is called "
+            ".tsv, .csv or .jsonl"
         )
-    if suffix == ".jsonl":
-        return TableCorpus(table=source, source_column=columns[0], target_column=columns[1])
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])

@@ -35,9 +35,9 @@ class TextCorpus(Settings):
 
 
 class TableCorpus(Settings):
-    """.tsv or .jsonl files, plain or .gz.
+    """.tsv, .csv or .jsonl files, plain or .gz.
 
-    A TSV column is a number from 0, or a name that the first line has; a JSONL one a key.
+    A column is a number from 0, or a name that the first row has; in a .jsonl a key.
     """
 
     table: Paths = Field(description="table, or a list of tables with the same columns")

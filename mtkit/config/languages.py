@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from importlib import resources
 from typing import Annotated
 
@@ -14,11 +15,21 @@ def language_code(code: str | None) -> str:
     return (code or "").replace("_", "-").split("-")[0].lower()
 
 
+@cache
+def language_names() -> frozenset[str]:
+    """Return the codes and names of languages in the table, in lower case."""
+    return frozenset(spelling.lower() for row in _table() for spelling in row)
+
+
+def _table() -> list[list[str]]:
+    """Return rows of ISO 639-1 code, ISO 639-3 code, English name, and other spellings."""
+    table = resources.files("mtkit.config").joinpath("languages.tsv").read_text("utf-8")
+    return [line.split("\t") for line in table.splitlines()]
+
+
 def check_language(code: str) -> str:
     """Return the code, perhaps with a script or region (pt_BR); ValueError if it is not one."""
-    # Columns: ISO 639-1 code, ISO 639-3 code, English name, other spellings.
-    table = resources.files("mtkit.config").joinpath("languages.tsv").read_text("utf-8")
-    rows = [line.split("\t") for line in table.splitlines()]
+    rows = _table()
     code_of = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
     language = language_code(code)
     is_rare = len(language) == 3 and language.isascii() and language.isalpha()

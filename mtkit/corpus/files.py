@@ -1,4 +1,4 @@
-"""Read lines of text files, plain or gzip, as a stream.
+"""Read lines of text files as a stream: UTF-8, or UTF-16 with a byte order mark, plain or gzip.
 
 Only a line feed ends a line. A line over 1 MiB is not a sentence and is read as a blank one, so
 that memory stays bounded whatever a file contains or decompresses to.
@@ -6,37 +6,65 @@ that memory stays bounded whatever a file contains or decompresses to.
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
+import re
+import select
+import sys
 import zlib
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from io import BufferedReader
-from pathlib import Path
-from typing import Any
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import Any, cast
 
 from mtkit.config.base import Paths
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural, warn
 
 GZIP_MAGIC = b"\x1f\x8b"
-UNSUPPORTED_FORMATS = {
-    b"BZh91AY&SY": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstandard",
-    b"PK\x03\x04": "zip",
+ENCODINGS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark begins in the same way
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Compressed formats that are refused, by the first bytes of their files."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Encodings other than UTF-8, by the byte order mark at the start of the text."""
+COMPRESSED = {
+    ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P)",
+    ".xz": rb"\xfd7zXZ\0",
+    ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
+    ".lz4": rb"\x04\x22\x4d\x18",
+    ".7z": rb"7z\xbc\xaf\x27\x1c",
+    ".rar": rb"Rar!\x1a\x07",
+    ".zip": rb"PK(\x03\x04|\x05\x06)",
+}
+"""Compressed formats that are refused: the name of a file ends so, or its first bytes match."""
+DOCUMENTS = {
+    "spreadsheet": (".xlsx .xls .xlsm .xlsb .ods .numbers", "as CSV (UTF-8)"),
+    "document": (".docx .doc .odt .rtf .pdf .pptx .odp .epub", "as plain text (UTF-8)"),
+    "translation file": (".tmx .xlf .xliff .sdlxliff", "as tab-separated text (.tsv)"),
+}
+"""Formats of other programs that are refused: how their names end, and how to export the text."""
 MAX_LINE_BYTES = 1 << 20
-"""Size of a line, line feed included, above which it is read as blank."""
+"""Size of a line, without its line feed, above which it is read as blank."""
 DEMO = "demo:"
 """Prefix of the files of the demo corpus, which are part of the package."""
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 16
+OLD_LINE_ENDS = (
+    "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
+)
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
-_warn_once = cache(warn)  # a corpus is read several times
+
+
+@cache  # a corpus is read several times
+def tell_once(tell: Callable[[str], None], text: str) -> None:
+    """Call `say` or `warn`, unless they have said the same before."""
+    tell(text)
 
 
 def existing_file(path: str) -> Path:
@@ -67,42 +95,48 @@ def existing_file(path: str) -> Path:
 def read_lines(path: str) -> Generator[str]:
     """Yield the lines of a file, without line ends.
 
-    Invalid UTF-8 is replaced, and a line over MAX_LINE_BYTES is blank; each is warned of once.
+    Invalid UTF-8 is replaced, and a line over MAX_LINE_BYTES is blank; each is warned of once, and
+    so are lines with carriage returns inside.
 
     Raises:
         UserError: the file cannot be read, or the gzip data is damaged.
     """
-    number = 0
     faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
-    try:
-        with open_decompressed(existing_file(path)) as file:
-            for number, raw in enumerate(_raw_lines(file), 1):
-                fault = ""
-                if len(raw) > MAX_LINE_BYTES:
-                    raw, fault = b"", "longer than 1 MiB, read as an empty line"
-                if number == 1:
-                    raw = raw.removeprefix(BYTE_ORDER_MARK)
-                try:
-                    line = raw.decode()
-                except UnicodeDecodeError:
-                    line, fault = raw.decode(errors="replace"), "invalid UTF-8 replaced"
-                if fault:
-                    first, count = faults.get(fault, (number, 0))
-                    faults[fault] = first, count + 1
-                yield line.rstrip("\r\n")
-    except GZIP_ERRORS as error:
-        raise describe_gzip_error(path, error) from error
+    with closing(_blocks(path)) as blocks:
+        for number, raw in enumerate(split_lines(blocks, MAX_LINE_BYTES + 1), 1):
+            raw = raw.rstrip(b"\r")
+            fault = OLD_LINE_ENDS if b"\r" in raw else ""
+            if len(raw) > MAX_LINE_BYTES:
+                raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError:
+                line, fault = raw.decode(errors="replace"), "invalid UTF-8 replaced"
+            if fault:
+                first, count = faults.get(fault, (number, 0))
+                faults[fault] = first, count + 1
+            yield line
     for fault, (first, count) in faults.items():
-        _warn_once(f"{path}:{first}: {fault} ({plural(count, 'such line')} in the file)")
+        lines = plural(count, "such line")
+        tell_once(warn, f"{path}:{first}: {fault} ({lines} in the file)")
+
+
+def is_utf16(path: str) -> bool:
+    """Return whether a file begins with the byte order mark of UTF-16."""
+    with existing_file(path).open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def count_lines(path: str) -> int:
     """Return the number of lines that `read_lines` yields; raise the same errors."""
-    try:
-        with open_decompressed(existing_file(path)) as file:
-            return _count(iter(partial(file.read1, READ_BYTES), b""))
-    except GZIP_ERRORS as error:
-        raise describe_gzip_error(path, error) from error
+    return _count(_blocks(path))
+
+
+def _blocks(path: str) -> Generator[bytes]:
+    with existing_file(path).open("rb") as file:
+        yield from text_blocks(file, path)
 
 
 def describe_file(file: Path) -> dict[str, Any]:
@@ -128,45 +162,98 @@ def _count(blocks: Iterable[bytes]) -> int:
     return lines + (last != b"\n")
 
 
-def open_decompressed(path: Path) -> BufferedReader:
-    """Open a file, decompressing gzip, which its name or first bytes show.
-
-    Pipes and devices are opened as they are. Reading may raise GZIP_ERRORS.
+@contextmanager
+def open_input(path: Path | None) -> Iterator[io.BufferedReader]:
+    """Open a file, or standard input; read it by `text_blocks`.
 
     Raises:
-        OSError: the file cannot be opened.
-        UserError: it is compressed in another format.
+        UserError: it cannot be opened.
     """
-    if not path.is_file():
-        return path.open("rb")
-    with path.open("rb") as file:
-        start = file.read(max(map(len, UNSUPPORTED_FORMATS)))
-    for magic, name in UNSUPPORTED_FORMATS.items():
-        if start.startswith(magic):
+    if path is None:
+        if sys.stdin is None:
+            raise UserError("stdin is closed; give a text file")
+        yield cast(io.BufferedReader, sys.stdin.buffer)
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); give a text file") from None
+    with file:
+        yield file
+
+
+def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
+    """Yield the text of a file as UTF-8, in blocks as they arrive; `name` is for messages.
+
+    The first bytes show whether it is compressed with gzip, or in UTF-16 or UTF-32.
+
+    Raises:
+        UserError: the file has another format, or the gzip data is damaged.
+        MtkitError: it cannot be read.
+    """
+    lines = 0
+    try:
+        _wait(file)
+        start = file.peek()
+        refuse_format(name, start)
+        is_gzip = name.endswith(".gz") or start.startswith(GZIP_MAGIC)
+        reader = gzip.open(file) if is_gzip else file
+        blocks = iter(partial(_read, reader), b"")
+        start = next(blocks, b"")
+        blocks = chain([start], blocks)
+        for mark, encoding in ENCODINGS.items():
+            if start.startswith(mark):
+                blocks = map(str.encode, codecs.iterdecode(blocks, encoding, errors="replace"))
+                break
+        for block in blocks:
+            lines += block.count(b"\n")
+            yield block
+    except GZIP_ERRORS as error:
+        raise UserError(
+            f"{name}:{lines + 1}: the gzip data is damaged or cut short ({error}); get another copy"
+        ) from error
+    except OSError as error:
+        raise MtkitError(f"{name} cannot be read ({error.strerror})") from error
+
+
+def refuse_format(name: str, start: bytes = b"") -> None:
+    """Raise UserError if the name or the first bytes of a file show that it is no text."""
+    suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
+    for kind, (suffixes, export) in DOCUMENTS.items():
+        if suffix and suffix in suffixes.split():
+            raise UserError(f"{name} is a {kind}; export it {export}, and give that file")
+    for extension, magic in COMPRESSED.items():
+        if suffix == extension or re.match(magic, start):
             raise UserError(
-                f"{path} is compressed with {name}; unpack it, or compress it with gzip"
+                f"{name} is compressed as {extension}; unpack it, or compress it with gzip"
             )
-    is_gzip = path.suffix == ".gz" or start.startswith(GZIP_MAGIC)
-    return BufferedReader(gzip.open(path)) if is_gzip else path.open("rb")
+    if re.match(rb"%PDF-|\xd0\xcf\x11\xe0", start):
+        raise UserError(f"{name} is a document, not text; export it as plain text (UTF-8)")
 
 
-def describe_gzip_error(path: str, error: Exception) -> UserError:
-    """Return an error that names the line, for one of GZIP_ERRORS in a file."""
-    number = 0
-    with suppress(*GZIP_ERRORS), open_decompressed(Path(path)) as file:
-        for number, _ in enumerate(_raw_lines(file), 1):  # noqa: B007
-            pass
-    return UserError(
-        f"{path}:{number + 1}: the gzip data is damaged or cut short ({error}); get another copy"
-    )
+def _wait(file: io.BufferedIOBase) -> None:
+    """Wait for data outside of `read`, which would hold the lock that Python needs to exit."""
+    with suppress(OSError):  # a stream in memory has no file descriptor
+        select.select([file.fileno()], [], [])
 
 
-def _raw_lines(file: BufferedReader) -> Iterator[bytes]:
-    """Yield lines with their ends; of one over MAX_LINE_BYTES only the first bytes."""
-    while raw := file.readline(MAX_LINE_BYTES + 1):
-        yield raw
-        while len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
-            raw = file.readline(MAX_LINE_BYTES + 1)
+def _read(file: io.BufferedIOBase) -> bytes:
+    _wait(file)
+    return file.read1(READ_BYTES)
+
+
+def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield each line without its line feed, cut to at most `max_bytes` if it spans blocks."""
+    unended = bytearray()
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        unended += first[: max_bytes - len(unended)]
+        if others:
+            yield bytes(unended)
+            yield from others[:-1]
+            unended = bytearray(others[-1])
+    if unended:
+        yield bytes(unended)
 
 
 def listed_paths(paths: Paths) -> list[str]:

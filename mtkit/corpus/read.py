@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from mtkit.artifacts.manifest import sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import describe_file, existing_file, listed_paths, read_lines
-from mtkit.corpus.tables import pair_parser, text_at
+from mtkit.corpus.tables import read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
-LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
@@ -83,6 +83,8 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
             case TextCorpus():
                 pairs = _text_pairs(corpus, index)
             case TableCorpus():
+                pairs = _table_pairs(corpus, index)
+            case DatasetCorpus(dataset=path) if path.endswith(".csv") and Path(path).is_file():
                 pairs = _table_pairs(corpus, index)
             case _:
                 pairs = _dataset_pairs(corpus, index)
@@ -203,15 +205,13 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
                 yield Pair(source, target, index, paths[0], number, corpus.tag)
 
 
-def _table_pairs(corpus: TableCorpus, index: int) -> Iterator[Pair]:
-    """Yield a pair for each line but a header; a blank line is a blank pair."""
-    columns = (corpus.source_column, corpus.target_column)
-    for path in listed_paths(corpus.table):
-        with closing(read_lines(path)) as text:
-            lines = enumerate(text, 1)
-            parse = pair_parser(path, columns, lines)
-            for number, line in lines:
-                source, target = parse(line, f"{path}:{number}") if line.strip() else ("", "")
+def _table_pairs(corpus: TableCorpus | DatasetCorpus, index: int) -> Iterator[Pair]:
+    """Yield a pair for each row but a header; a blank row is a blank pair."""
+    if isinstance(corpus, DatasetCorpus) and corpus.split != "train":
+        raise UserError(f"{corpus.dataset}: a .csv has no split {corpus.split!r}; it is all train")
+    for path in _sides(corpus)[0]:
+        with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
+            for number, source, target in rows:
                 yield Pair(source, target, index, path, number, corpus.tag)
 
 
@@ -259,15 +259,6 @@ def _load(corpus: DatasetCorpus) -> Any:
         "split": corpus.split,
         "streaming": path.exists() and "[" not in corpus.split,
     }
-    if path.suffix == ".csv" and path.is_file():
-        with path.open(encoding="utf-8", errors="replace") as file:
-            names = file.readline()
-        settings |= {
-            "keep_default_na": False,  # None and null are words; an empty cell is a blank side
-            "encoding_errors": "replace",
-            # Spreadsheets write semicolons in languages with a decimal comma.
-            "sep": max(",;\t", key=names.count),
-        }
     if path.is_file():
         if path.suffix not in LOADERS:
             raise ValueError(f"its name must end in one of {', '.join(LOADERS)}")

@@ -1,71 +1,195 @@
-"""Parse lines of tables and records of datasets."""
+"""Read tables: `.tsv`, `.csv` as spreadsheets write it, and `.jsonl`; and records of datasets."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
+from mtkit.corpus.columns import Rows, find_texts, has_header, is_column_name
+from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16, read_lines, tell_once
 from mtkit.errors import UserError
+from mtkit.report import say
 
 MAX_NAMED_COLUMNS = 20
 """Columns that an error lists."""
+SAMPLE_ROWS = 100
+"""Rows from which delimiter, header and columns are recognised."""
+DELIMITERS = "\t;,|"
 
 Columns = tuple[str | int, str | int]
-NumberedLines = Iterator[tuple[int, str]]
+Lines = Iterator[tuple[int, str]]
+Texts = Iterator[tuple[int, str, str]]
+"""Line, source and target of each row."""
+
+_SEPARATOR = re.compile(r'"?sep=(.)"?')
+_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
-def pair_parser(
-    path: str, columns: Columns, lines: NumberedLines
-) -> Callable[[str, str], tuple[str, str]]:
-    """Return a function from a line and its place to source and target; consume a header line."""
-    match PurePath(path.removesuffix(".gz")).suffix, columns:
-        case ".tsv", (int(source), int(target)) if min(source, target) >= 0:
-            return partial(_parse_tsv, (source, target))
-        case ".tsv", (str(), str()):
-            names = [name.strip() for _, line in islice(lines, 1) for name in line.split("\t")]
-            if unknown := [column for column in columns if column not in names]:
-                raise _no_column(f"{path}:1", unknown[0], names)
-            return partial(_parse_tsv, (names.index(columns[0]), names.index(columns[1])))
-        case ".jsonl", (str(source), str(target)):
-            return partial(_parse_jsonl, (source, target))
-        case ".tsv", _:
+def is_table(path: str) -> bool:
+    """Return whether a file is a table, by its name."""
+    return _suffix(path) in (".tsv", ".csv", ".jsonl")
+
+
+def read_table(path: str, columns: Columns) -> Texts:
+    """Yield line, source and target of each row but a header; a blank row is a blank pair.
+
+    Raises:
+        UserError: the table has no such columns, or a row cannot be read.
+    """
+    if not is_table(path):
+        raise UserError(f"{path}: the name of a table ends in .tsv, .csv or .jsonl (or .gz after)")
+    read = _read_records if _suffix(path) == ".jsonl" else _read_rows
+    with closing(read_lines(path)) as lines:
+        yield from read(path, columns, enumerate(lines, 1))
+
+
+def find_columns(path: str) -> tuple[int, int]:
+    """Return the columns of source and target in a .tsv or .csv.
+
+    Raises:
+        UserError: a header shows more than two that they may be; or this is a .jsonl.
+    """
+    if _suffix(path) == ".jsonl":
+        raise UserError(f"{path}: give the keys of source and target with --columns S T")
+    with closing(read_lines(path)) as lines:
+        sample = islice(_rows(path, enumerate(lines, 1)), SAMPLE_ROWS)
+        rows = [cells for _, cells in sample if cells] or [[]]
+    texts = find_texts(rows)
+    named = [at for at in texts if is_column_name(rows[0][at])]
+    if len(texts) > 2 and len(named) != 2 and has_header(rows, texts):
+        listed = ", ".join(rows[0][:MAX_NAMED_COLUMNS])
+        raise UserError(f"{path}: choose two of its columns with --columns S T: {listed}")
+    source, target = named if len(named) == 2 else texts[:2] if len(texts) > 1 else (0, 1)
+    if len(rows[0]) > 2:
+        say(f"{path}: reading columns {source} and {target}, numbered from 0")
+    return source, target
+
+
+def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
+    source, target = columns
+    if not (isinstance(source, str) and isinstance(target, str)):
+        raise UserError(f"{path}: the columns of a .jsonl are keys of its records, not {columns}")
+    for number, line in lines:
+        where, record = f"{path}:{number}", None
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UserError(
+                    f"{where}: not JSON ({error}); each line must be a JSON object"
+                ) from None
+        yield number, text_at(record, source, where), text_at(record, target, where)
+
+
+def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
+    rows = _rows(path, lines)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    source, target, is_header = _locate(path, columns, [cells for _, cells in sample if cells])
+    for number, cells in chain(sample, rows):
+        if not cells:
+            yield number, "", ""
+        elif is_header:
+            is_header = False
+        elif max(source, target) < len(cells):
+            yield number, cells[source], cells[target]
+        else:
             raise UserError(
-                f"{path}: the columns of a .tsv are numbers from 0 or the names in its first line, "
-                f"not {columns}"
-            )
-        case ".jsonl", _:
-            raise UserError(
-                f"{path}: the columns of a .jsonl are keys of its records, not {columns}"
-            )
-        case other, _:
-            raise UserError(
-                f"{path}: the name of a table ends in .tsv or .jsonl (or .gz after it), "
-                f"not {other!r}"
+                f"{path}:{number}: columns {source} and {target} (numbered from 0) are read, but "
+                f"the row has only {len(cells)}; correct it, or choose columns with --columns or "
+                "source_column and target_column"
             )
 
 
-def _parse_tsv(columns: tuple[int, int], line: str, where: str) -> tuple[str, str]:
-    cells = line.split("\t")
+def _locate(path: str, columns: Columns, rows: Rows) -> tuple[int, int, bool]:
+    """Return the numbers of the columns, and whether the first row is a header.
+
+    Raises:
+        UserError: the table has no such columns, or they hold numbers.
+    """
+    if not rows:
+        return 0, 1, False
+    first = [cell.strip() for cell in rows[0]]
+    for column in columns:
+        if column < 0 if isinstance(column, int) else column not in first:
+            raise _no_column(f"{path}:1", column, [*first, "or numbers from 0"])
+    source, target = (it if isinstance(it, int) else first.index(it) for it in columns)
+    if (source, target) != columns:
+        return source, target, True
+    texts = find_texts(rows)
+    for column in (source, target):
+        if column < len(first) and column not in texts and len(texts) > 1:
+            raise UserError(
+                f"{path}: column {column} holds numbers or identifiers; choose others, such as "
+                f"--columns {texts[0]} {texts[1]}"
+            )
+    is_header = has_header(rows, (source, target))
+    if is_header:
+        tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
+    return source, target, is_header
+
+
+def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line on which each row begins, and its cells; a blank row has none.
+
+    In a .tsv quotes are text, but not in UTF-16, which is Excel's.
+    """
+    if _suffix(path) == ".tsv" and not is_utf16(path):
+        return ((number, line.split("\t") if line.strip() else []) for number, line in lines)
+    return _csv_rows(path, (line for _, line in lines))
+
+
+def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows as `_rows`; a quoted cell may contain delimiters, and line breaks, now spaces.
+
+    Raises:
+        UserError: a quote is missing, or a row has more cells than the first one.
+    """
+    head = list(islice(lines, SAMPLE_ROWS))
+    told = _SEPARATOR.fullmatch(head[0]) if head else None  # by which Excel knows the delimiter
+    skipped = int(told is not None)
+    delimiter = told[1] if told else max(DELIMITERS, key=partial(_fit, head))
+    text = (f"{line}\n" for line in chain(head[skipped:], lines))
+    rows = csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=True)
+    number, width = 1 + skipped, 0
     try:
-        return cells[columns[0]], cells[columns[1]]
-    except IndexError:
-        raise UserError(
-            f"{where}: columns {columns[0]} and {columns[1]} (numbered from 0) are read, but the "
-            f"line has only {len(cells)}; correct it, or choose columns with --columns or "
-            "source_column and target_column"
-        ) from None
+        for cells in rows:
+            width = width or len(cells)
+            if any(map(str.strip, cells[width:])):
+                raise UserError(
+                    f"{path}:{number}: the row has {len(cells)} cells, but the first has {width}; "
+                    f"put quotes around cells that contain {delimiter!r}"
+                )
+            is_blank = not any(map(str.strip, cells))
+            yield number, [] if is_blank else [_LINE_BREAKS.sub(" ", cell) for cell in cells]
+            number = 1 + skipped + rows.line_num
+    except csv.Error as error:
+        is_old = str(error).startswith("new-line")
+        advice = OLD_LINE_ENDS if is_old else "quotes inside a cell must be doubled"
+        raise UserError(f"{path}:{number}: this row cannot be read ({error}); {advice}") from None
 
 
-def _parse_jsonl(columns: tuple[str, str], line: str, where: str) -> tuple[str, str]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
-    return text_at(record, columns[0], where), text_at(record, columns[1], where)
+def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
+    """Return how many rows have as many cells as the first, and how few cells begin with a space.
+
+    A comma in a sentence has a space behind it, a delimiter rarely.
+    """
+    rows: list[list[str]] = []
+    text = (f"{line}\n" for line in lines)
+    with suppress(csv.Error):  # the last row may be incomplete
+        rows.extend(filter(None, csv.reader(text, delimiter=delimiter, strict=True)))
+    alike = sum(len(row) == len(rows[0]) > 1 for row in rows)
+    return alike, -sum(cell.startswith(" ") for row in rows for cell in row[1:])
+
+
+def _suffix(path: str) -> str:
+    return PurePath(path.removesuffix(".gz")).suffix
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:

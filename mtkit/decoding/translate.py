@@ -16,9 +16,9 @@ from typing import Any
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
-from mtkit.corpus.files import count_lines
+from mtkit.corpus.files import count_lines, open_input
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import ask, decode_lines, input_lines, open_input, split_lines
+from mtkit.decoding.lines import ask, input_lines, text_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Line, Translation
 from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
@@ -187,18 +187,18 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
 
 
 def _translations(
-    translator: Translator, files: Files, source: io.BufferedIOBase, done: int
+    translator: Translator, files: Files, source: io.BufferedReader, done: int
 ) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed, id=number)]).result()
     else:
-        yield from translator.stream(islice(_lines(source, files.prefixes), done, None))
+        yield from translator.stream(islice(_lines(source, files), done, None))
 
 
-def _lines(source: io.BufferedIOBase, prefixes: Path | None) -> Iterator[Line]:
-    texts = decode_lines(split_lines(source))
+def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
+    texts, prefixes = text_lines(source, str(files.input or "stdin")), files.prefixes
     begins = input_lines(prefixes) if prefixes else repeat("")
     try:
         for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
-from mtkit.corpus.files import GZIP_ERRORS, describe_gzip_error, open_decompressed
+from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
@@ -50,26 +48,22 @@ def read_texts(
 
 
 def load_lines(path: Path | None) -> list[str]:
-    """Read lines in their normal form, plain or gzip, from a file or stdin; line feeds end them.
+    """Read lines in their normal form from a file or stdin; only line feeds end them.
 
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.
     """
     name = str(path or STDIN)
-    if path is None and sys.stdin is None:
-        raise UserError(f"{name} is closed; give a file of hypotheses")
-    try:
-        with open_decompressed(path) if path else nullcontext(sys.stdin.buffer) as file:
-            raw = file.read()
-    except GZIP_ERRORS as error:
-        raise describe_gzip_error(name, error) from error
-    except OSError as error:
-        raise UserError(f"{name} cannot be read ({error.strerror})") from None
+    with open_input(path) as file:
+        raw = b"".join(text_blocks(file, name))
     if not raw:
         raise UserError(f"{name} is empty, so there is nothing to score")
     body = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     try:
-        return [normalise(line) for line in body.decode().split("\n")]
+        lines = [normalise(line) for line in body.decode().split("\n")]
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
         raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None
+    if b"\r" in body.replace(b"\r\n", b"\n"):
+        warn(f"{name}: {OLD_LINE_ENDS}")
+    return lines

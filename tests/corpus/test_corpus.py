@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, read_lines
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
-from mtkit.decoding.lines import open_input
+from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.scoring.files import load_lines
 
@@ -80,23 +80,23 @@ def _zip(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "compress"), [("xz", lzma.compress), ("bzip2", bz2.compress), ("zip", _zip)]
+    ("name", "compress"), [("xz", lzma.compress), ("bz2", bz2.compress), ("zip", _zip)]
 )
 def test_other_compressed_formats_are_errors(name: str, compress: Callable[[bytes], bytes]) -> None:
     Path("a.en").write_bytes(compress(b"one\n"))
-    said = f"a.en is compressed with {name}"
+    said = f"a.en is compressed as .{name}"
     with pytest.raises(UserError, match=said):
         list(read_lines("a.en"))
     with pytest.raises(UserError, match=said):
         load_lines(Path("a.en"))
-    with pytest.raises(UserError, match=said), open_input(Path("a.en")):
-        pass
+    with pytest.raises(UserError, match=said):
+        next(input_lines(Path("a.en")))
 
 
 def test_a_line_over_the_limit_is_blank_with_one_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES, 3_000_000))
+    fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3_000_000))
     for name in ("a", "a.gz"):
         content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
         lines = list(read_lines(write(name, content)))

@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.decoding import sentences
-from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines, split_lines
+from mtkit.corpus.files import split_lines, text_blocks
+from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import (
     MAX_TEXT_CHARACTERS,
@@ -28,15 +29,11 @@ from mtkit.decoding.sentences import (
 from mtkit.errors import UserError
 
 
-class Chunks(io.BytesIO):
-    """A stream whose reads return pieces of certain sizes."""
-
-    def __init__(self, content: bytes, sizes: Iterator[int]) -> None:
-        super().__init__(content)
-        self.sizes = sizes
-
-    def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(next(self.sizes))
+def cut(content: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
+    """Yield blocks of certain sizes."""
+    stream = io.BytesIO(content)
+    while block := stream.read(next(sizes)):
+        yield block
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -49,7 +46,7 @@ def lines_of(content: bytes) -> list[bytes]:
     st.lists(st.integers(1, 5), min_size=1),
 )
 def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
-    assert list(split_lines(Chunks(content, cycle(sizes)))) == [
+    assert list(split_lines(cut(content, cycle(sizes)), MAX_TEXT_BYTES)) == [
         line.removesuffix(b"\n") for line in lines_of(content)
     ]
 
@@ -57,7 +54,7 @@ def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
 def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
-        lines = split_lines(stream)
+        lines = split_lines(text_blocks(stream, "pipe"), MAX_TEXT_BYTES)
         os.write(writing, b"one\ntwo\nthr")
         assert [next(lines), next(lines)] == [b"one", b"two"]
         os.write(writing, b"ee\n")
@@ -67,24 +64,24 @@ def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
 
 
 def test_no_more_is_read_than_the_next_line_needs() -> None:
-    stream = Chunks(b"a\n" * 1000, cycle([10]))
-    next(split_lines(stream))
-    assert stream.tell() == 10
+    blocks = cut(b"a\n" * 1000, cycle([10]))
+    next(split_lines(blocks, MAX_TEXT_BYTES))
+    assert len(b"".join(blocks)) == 2 * 1000 - 10
 
 
 def test_carriage_returns_and_a_byte_order_mark_are_removed() -> None:
     lines = [b"\xef\xbb\xbfa\rb\r", b"\r", b"\xef\xbb\xbfc"]
-    assert list(decode_lines(lines)) == ["a\rb", "", "\ufeffc"]
+    assert list(decode_lines(lines, "a")) == ["a\rb", "", "\ufeffc"]
 
 
 def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = ["\ufffd was there".encode(), b"a\xffb", b"\xc3"]
-    assert list(decode_lines(lines)) == ["\ufffd was there", "a\ufffdb", "\ufffd"]
+    assert list(decode_lines(lines, "a")) == ["\ufffd was there", "a\ufffdb", "\ufffd"]
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 1
-    assert "line 2" in warnings[0]
+    assert "a:2:" in warnings[0]
 
 
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
@@ -158,10 +155,10 @@ def test_only_the_beginning_of_a_very_long_line_is_kept(letter: str) -> None:
         letter * length
         for length in (MAX_TEXT_CHARACTERS, MAX_TEXT_CHARACTERS + 1, 2 * MAX_TEXT_CHARACTERS)
     )
-    stream = Chunks("\n".join([far_over, fits, over]).encode(), cycle([MAX_TEXT_BYTES // 7]))
-    lines = list(split_lines(stream))
+    blocks = cut("\n".join([far_over, fits, over]).encode(), cycle([MAX_TEXT_BYTES // 7]))
+    lines = list(split_lines(blocks, MAX_TEXT_BYTES))
     assert max(map(len, lines)) <= MAX_TEXT_BYTES
-    texts = list(decode_lines(lines))
+    texts = list(decode_lines(lines, "a"))
     assert [texts[0] == over, texts[1] == fits, texts[2] == over] == [True] * len(texts)
 
 

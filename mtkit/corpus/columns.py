@@ -1,0 +1,76 @@
+"""Recognise the columns of a table from its first rows, and whether the first row is a header.
+
+A header names languages or sides, or has a word above numbers, or a word or two above sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from unicodedata import category
+
+from mtkit.config.languages import language_code, language_names
+
+SIDES = frozenset("source target src tgt trg text translation original reference".split())
+"""Words besides languages that name a column of text."""
+MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
+"""Rows below a header of other words, and the share of them that must be sentences."""
+
+Rows = Sequence[Sequence[str]]
+"""The cells of rows that are not blank."""
+
+_CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
+_IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
+
+
+def find_texts(rows: Rows) -> list[int]:
+    """Return the columns, numbered from 0, that hold neither numbers nor identifiers."""
+    return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
+
+
+def has_header(rows: Rows, columns: Iterable[int]) -> bool:
+    """Return whether the first row is a header; `columns`: those that are read."""
+    first = dict(enumerate(rows[0] if rows else []))
+    read = [(first.get(at, ""), _below(rows, at)) for at in columns]
+    return (
+        all(is_column_name(cell) for cell, _ in read)
+        or any(not _has_digit(first[at]) and not _is_text(_below(rows, at)) for at in first)
+        or all(_is_title(cell, below) for cell, below in read)
+    )
+
+
+def is_column_name(cell: str) -> bool:
+    """Return whether a cell is a language code such as pt-BR, or words such as "English text"."""
+    name = re.sub(r"\(.*?\)", "", cell).strip().lower()
+    words, languages = re.findall(r"[^\W\d_]+", name), language_names()
+    if _CODE.fullmatch(name) and language_code(name) in languages:
+        return True
+    return bool(words) and all(it in SIDES or (len(it) > 3 and it in languages) for it in words)
+
+
+def _below(rows: Rows, at: int) -> list[str]:
+    """Return the cells of a column below the first row, without blank ones."""
+    return [row[at].strip() for row in rows[1:] if at < len(row) and row[at].strip()]
+
+
+def _is_text(cells: list[str]) -> bool:
+    """Return whether the cells are no numbers, nor identifiers that are all different."""
+    is_number = not any(map(str.isalpha, "".join(cells)))
+    is_name = all(map(_IDENTIFIER.fullmatch, cells)) and len(set(cells)) == len(cells)
+    return len(cells) < 2 or not (is_number or is_name)
+
+
+def _is_title(cell: str, below: list[str]) -> bool:
+    """Return whether a cell is a word or two, and those below it are sentences."""
+    words, name = cell.split(), cell.strip()
+    if len(words) not in (1, 2) or category(name[-1])[0] == "P" or _has_digit(name):
+        return False
+    sentences = sum(
+        len(text.split()) > 2 or category(text[-1])[0] == "P" or len(text) > 3 * len(name)
+        for text in below
+    )
+    return sentences >= max(MIN_SENTENCES, MIN_SENTENCES_SHARE * len(below))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
