@@ -8,12 +8,21 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 
 from mtkit.errors import UserError
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(os.path.expanduser)]
+
+
+def _expand(path: Any, validate: Callable[[Any], str]) -> str:
+    """Accept a name that is not UTF-8 too: Python has surrogates for its bytes, pydantic has not."""
+    is_text = isinstance(path, str)
+    validate(path.encode(errors="replace").decode() if is_text else path)
+    return os.path.expanduser(path)
+
+
+FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), WrapValidator(_expand)]
 """A path that may begin with ~, as in a shell."""
 Paths = FromHome | list[FromHome]
 EXPECTED = {

@@ -11,7 +11,7 @@ from unicodedata import category
 
 from mtkit.config.languages import language_code, language_names
 
-SIDES = frozenset("source target src tgt trg text translation original reference".split())
+SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words besides languages that name a column of text."""
 MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
 """Rows below a header of other words, and the share of them that must be sentences."""

@@ -55,9 +55,7 @@ MAX_LINE_BYTES = 1 << 20
 DEMO = "demo:"
 """Prefix of the files of the demo corpus, which are part of the package."""
 READ_BYTES = 1 << 16
-OLD_LINE_ENDS = (
-    "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
-)
+OLD_LINE_ENDS = "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -197,15 +195,14 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         start = file.peek()
         refuse_format(name, start)
         is_gzip = name.endswith(".gz") or start.startswith(GZIP_MAGIC)
-        reader = gzip.open(file) if is_gzip else file
-        blocks = iter(partial(_read, reader), b"")
-        start = next(blocks, b"")
-        blocks = chain([start], blocks)
+        reader = gzip.GzipFile(fileobj=file) if is_gzip else file
+        start = reader.read1(READ_BYTES)  # without waiting: `peek` may have read it all
+        blocks = chain([start], iter(partial(_read, reader), b""))
         for mark, encoding in ENCODINGS.items():
             if start.startswith(mark):
                 blocks = map(str.encode, codecs.iterdecode(blocks, encoding, errors="replace"))
                 break
-        for block in blocks:
+        for block in filter(None, blocks):
             lines += block.count(b"\n")
             yield block
     except GZIP_ERRORS as error:
@@ -231,15 +228,16 @@ def refuse_format(name: str, start: bytes = b"") -> None:
         raise UserError(f"{name} is a document, not text; export it as plain text (UTF-8)")
 
 
-def _wait(file: io.BufferedIOBase) -> None:
+def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:
+    if isinstance(file, io.BufferedReader):
+        _wait(file)
+    return file.read1(READ_BYTES)
+
+
+def _wait(file: io.BufferedReader) -> None:
     """Wait for data outside of `read`, which would hold the lock that Python needs to exit."""
     with suppress(OSError):  # a stream in memory has no file descriptor
         select.select([file.fileno()], [], [])
-
-
-def _read(file: io.BufferedIOBase) -> bytes:
-    _wait(file)
-    return file.read1(READ_BYTES)
 
 
 def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtkit.artifacts.manifest import sha256_of
@@ -49,8 +49,8 @@ class Pair(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The name of the file, and the line."""
-        return f"{PurePath(self.file).name}:{self.line}"
+        """The path of the file, and the line."""
+        return f"{self.file}:{self.line}"
 
     @property
     def blank(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain, islice
@@ -37,7 +37,7 @@ def is_table(path: str) -> bool:
     return _suffix(path) in (".tsv", ".csv", ".jsonl")
 
 
-def read_table(path: str, columns: Columns) -> Texts:
+def read_table(path: str, columns: Columns) -> Generator[tuple[int, str, str]]:
     """Yield line, source and target of each row but a header; a blank row is a blank pair.
 
     Raises:

@@ -96,7 +96,9 @@ def test_other_compressed_formats_are_errors(name: str, compress: Callable[[byte
 def test_a_line_over_the_limit_is_blank_with_one_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fits, over, far_over = (b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3_000_000))
+    fits, over, far_over = (
+        b"x" * length for length in (MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3_000_000)
+    )
     for name in ("a", "a.gz"):
         content = b"abc\n" + over + b"\nab\r\n" + far_over + b"\n\n" + fits
         lines = list(read_lines(write(name, content)))

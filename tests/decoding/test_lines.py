@@ -15,8 +15,8 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.decoding import sentences
 from mtkit.corpus.files import split_lines, text_blocks
+from mtkit.decoding import sentences
 from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import (

@@ -241,7 +241,7 @@ def joined(parts: list[tuple[bytes, bytes]]) -> bytes:
     return b"".join(part + end for part, end in parts)
 
 
-MAGIC = tuple(b"\x1f\x8b|BZh|\xfd7zXZ|(\xb5/\xfd|PK|7z\xbc|Rar!|\x04\"M|%PDF|\xd0\xcf".split(b"|"))
+MAGIC = tuple(b'\x1f\x8b|BZh|\xfd7zXZ|(\xb5/\xfd|PK|7z\xbc|Rar!|\x04"M|%PDF|\xd0\xcf'.split(b"|"))
 """What files begin with that are unpacked, as gzip, or refused."""
 MARKS = b"\xff\xfe", b"\xfe\xff"
 """What text in UTF-16 begins with."""
