@@ -92,8 +92,8 @@ def mtkit(
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit with its code, and with one line on stderr if it failed."""
-    # A closed stream is None; its output goes nowhere.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    # A closed stream is None. Messages go nowhere then, but lost data is an error when written.
+    sys.stdout = sys.stdout or open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -16,10 +16,9 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _expand(path: Any, validate: Callable[[Any], str]) -> str:
-    """Accept a name that is not UTF-8 too: Python has surrogates for its bytes, pydantic has not."""
-    is_text = isinstance(path, str)
-    validate(path.encode(errors="replace").decode() if is_text else path)
-    return os.path.expanduser(path)
+    """Expand a path, whose name may have bytes that are not UTF-8; pydantic would refuse these."""
+    validate(path.encode(errors="replace").decode() if isinstance(path, str) else path)
+    return str(os.path.expanduser(path))
 
 
 FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), WrapValidator(_expand)]

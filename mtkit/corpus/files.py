@@ -14,7 +14,7 @@ import select
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -38,18 +38,16 @@ COMPRESSED = {
     ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P)",
     ".xz": rb"\xfd7zXZ\0",
     ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
-    ".lz4": rb"\x04\x22\x4d\x18",
-    ".7z": rb"7z\xbc\xaf\x27\x1c",
-    ".rar": rb"Rar!\x1a\x07",
+    ".7z": rb"7z\xbc\xaf",
     ".zip": rb"PK(\x03\x04|\x05\x06)",
 }
-"""Compressed formats that are refused: the name of a file ends so, or its first bytes match."""
-DOCUMENTS = {
-    "spreadsheet": (".xlsx .xls .xlsm .xlsb .ods .numbers", "as CSV (UTF-8)"),
-    "document": (".docx .doc .odt .rtf .pdf .pptx .odp .epub", "as plain text (UTF-8)"),
-    "translation file": (".tmx .xlf .xliff .sdlxliff", "as tab-separated text (.tsv)"),
+"""Compressed formats that are refused, by the end of the name or the first bytes of a file."""
+EXPORTS = {
+    ".xlsx .xls .xlsm .ods .numbers": "a spreadsheet; save it as CSV (UTF-8)",
+    ".docx .doc .odt .rtf .pdf .pptx": "a document; save it as plain text (UTF-8)",
+    ".tmx .xliff .xlf .sdlxliff": "a translation file; export it as tab-separated text (.tsv)",
 }
-"""Formats of other programs that are refused: how their names end, and how to export the text."""
+"""What files of other programs are, by the end of their names, and how to export their text."""
 MAX_LINE_BYTES = 1 << 20
 """Size of a line, without its line feed, above which it is read as blank."""
 DEMO = "demo:"
@@ -91,34 +89,44 @@ def existing_file(path: str) -> Path:
 
 
 def read_lines(path: str) -> Generator[str]:
-    """Yield the lines of a file, without line ends.
-
-    Invalid UTF-8 is replaced, and a line over MAX_LINE_BYTES is blank; each is warned of once, and
-    so are lines with carriage returns inside.
+    """Yield the lines of a file as `text_lines` does.
 
     Raises:
         UserError: the file cannot be read, or the gzip data is damaged.
     """
+    with existing_file(path).open("rb") as file:
+        yield from text_lines(file, path)
+
+
+def text_lines(file: io.BufferedReader, name: str, max_bytes: int | None = None) -> Iterator[str]:
+    """Yield the lines of an open file, without line ends and byte order mark.
+
+    A line over MAX_LINE_BYTES is blank, or cut to `max_bytes` if given. Invalid UTF-8 is replaced.
+    Each such fault is warned of once, and so are carriage returns that end no line. Errors are as
+    in `text_blocks`.
+    """
     faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
-    with closing(_blocks(path)) as blocks:
-        for number, raw in enumerate(split_lines(blocks, MAX_LINE_BYTES + 1), 1):
-            raw = raw.rstrip(b"\r")
-            fault = OLD_LINE_ENDS if b"\r" in raw else ""
-            if len(raw) > MAX_LINE_BYTES:
-                raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
-            if number == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            try:
-                line = raw.decode()
-            except UnicodeDecodeError:
-                line, fault = raw.decode(errors="replace"), "invalid UTF-8 replaced"
-            if fault:
-                first, count = faults.get(fault, (number, 0))
-                faults[fault] = first, count + 1
-            yield line
+    lines = split_lines(text_blocks(file, name), max_bytes or MAX_LINE_BYTES + 1)
+    for number, raw in enumerate(lines, 1):
+        raw = raw.rstrip(b"\r")
+        fault = OLD_LINE_ENDS if b"\r" in raw else ""
+        if len(raw) > MAX_LINE_BYTES and max_bytes is None:
+            raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
+        elif len(raw) == max_bytes:  # the cut may have halved a character
+            raw = raw.decode(errors="ignore").encode()
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            line, fault = raw.decode(errors="replace"), "invalid UTF-8 replaced"
+        if fault:
+            first, count = faults.get(fault, (number, 0))
+            faults[fault] = first, count + 1
+        yield line
     for fault, (first, count) in faults.items():
-        lines = plural(count, "such line")
-        tell_once(warn, f"{path}:{first}: {fault} ({lines} in the file)")
+        others = plural(count, "such line")
+        tell_once(warn, f"{name}:{first}: {fault} ({others} in the file)")
 
 
 def is_utf16(path: str) -> bool:
@@ -129,12 +137,8 @@ def is_utf16(path: str) -> bool:
 
 def count_lines(path: str) -> int:
     """Return the number of lines that `read_lines` yields; raise the same errors."""
-    return _count(_blocks(path))
-
-
-def _blocks(path: str) -> Generator[bytes]:
     with existing_file(path).open("rb") as file:
-        yield from text_blocks(file, path)
+        return _count(text_blocks(file, path))
 
 
 def describe_file(file: Path) -> dict[str, Any]:
@@ -197,7 +201,7 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         is_gzip = name.endswith(".gz") or start.startswith(GZIP_MAGIC)
         reader = gzip.GzipFile(fileobj=file) if is_gzip else file
         start = reader.read1(READ_BYTES)  # without waiting: `peek` may have read it all
-        blocks = chain([start], iter(partial(_read, reader), b""))
+        blocks: Iterator[bytes] = chain([start], iter(partial(_read, reader), b""))
         for mark, encoding in ENCODINGS.items():
             if start.startswith(mark):
                 blocks = map(str.encode, codecs.iterdecode(blocks, encoding, errors="replace"))
@@ -214,18 +218,15 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
 
 
 def refuse_format(name: str, start: bytes = b"") -> None:
-    """Raise UserError if the name or the first bytes of a file show that it is no text."""
+    """Raise UserError if the name or the first bytes of a file show that it is not text."""
     suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
-    for kind, (suffixes, export) in DOCUMENTS.items():
-        if suffix and suffix in suffixes.split():
-            raise UserError(f"{name} is a {kind}; export it {export}, and give that file")
+    for suffixes, advice in EXPORTS.items():
+        if suffix in suffixes.split():
+            raise UserError(f"{name} is {advice}")
     for extension, magic in COMPRESSED.items():
         if suffix == extension or re.match(magic, start):
-            raise UserError(
-                f"{name} is compressed as {extension}; unpack it, or compress it with gzip"
-            )
-    if re.match(rb"%PDF-|\xd0\xcf\x11\xe0", start):
-        raise UserError(f"{name} is a document, not text; export it as plain text (UTF-8)")
+            advice = "unpack it, or compress it with gzip"
+            raise UserError(f"{name} is compressed as {extension}; {advice}")
 
 
 def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:

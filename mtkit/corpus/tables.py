@@ -29,7 +29,6 @@ Texts = Iterator[tuple[int, str, str]]
 """Line, source and target of each row."""
 
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
-_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 def is_table(path: str) -> bool:
@@ -146,7 +145,7 @@ def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows as `_rows`; a quoted cell may contain delimiters, and line breaks, now spaces.
+    """Yield rows as `_rows`; a quoted cell may contain delimiters and line breaks.
 
     Raises:
         UserError: a quote is missing, or a row has more cells than the first one.
@@ -166,8 +165,7 @@ def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
                     f"{path}:{number}: the row has {len(cells)} cells, but the first has {width}; "
                     f"put quotes around cells that contain {delimiter!r}"
                 )
-            is_blank = not any(map(str.strip, cells))
-            yield number, [] if is_blank else [_LINE_BREAKS.sub(" ", cell) for cell in cells]
+            yield number, cells if any(map(str.strip, cells)) else []
             number = 1 + skipped + rows.line_num
     except csv.Error as error:
         is_old = str(error).startswith("new-line")

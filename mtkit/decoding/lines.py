@@ -1,54 +1,24 @@
-"""Lines of text from bytes, as they arrive; memory is bounded for any input and any line.
-
-Only a line feed ends a line; after the last line it is optional.
-"""
+"""Lines of the input, as they arrive or as they are typed; memory is bounded for any line."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator
 from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 
-from mtkit.corpus.files import OLD_LINE_ENDS, open_input, split_lines, text_blocks
+from mtkit.corpus.files import open_input, text_lines
 from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
-from mtkit.report import warn
 
 MAX_TEXT_BYTES = 4 * (MAX_TEXT_CHARACTERS + 1)
 """Bytes of a line that are kept, enough for MAX_TEXT_CHARACTERS + 1 characters."""
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode the lines, without a byte order mark and carriage returns at line ends.
-
-    Invalid UTF-8 becomes U+FFFD. A longer line is cut to MAX_TEXT_CHARACTERS + 1 characters, so
-    that `segment` can tell that it was longer. A warning names the first line with each fault.
-    """
-    told: set[str] = set()
-    for number, raw in enumerate(lines, start=1):
-        text = raw.removesuffix(b"\r").decode(errors="replace")[: MAX_TEXT_CHARACTERS + 1]
-        fault = OLD_LINE_ENDS if "\r" in text else ""
-        # The input can contain U+FFFD itself: then it remains if invalid bytes are ignored.
-        if "\ufffd" in text and not raw.decode(errors="ignore").startswith(text):
-            fault = "invalid UTF-8, which becomes U+FFFD here and in later lines"
-        if len(text) > MAX_TEXT_CHARACTERS:
-            fault = f"over {MAX_TEXT_CHARACTERS:,} characters; only the first ones are translated"
-        if fault and fault not in told:
-            told.add(fault)
-            warn(f"{name}:{number}: {fault}")
-        yield text.removeprefix("\ufeff") if number == 1 else text
-
-
 def input_lines(path: Path | None) -> Generator[str]:
     """Yield every line of the file, or of standard input; errors are as in `open_input`."""
     with open_input(path) as file:
-        yield from text_lines(file, str(path or "stdin"))
-
-
-def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
-    """Yield every line of an open file; errors are as in `text_blocks`."""
-    return decode_lines(split_lines(text_blocks(file, name), MAX_TEXT_BYTES), name)
+        yield from text_lines(file, str(path or "stdin"), MAX_TEXT_BYTES)
 
 
 def ask(prompt: str) -> str | None:
@@ -60,6 +30,8 @@ def ask(prompt: str) -> str | None:
     try:  # the prompt must not go to stdout, which is for translations
         with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
             return input(prompt)
-    except EOFError:
+    except BaseException as end:  # Ctrl-D or Ctrl-C, which leave the cursor behind the prompt
         sys.stderr.write("\n")
-        return None
+        if isinstance(end, EOFError):
+            return None
+        raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,15 +17,18 @@ from typing import Any
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
-from mtkit.corpus.files import count_lines, open_input
+from mtkit.corpus.files import count_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import ask, input_lines, text_lines
+from mtkit.decoding.lines import MAX_TEXT_BYTES, ask, input_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Line, Translation
 from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
+
+MAX_EXAMPLES = 5
+"""Lines that the warning about incomplete translations names."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,9 @@ class Files:
 
     def check(self) -> None:
         """Raise UserError if the output cannot be written, or the prefixes do not fit."""
+        if self.input and not os.path.exists(self.input):
+            advice = "to translate a sentence, use: echo TEXT | mtkit translate"
+            raise UserError(f"{self.input}: no such file; {advice}")
         if self.output and self.output.suffix == ".gz":
             raise UserError(f"{self.output}: the output is plain text; choose a name without .gz")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
@@ -124,7 +131,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         BrokenPipeError: the reader of the output has closed it.
     """
     files.check()
-    truncated = 0
+    truncated, examples = 0, list[int]()
     with (
         open_input(files.input) as source,
         open_output(
@@ -146,14 +153,19 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
+            cut = [n for n, it in enumerate(translations, number + 1) if it.truncated]
+            truncated, examples = truncated + len(cut), (examples + cut)[:MAX_EXAMPLES]
             number += len(translations)
-            truncated += sum(translation.truncated for translation in translations)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
             shown.advance(len(translations), f"{rate:,.0f} lines/s")
+    if files.output:
+        seconds = time.monotonic() - began
+        say(f"{files.output}: {plural(number - done, 'line')} translated in {seconds:,.1f} s")
     if truncated:
         warn(
-            f"{truncated:,} of {number - done:,} translations may be incomplete: they reached "
-            f"max_length {translator.request.settings.max_length}, or their line has over "
+            f"{truncated:,} of {number - done:,} translations may be incomplete (such as of line "
+            f"{', '.join(map(str, examples))}): they reached max_length "
+            f"{translator.request.settings.max_length}, or their line has over "
             f"{MAX_TEXT_CHARACTERS:,} characters"
         )
 
@@ -191,6 +203,7 @@ def _translations(
 ) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; of typed lines one by one."""
     if files.input is None and source.isatty():
+        say("type a line to translate; Ctrl-D ends")
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed, id=number)]).result()
     else:
@@ -198,7 +211,8 @@ def _translations(
 
 
 def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
-    texts, prefixes = text_lines(source, str(files.input or "stdin")), files.prefixes
+    prefixes = files.prefixes
+    texts = text_lines(source, str(files.input or "stdin"), MAX_TEXT_BYTES)
     begins = input_lines(prefixes) if prefixes else repeat("")
     try:
         for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):

@@ -15,9 +15,9 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.files import split_lines, text_blocks
+from mtkit.corpus.files import split_lines, text_blocks, text_lines
 from mtkit.decoding import sentences
-from mtkit.decoding.lines import MAX_TEXT_BYTES, decode_lines
+from mtkit.decoding.lines import MAX_TEXT_BYTES
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import (
     MAX_TEXT_CHARACTERS,
@@ -34,6 +34,10 @@ def cut(content: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
     stream = io.BytesIO(content)
     while block := stream.read(next(sizes)):
         yield block
+
+
+def as_file(content: bytes) -> io.BufferedReader:
+    return io.BufferedReader(io.BytesIO(content))
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -69,16 +73,12 @@ def test_no_more_is_read_than_the_next_line_needs() -> None:
     assert len(b"".join(blocks)) == 2 * 1000 - 10
 
 
-def test_carriage_returns_and_a_byte_order_mark_are_removed() -> None:
-    lines = [b"\xef\xbb\xbfa\rb\r", b"\r", b"\xef\xbb\xbfc"]
-    assert list(decode_lines(lines, "a")) == ["a\rb", "", "\ufeffc"]
-
-
 def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = ["\ufffd was there".encode(), b"a\xffb", b"\xc3"]
-    assert list(decode_lines(lines, "a")) == ["\ufffd was there", "a\ufffdb", "\ufffd"]
+    content = "\ufffd was there\n".encode() + b"a\xffb\n\xc3"
+    texts = list(text_lines(as_file(content), "a"))
+    assert texts == ["\ufffd was there", "a\ufffdb", "\ufffd"]
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 1
     assert "a:2:" in warnings[0]
@@ -150,16 +150,18 @@ def test_an_output_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "雨", "😀"])
-def test_only_the_beginning_of_a_very_long_line_is_kept(letter: str) -> None:
+def test_only_the_beginning_of_a_very_long_line_is_kept(
+    letter: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     fits, over, far_over = (
         letter * length
         for length in (MAX_TEXT_CHARACTERS, MAX_TEXT_CHARACTERS + 1, 2 * MAX_TEXT_CHARACTERS)
     )
-    blocks = cut("\n".join([far_over, fits, over]).encode(), cycle([MAX_TEXT_BYTES // 7]))
-    lines = list(split_lines(blocks, MAX_TEXT_BYTES))
-    assert max(map(len, lines)) <= MAX_TEXT_BYTES
-    texts = list(decode_lines(lines, "a"))
-    assert [texts[0] == over, texts[1] == fits, texts[2] == over] == [True] * len(texts)
+    content = "\n".join([far_over, fits, over]).encode()
+    texts = list(text_lines(as_file(content), "a", MAX_TEXT_BYTES))
+    assert max(len(text.encode()) for text in texts) <= MAX_TEXT_BYTES
+    assert [text[: len(over)] for text in texts] == [over, fits, over]
+    assert capsys.readouterr().err == ""
 
 
 def parts_of(line: str, limit: int) -> list[str]:

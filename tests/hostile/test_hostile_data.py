@@ -192,8 +192,9 @@ def test_translate_writes_a_line_for_each_line(
     Path("in").write_bytes(FILES[name])
     assert call("translate", "in", "-o", "out", "-m", model, *FLAGS[option]) == 0
     engine = "torch" if option == "samples" else "ctranslate2"
-    (line,) = said(capsys)
-    assert line.startswith("translating with ") and line.endswith(f", {engine} float32")
+    first, last = said(capsys)
+    assert first.startswith("translating with ") and first.endswith(f", {engine} float32")
+    assert last.startswith("out: ")
     assert_line_for_line(unfolded(name), Path("out").read_bytes(), option)
 
 
@@ -291,7 +292,7 @@ def test_translate_reads_a_pipe_and_names_unreadable_input(
     assert_line_for_line(ALL, Path("out").read_bytes(), "plain")
     assert call("translate", "/dev/null", "-m", model) == 0
     assert refused(capsys, "translate", ".", "-m", model).startswith(". cannot be read (Is a dir")
-    assert refused(capsys, "translate", "no", "-m", model).startswith("no cannot be read (No such")
+    assert refused(capsys, "translate", "no", "-m", model).startswith("no: no such file")
     assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(". cannot be w")
     stdin(None)
     assert refused(capsys, "translate", "-m", model) == "stdin is closed; give a text file"
