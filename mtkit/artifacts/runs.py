@@ -19,7 +19,7 @@ from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
 from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
-from mtkit.report import say, warn
+from mtkit.report import printable, say, warn
 
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
@@ -176,6 +176,6 @@ def locked(run: Path) -> Iterator[None]:
 
 def this_process() -> str:
     """Return what a user needs to recognise this process and to stop it."""
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    command = printable(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
     since = datetime.now().isoformat(" ", "seconds")
     return f"process {os.getpid()} on {platform.node()} (`{command}`, since {since})"

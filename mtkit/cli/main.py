@@ -131,6 +131,8 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "mtkit"
             return f"{command}: {_describe_usage(error)}; see `{command} --help`", error.exit_code
+        case UnicodeEncodeError(object=text, start=at):  # of a path, as other text is replaced
+            return f"the name {text[max(0, at - 20) : at + 5]!r} is not UTF-8; rename the file", 2
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() if is_out_of_memory(error):

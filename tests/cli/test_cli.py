@@ -605,7 +605,13 @@ def test_a_full_disk_is_one_line(arguments: str, at_home: Path) -> None:
     assert process.returncode == 1
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-"])
-def test_a_closed_stream_is_no_error(closed: str, at_home: Path) -> None:
-    command = f'"{sys.executable}" -m mtkit info {closed}'
-    assert subprocess.run(command, shell=True, cwd=at_home).returncode == 0
+@pytest.mark.parametrize("command", ["info", "--help", "translate -m {model} in.txt"])
+def test_closed_stdout_loses_data_and_closed_stderr_only_messages(
+    command: str, at_home: Path
+) -> None:
+    (at_home / "in.txt").write_text("It rains.\n")
+    mtkit = f'"{sys.executable}" -m mtkit {command.format(model="runs/latest")}'
+    for closed, code, message in ((">&-", 1, "file descriptor"), ("2>&-", 0, "")):
+        ended = subprocess.run(f"{mtkit} {closed}", shell=True, cwd=at_home, capture_output=True)
+        assert ended.returncode == code
+        assert message in ended.stderr.decode()
