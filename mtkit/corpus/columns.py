@@ -14,21 +14,21 @@ from mtkit.config.languages import language_code, language_names
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words besides languages that name a column of text."""
 MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
-"""Rows below a header of other words, and the share of them that must be sentences."""
+"""SampleRows below a header of other words, and the share of them that must be sentences."""
 
-Rows = Sequence[Sequence[str]]
+SampleRows = Sequence[Sequence[str]]
 """The cells of rows that are not blank."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
 _IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
 
 
-def find_texts(rows: Rows) -> list[int]:
+def find_texts(rows: SampleRows) -> list[int]:
     """Return the columns, numbered from 0, that hold neither numbers nor identifiers."""
     return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
 
 
-def has_header(rows: Rows, columns: Iterable[int]) -> bool:
+def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     """Return whether the first row is a header; `columns`: those that are read."""
     first = dict(enumerate(rows[0] if rows else []))
     read = [(first.get(at, ""), _below(rows, at)) for at in columns]
@@ -48,7 +48,7 @@ def is_column_name(cell: str) -> bool:
     return bool(words) and all(it in SIDES or (len(it) > 3 and it in languages) for it in words)
 
 
-def _below(rows: Rows, at: int) -> list[str]:
+def _below(rows: SampleRows, at: int) -> list[str]:
     """Return the cells of a column below the first row, without blank ones."""
     return [row[at].strip() for row in rows[1:] if at < len(row) and row[at].strip()]
 

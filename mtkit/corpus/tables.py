@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
-from mtkit.corpus.columns import Rows, find_texts, has_header, is_column_name
+from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
 from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16, read_lines, tell_once
 from mtkit.errors import UserError
 from mtkit.report import say
@@ -20,7 +20,7 @@ from mtkit.report import say
 MAX_NAMED_COLUMNS = 20
 """Columns that an error lists."""
 SAMPLE_ROWS = 100
-"""Rows from which delimiter, header and columns are recognised."""
+"""SampleRows from which delimiter, header and columns are recognised."""
 DELIMITERS = "\t;,|"
 
 Columns = tuple[str | int, str | int]
@@ -106,7 +106,7 @@ def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
             )
 
 
-def _locate(path: str, columns: Columns, rows: Rows) -> tuple[int, int, bool]:
+def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bool]:
     """Return the numbers of the columns, and whether the first row is a header.
 
     Raises:

@@ -27,7 +27,7 @@ from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
 
-MAX_EXAMPLES = 5
+MAX_NAMED_LINES = 5
 """Lines that the warning about incomplete translations names."""
 
 
@@ -154,7 +154,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
                 target.writelines(rows)
                 target.flush()
             cut = [n for n, it in enumerate(translations, number + 1) if it.truncated]
-            truncated, examples = truncated + len(cut), (examples + cut)[:MAX_EXAMPLES]
+            truncated, examples = truncated + len(cut), (examples + cut)[:MAX_NAMED_LINES]
             number += len(translations)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
             shown.advance(len(translations), f"{rate:,.0f} lines/s")
