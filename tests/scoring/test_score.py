@@ -313,13 +313,13 @@ def test_a_failed_comet_or_a_score_that_is_not_finite_is_an_error(
     [
         "Tôi đọc một quyển sách ở thư viện.",
         "Ọ̀rọ̀ ọmọdé ni ẹ̀kọ́ ṣe.",
-        "আমি একটি বাড়ি দেখি।",
+        "আমি একটি বা\u09dcি দেখি।",
         "나는 어제 학교에 갔다.",
         "Ёлка и ёж, її.",
     ],
 )
 def test_texts_that_differ_in_composition_alone_are_equal(tmp_path: Path, line: str) -> None:
-    forms = [unicodedata.normalize(form, line) for form in ("NFC", "NFD")]
+    forms = [line, unicodedata.normalize("NFD", line)]
     assert forms[0] != forms[1]
     paths = [write(tmp_path / name, [form] * 4) for name, form in zip("ab", forms, strict=True)]
     for reference, hypothesis in (paths, paths[::-1]):
