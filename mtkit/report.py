@@ -13,6 +13,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -175,6 +176,14 @@ def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
         gaps = [" " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)]
         cells = enumerate(zip(row, gaps, strict=True))
         yield "  ".join(c + gap if at < left else gap + c for at, (c, gap) in cells).rstrip()
+
+
+def header(labels: Sequence[str], names: Sequence[str], cells: int = 20) -> list[list[str]]:
+    """Return the first rows of a table: labels, and names that may be paths, broken after "/"."""
+    columns = [textwrap.wrap(it.replace("/", "/ "), cells, **WHOLE_WORDS) or [it] for it in names]
+    rows = zip_longest(*map(reversed, columns), fillvalue="")  # from the last row to the first
+    *above, last = reversed([[cell.replace("/ ", "/") for cell in row] for row in rows])
+    return [[*("" for _ in labels), *row] for row in above] + [[*labels, *last]]
 
 
 @contextmanager

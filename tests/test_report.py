@@ -56,6 +56,16 @@ def test_table_columns_are_aligned() -> None:
     assert list(report.table([])) == []
 
 
+@given(st.lists(st.text("abcd/ ", min_size=1, max_size=60), min_size=1, max_size=4))
+def test_names_above_columns_are_broken_at_slashes_and_nothing_is_lost(names: list[str]) -> None:
+    rows = report.header(["", "lines"], names, 20)
+    assert [row[:2] for row in rows] == [["", ""]] * (len(rows) - 1) + [["", "lines"]]
+    for name, cells in zip(names, list(zip(*rows, strict=True))[2:], strict=True):
+        assert "".join("".join(cells).split()) == "".join(name.split())
+        assert all(len(cell) <= 20 or len(cell.split("/")) <= 2 for cell in cells)
+    assert report.header(["x"], ["runs/a"]) == [["x", "runs/a"]]
+
+
 def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

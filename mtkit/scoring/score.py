@@ -18,7 +18,7 @@ from sacrebleu.metrics.chrf import CHRF
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.runs import config_of
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import printable, say, table, warn
+from mtkit.report import header, printable, say, table, warn
 from mtkit.scoring import metrics
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.lengths import BUCKET_METRICS, Bucket, bucket_by_length
@@ -210,7 +210,7 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield a row per metric with a column per system, then the signatures."""
     scores = {key: score for system in systems for key, score in system.scores.items()}
     shown = {key: scores[key] for key in (*metrics.METRICS, COMET) if key in scores}
-    rows = [["", *(system.name for system in systems)]]
+    rows = header([""], [system.name for system in systems])
     for key, score in shown.items():
         of_systems = [system.scores.get(key) for system in systems]
         rows.append([score.name, *("-" if it is None else str(it) for it in of_systems)])
@@ -231,7 +231,7 @@ def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
     buckets = systems[0].by_length
     for key in [it for it in BUCKET_METRICS if buckets and it in systems[0].scores]:
         title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
-        rows = [[title, "lines", *(system.name for system in systems)]]
+        rows = header([title, "lines"], [system.name for system in systems])
         for place, bucket in enumerate(buckets):
             cells = (str(system.by_length[place].scores.get(key, "-")) for system in systems)
             rows.append([bucket.label, f"{len(bucket.rows):,}", *cells])

@@ -15,7 +15,7 @@ from mtkit.config.base import flattened
 from mtkit.config.errors import flow
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import data_lines, table, warn, wrap
+from mtkit.report import data_lines, header, table, warn, wrap
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
@@ -88,7 +88,7 @@ def _open(path: Path) -> ComparedRun:
 def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield a row for each setting that differs (not `run`), and what only some runs have."""
     settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
-    rows = [["settings", *(run.name for run in runs)]]
+    title, rows = header(["settings"], [run.name for run in runs]), []
     partial: defaultdict[str, list[str]] = defaultdict(list)
     for key in dict.fromkeys(chain.from_iterable(settings)):
         having = zip(runs, settings, strict=True)
@@ -97,8 +97,8 @@ def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
             rows.append([key, *(values.get(run.name, "-") for run in runs)])
         elif len(values) < len(runs) and "null" not in values.values():
             partial[", ".join(values)].append(f"{key}: {next(iter(values.values()))}")
-    yield from table(rows)
-    if len(rows) == 1 and not partial:
+    yield from table([*title, *rows])
+    if not rows and not partial:
         yield "no differences"
     for names, texts in partial.items():
         yield from ("", *wrap(", ".join(texts), f"only in {names}: "))
