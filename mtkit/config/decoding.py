@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -37,10 +37,20 @@ class DecodingSettings(Settings):
         description="language of the input, such as en: translate each sentence of a line by "
         "itself, for a model trained on single sentences, which would drop the others",
     )
+    abbreviations: str = Field(
+        "",
+        description="words of the input whose full stop ends no sentence, separated by spaces; a "
+        "line is not split after them",
+    )
     truecase: bool = Field(
         False,
         description="restore the usual case of lines ALL IN CAPITALS, in lower case only or In "
         "Title Case before translation, for a model trained on few such lines",
+    )
+    dotless_i: Literal["source", "target", "both"] | None = Field(
+        None,
+        description="side in Turkish or Azerbaijani, for truecasing: I is the capital of ı, and İ "
+        "that of i",
     )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="padded source tokens decoded together"

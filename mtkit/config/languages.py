@@ -27,6 +27,11 @@ def _table() -> list[list[str]]:
     return [line.split("\t") for line in table.splitlines()]
 
 
+def has_dotless_i(code: str | None) -> bool:
+    """Return whether I is the capital of ı, as in Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
+    return language_code(code) in ("tr", "az", "crh", "gag")
+
+
 def check_language(code: str) -> str:
     """Return the code, perhaps with a script or region (pt_BR); ValueError if it is not one."""
     rows = _table()

@@ -6,12 +6,14 @@ The tokenizer splits words in unusual case into letters, which the model cannot 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mtkit.tokenizer.codec import Tokenizer
 
 _WORD = re.compile(r"\S+")
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+_DOTTED_CAPITAL = re.compile("\u0130|I\u0307")  # İ, composed or not
 _SENTENCE_END = (".", "!", "?", "…")
 
 
@@ -29,27 +31,54 @@ def has_no_case(line: str) -> bool:
     return 2 * sum(letter.lower() != letter.upper() for letter in letters) > len(letters)
 
 
-def truecase(line: str, tokenizer: Tokenizer) -> str:
-    """Restore the case of a line that `has_no_case`, if that makes it shorter in subwords."""
+def lowercase(text: str, *, dotless_i: bool = False) -> str:
+    """Return the text in small letters; with `dotless_i`, I becomes ı. İ always becomes i."""
+    text = _DOTTED_CAPITAL.sub("i", text)
+    return (text.replace("I", "ı") if dotless_i else text).lower()
+
+
+def uppercase(text: str, *, dotless_i: bool = False) -> str:
+    """Return the text in capitals; with `dotless_i`, i becomes İ."""
+    return (text.replace("i", "İ") if dotless_i else text).upper()
+
+
+def truecase(line: str, tokenizer: Tokenizer, *, dotless_i: bool | None = None) -> str:
+    """Restore the case of a line that `has_no_case`, if that makes it shorter in subwords.
+
+    dotless_i: whether the language has ı; None: unknown.
+    """
     if not has_no_case(line):
         return line
     words = _WORD.findall(line)
     begins = [True, *(word.endswith(_SENTENCE_END) for word in words[:-1])]
-    known = (_best_case(word, first, tokenizer) for word, first in zip(words, begins, strict=True))
+    known = (
+        _best_case(word, first, tokenizer, (False, True) if dotless_i is None else (dotless_i,))
+        for word, first in zip(words, begins, strict=True)
+    )
     cased = _WORD.sub(lambda _: next(known), line)
     after, before = map(len, tokenizer.encode_source([cased, line]))
     return cased if after < before else line
 
 
-def _best_case(word: str, is_first: bool, tokenizer: Tokenizer) -> str:
-    """Return the spelling with the fewest subwords; `is_first`: prefer a capital among equals."""
-    small = [word.lower(), word.replace("I", "ı").lower()]  # the second is Turkish
-    # Capitalise the first letter, even after a bracket.
-    capital = [_LETTER.sub(lambda letter: letter.group().title(), it, count=1) for it in small]
+def _best_case(word: str, is_first: bool, tokenizer: Tokenizer, dotless: Sequence[bool]) -> str:
+    """Return the spelling with the fewest subwords, or the word if all spell it by letters.
+
+    `is_first`: prefer a capital among equals. dotless: with and without dotless i, as it may be.
+    """
+    small = [lowercase(word, dotless_i=it) for it in dotless]
+    capital = [_capitalise(text, it) for text, it in zip(small, dotless, strict=True)]
     spellings = [*capital, *small, word]
     # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
     costs = [
         (len(ids), [] if is_first else sorted(ids, reverse=True))
         for ids in tokenizer.encode_source(spellings)
     ]
-    return spellings[costs.index(min(costs))]
+    best = min(costs)
+    is_known = best[0] < len(word) or best[0] == 1
+    return spellings[costs.index(best)] if is_known else word
+
+
+def _capitalise(word: str, dotless_i: bool) -> str:
+    """Capitalise the first letter, even after a bracket."""
+    title = {"i": "İ"} if dotless_i else {}
+    return _LETTER.sub(lambda it: title.get(it[0], it[0].title()), word, count=1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import in_one_line, is_blank, normalise
-from mtkit.decoding.casing import truecase
+from mtkit.decoding.casing import truecase, uppercase
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.sentences import (
     MAX_TEXT_CHARACTERS,
@@ -85,6 +85,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
     elif not has_letters(text):
         return [in_one_line(_utf8(line.text))]
     text = _cased(line, tokenizer, settings)
+    abbreviations = settings.abbreviations.split()
 
     def encode(part: str) -> list[int]:
         return tokenizer.encode_source([part])[0]
@@ -92,7 +93,9 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
     runs = [
         (part, is_translated)
         for run, is_translated in ([(text, True)] if begin else split_verbatim(text, tokenizer))
-        for part in (split_sentences(run, settings.sentences) if is_translated else [run])
+        for part in (
+            split_sentences(run, settings.sentences, abbreviations) if is_translated else [run]
+        )
     ]
     segments: list[Segment] = []
     words, place = Words(text) if request.attention else None, 0
@@ -100,7 +103,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
         if not is_translated:
             segments.append(run)
             continue
-        for part, ids in split_to_fit(run, encode, settings.max_length):
+        for part, ids in split_to_fit(run, encode, settings.max_length, abbreviations):
             numbers: list[int] = []
             if words is not None:
                 place = text.index(part, place)
@@ -147,11 +150,12 @@ def join(
     is_upper = line.text.isupper()
     if is_upper:  # unless the model has read the capitals too
         is_upper = _cased(line, tokenizer, settings) != _text_of(line)
+    dotless_i = settings.dotless_i in ("target", "both")
     by_text: dict[str, Translation] = {}
     for rank in range(max(map(len, choices))):
         parts = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
         one = _join_segments(parts, settings.length_penalty)
-        text = one.text.upper() if is_upper else one.text
+        text = uppercase(one.text, dotless_i=dotless_i) if is_upper else one.text
         one = replace(one, text=text, truncated=one.truncated or is_cut)
         by_text.setdefault(" ".join(text.split()), one)
     best, *others = by_text.values()
@@ -166,7 +170,10 @@ def _whole(ranked: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypot
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
     """Return the text that the model reads: truecased if the settings say so and without prefix."""
     text = _text_of(line)
-    return truecase(text, tokenizer) if settings.truecase and not line.prefix.strip() else text
+    if not settings.truecase or line.prefix.strip():
+        return text
+    dotless_i = settings.dotless_i and settings.dotless_i != "target"
+    return truecase(text, tokenizer, dotless_i=dotless_i)
 
 
 def _text_of(line: Line) -> str:

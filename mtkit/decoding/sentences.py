@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import pairwise
 
 from sentencex import segment
@@ -26,10 +27,21 @@ UNSPACED = re.compile(
     "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]"  # kana, Han, and their punctuation
 )
 """A letter of a script that is written without spaces between words."""
+_STOPPED_WORD = re.compile(r"([^\s()\[\]\"'“”„‘’«»/-]*)\.[\"'”’»)\]]*$")
+_FIRST_LETTER = re.compile(r"[^\W_]")
+_USED_WORD = re.compile(r"([^\s.,;:!?()\[\]\"'“”„‘’«»/-]+)(\.(?=\s+\S))?")
+"""A word, and the full stop after it if the line goes on."""
+MAX_SHORT_WORD = 4
+"""Number of letters of a word that is no sentence by itself."""
+CONTEXT_CHARACTERS = 64
+"""Characters before and after a full stop that show whether it ends a sentence."""
 
 
 def split_to_fit(
-    text: str, encode: Callable[[str], list[int]], max_length: int
+    text: str,
+    encode: Callable[[str], list[int]],
+    max_length: int,
+    abbreviations: Container[str] = (),
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield the parts of a text in order, each with its subword ids by `encode`.
 
@@ -39,8 +51,8 @@ def split_to_fit(
     ids = encode(text)
     parts = [text]
     if len(ids) > max_length:
-        ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
-        parts = [part for a, b in pairwise(ends) if (part := text[a:b].strip())]
+        ends = (match.end() for match in _SENTENCE_END.finditer(text))
+        parts = _split_at(ends, text, abbreviations)
         if len(parts) == 1:
             half = len(parts[0]) // 2
             spaces = [match.start() for match in _SPACE.finditer(parts[0])]
@@ -50,10 +62,12 @@ def split_to_fit(
         yield (text, ids) if parts[0] == text else (parts[0], encode(parts[0]))
     else:
         for part in parts:
-            yield from split_to_fit(part, encode, max_length)
+            yield from split_to_fit(part, encode, max_length, abbreviations)
 
 
-def split_sentences(line: str, language: str | None) -> list[str]:
+def split_sentences(
+    line: str, language: str | None, abbreviations: Container[str] = ()
+) -> list[str]:
     """Return the sentences of a line, none of them blank; without a language, the whole line.
 
     sentencex splits by the rules of the language, or at full stops; doubtful cases stay together.
@@ -67,9 +81,53 @@ def split_sentences(line: str, language: str | None) -> list[str]:
         for block in _blocks(spaced)
         for sentence in (segment(code, block) if len(block) <= BLOCK_CHARACTERS else [block])
     )
-    parts = list(filter(None, sentences))
-    begins = find_parts(spaced, parts)
-    return [line[at : at + len(part)] for at, part in zip(begins, parts, strict=True)] or [line]
+    ends = find_parts(spaced, filter(None, sentences))
+    return _split_at(ends, line, abbreviations) or [line]
+
+
+def _split_at(ends: Iterable[int], text: str, abbreviations: Container[str]) -> list[str]:
+    """Split a text at those offsets where a sentence surely ends; leave out blank parts."""
+    cuts = [0]
+    for end in ends:
+        before = text[max(cuts[-1], end - CONTEXT_CHARACTERS) : end].strip()
+        after = text[end : end + CONTEXT_CHARACTERS]
+        if not _is_short(before) and _is_sentence_end(before, after, abbreviations):
+            cuts.append(end)
+    if len(cuts) > 1 and _is_short(text[cuts[-1] :][:CONTEXT_CHARACTERS].strip()):
+        cuts.pop()
+    return [part for a, b in pairwise([*cuts, len(text)]) if (part := text[a:b].strip())]
+
+
+def _is_short(text: str) -> bool:
+    """Return whether the text is a short word or number with a full stop, such as "Mr." or "1."."""
+    return text.endswith(".") and len(text) <= MAX_SHORT_WORD + 1 and " " not in text
+
+
+def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> bool:
+    """Return whether a sentence surely ends between the texts.
+
+    It does not before a digit or a small letter, after a quotation in a Japanese sentence, or after
+    the full stop of a short number, an initial, an abbreviation, or a name of two letters.
+    """
+    first = _FIRST_LETTER.search(after)
+    is_quoted = before.endswith(("」", "』")) and not after.lstrip().startswith(("「", "『"))
+    if is_quoted or (first and (first[0].isdigit() or first[0].islower())):
+        return False
+    stopped = _STOPPED_WORD.search(before)
+    word = stopped[1] if stopped else ""
+    is_number = 0 < len(word) < MAX_SHORT_WORD and not any(map(str.isalpha, word))
+    is_name = len(word) == 1 or (len(word) == 2 and word[0].isupper())
+    return not (is_number or is_name or "." in word or word in abbreviations)
+
+
+def learn_abbreviations(lines: Iterable[str]) -> set[str]:
+    """Return the words that hardly occur but with a full stop after which the line goes on.
+
+    A simple form of Kiss and Strunk 2006, who test the ratio of these counts for significance.
+    """
+    uses = Counter(use for line in lines for use in _USED_WORD.findall(line))
+    stopped = ((word, count) for (word, stop), count in uses.items() if stop and count >= 3)
+    return {word for word, count in stopped if uses[word, ""] <= count / 4}
 
 
 def _blocks(text: str) -> Iterator[str]:

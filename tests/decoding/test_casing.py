@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 from hypothesis import example, given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from architectures import transformer
 from folders import SENTENCES, train, with_settings, write_model
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.casing import has_no_case, truecase
-from mtkit.decoding.segment import Line
+from mtkit.decoding.casing import has_no_case, lowercase, truecase, uppercase
+from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.segment import Line, join, segment
 from mtkit.decoding.verbatim import split_verbatim
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -41,10 +43,55 @@ def test_truecasing_restores_the_case_of_the_training_text(line: str, tokenizer:
     assert truecase(f"  {line}\t", tokenizer) == f"  {LINE}\t"
 
 
-def test_truecasing_restores_dotless_letters_of_turkish() -> None:
-    turkish = train(["Kızım dışarı çıktı.", "Işık yandı, iki kız baktı."], vocab_size=340)
-    assert truecase("KIZIM DIŞARI ÇIKTI.", turkish) == "Kızım dışarı çıktı."
-    assert truecase("IŞIK YANDI.", turkish) == "Işık yandı."
+TURKISH = ["Kızım dışarı çıktı.", "Işık yandı, iki kız baktı."]
+TATAR = ["İzmirde iki kız bar.", "Iqlim yahşı, iki kız işte, kızıl."]
+AZERBAIJANI = ["İki qız İsmayıllıda işıq yandırdı.", "Qızım işə getdi.", "Iğdır iki işıqdır."]
+
+
+@pytest.mark.parametrize("lines", [TURKISH, AZERBAIJANI, TATAR])
+@pytest.mark.parametrize("dotless_i", [True, None])
+def test_truecasing_restores_dotted_and_dotless_i(lines: list[str], dotless_i: bool | None) -> None:
+    tokenizer = train(lines, vocab_size=335)
+    for line in lines:
+        capitals = uppercase(line, dotless_i=True)
+        for text in capitals, capitals.replace("İ", "I\u0307"), lowercase(line, dotless_i=True):
+            assert truecase(text, tokenizer, dotless_i=dotless_i) == line
+
+
+def test_letters_of_other_languages_are_not_dotless() -> None:
+    tokenizer = train(["It is in Izmir.", *TURKISH], vocab_size=350)
+    assert truecase("IT IS IN IZMIR.", tokenizer, dotless_i=False) == "It is in Izmir."
+    assert lowercase("İI") == "ii" and uppercase("iı") == "II"
+
+
+@given(st.text(st.sampled_from("abIİiıəğ ."), max_size=20))
+def test_capitals_and_small_letters_of_turkish_correspond(text: str) -> None:
+    capitals = uppercase(text, dotless_i=True)
+    assert lowercase(capitals, dotless_i=True) == lowercase(text, dotless_i=True)
+    assert uppercase(lowercase(capitals, dotless_i=True), dotless_i=True) == capitals
+
+
+@pytest.mark.parametrize(
+    ("side", "dotted"), [(None, False), ("source", False), ("target", True), ("both", True)]
+)
+def test_a_translation_in_capitals_dots_the_i_of_a_turkish_target(
+    translator: Translator, side: Literal["source", "target", "both"] | None, dotted: bool
+) -> None:
+    text, tokenizer = "It is in Spain.", translator.tokenizer
+    settings = translator.request.settings.model_copy(update={"truecase": True, "dotless_i": side})
+    request = replace(translator.request, settings=settings)
+    line = Line(text.upper())
+    answer = Hypothesis(tokenizer.encode_target([text])[0], -1.0, True)
+    segments = segment(line, tokenizer, request)
+    actual = join(line, segments, iter([[answer]]), tokenizer, request)
+    assert actual.text == ("IT İS İN SPAİN." if dotted else "IT IS IN SPAIN.")
+
+
+def test_truecasing_leaves_words_alone_that_the_tokenizer_does_not_know(
+    tokenizer: Tokenizer,
+) -> None:
+    assert truecase("two men in xqzw.", tokenizer) == "Two men in xqzw."
+    assert truecase("TWO MEN, ZQ-7 AND 500 KG.", tokenizer).startswith("Two men, ZQ-7")
 
 
 def test_capitals_of_the_training_text_stay(tokenizer: Tokenizer) -> None:

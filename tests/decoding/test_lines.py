@@ -218,6 +218,62 @@ def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
     assert len(list(find_parts(line, parts))) == len(parts)
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("fr", "M. le maire regarde la maison."),
+        ("fr", "Mlle. Dupont regarde la maison."),
+        ("de", "Dr. Braun liest das Buch."),
+        ("de", "Er wohnt im 2. Stock des Hauses."),
+        ("de", "Im 19. Jahrhundert war es anders."),
+        ("da", "Det var den 3. Maj i byen."),
+        ("cs", "Narodil se 5. Května v Praze."),
+        ("fi", "Hän tuli 2. Kerrokseen eilen."),
+        ("hu", "1990. október 3-án történt."),
+        ("en", "See Fig. 3 and Eq. 4 for it."),
+        ("en", "See Eq. Four and also J. K. Rowling."),
+        ("en", "It takes approx. 5 minutes."),
+        ("en", "Add two tbsp. sugar and mix."),
+        ("en", "1. A dog runs."),
+        ("en", "No. 5 is alive."),
+        ("fr", "selon l'art. 5 du code civil"),
+        ("es", "La Sra. López lee el libro."),
+        ("pt", "A Av. Brasil é longa."),
+        ("sv", "T.ex. en hund springer."),
+        ("nl", "Ik zag o.a. Twee honden."),
+        ("pl", "To jest tzw. dobra zmiana."),
+        ("ru", "т. е. это не так"),
+        ("ru", "Это А. С. Пушкин пишет."),
+        ("el", "Ο κ. Παπαδόπουλος γράφει."),
+        ("hy", "Ես տեսա Ա. Պետրոսյանին։"),
+        ("ja", "彼は「はい。」と言った。"),
+        ("am", "ዶ. አበበ መጣ"),
+        ("und", "Yahoo! is a company"),
+    ],
+)
+def test_no_line_is_split_at_a_full_stop_that_may_end_no_sentence(language: str, text: str) -> None:
+    assert split_sentences(text, language) == [text]
+    before = "They have come home late."
+    assert split_sentences(f"{before} {text}", language)[1:] in ([text], [])
+    parts = parts_of(f"{before} {text} {before}", 2 * len(text))
+    assert " " not in text or text.split()[0] not in parts
+
+
+def test_no_line_is_split_after_an_abbreviation_of_the_corpus() -> None:
+    line = "Il voit Mlle. Dupont dans la rue. Elle lit."
+    whole = "Il voit Mlle. Dupont dans la rue."
+    assert split_sentences(line, "fr", {"Mlle"}) == [whole, "Elle lit."]
+    parts = split_to_fit(line, lambda text: [1] * len(text), len(line) - 1, {"Mlle"})
+    assert [part for part, _ in parts] == [whole, "Elle lit."]
+
+
+@given(st.text(st.sampled_from("Ab1 .!?。”"), max_size=40), st.sampled_from(["en", "zh"]))
+def test_no_short_word_number_or_initial_is_split_off(line: str, language: str) -> None:
+    parts = split_sentences(line, language)
+    if len(parts) > 1:
+        assert not any(re.fullmatch(r"\w{1,4}\.", part) for part in parts)
+
+
 def test_a_long_line_is_segmented_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     segmented: list[str] = []
 

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -20,14 +20,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from commands import Stdin, call
+from folders import train
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.config.corpora import Corpus
+from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus import read
+from mtkit.corpus.check import check_corpus
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
-from mtkit.study.init.corpus import Split, key_of, overlap
+from mtkit.corpus.statistics import Languages
+from mtkit.study.init.corpus import Split, describe_corpus, key_of, overlap
 from mtkit.study.init.init import find_plan
 from mtkit.study.init.presets import (
     PRESETS,
@@ -38,7 +41,7 @@ from mtkit.study.init.presets import (
     choose_plan,
     render_config,
 )
-from mtkit.study.init.trial import run_trial
+from mtkit.study.init.trial import restores_case, run_trial
 
 PARTS = "train", "valid", "test"
 LANGUAGES = "en", "ko"
@@ -99,7 +102,12 @@ CORPORA = st.builds(
     is_joint=st.booleans(),
     characters=st.integers(1, 8000),
     settings=st.fixed_dictionaries(
-        {"sentences": st.sampled_from([None, "en"]), "truecase": st.sampled_from([None, "true"])}
+        {
+            "sentences": st.sampled_from([None, "en"]),
+            "abbreviations": st.sampled_from([None, "M", "No Mme"]),
+            "truecase": st.sampled_from([None, "true"]),
+            "dotless_i": st.sampled_from([None, "both"]),
+        }
     ),
     max_vocabulary=st.none() | st.integers(270, 8000),
 )
@@ -131,7 +139,9 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
     assert (batching.max_tokens, batching.max_length) == (plan.max_tokens, plan.max_length)
     assert training.warmup < plan.steps and training.validate_every * 10 <= plan.steps
     assert training.save_every <= training.validate_every
-    assert config.decoding.sentences == corpus.settings["sentences"]
+    for name in "sentences", "dotless_i":
+        assert getattr(config.decoding, name) == corpus.settings[name]
+    assert config.decoding.abbreviations == (corpus.settings["abbreviations"] or "")
     assert config.decoding.truecase == (corpus.settings["truecase"] == "true")
     assert config.tokenizer.vocab_size == plan.vocabulary
 
@@ -332,6 +342,55 @@ def test_unusual_lines_are_prepared_for_a_model_that_has_not_seen_such(
     assert call("init", "a.en", "a.ko") == 0
     decoding = load_config("mtkit.yaml").decoding
     assert (decoding.sentences, decoding.truecase) == (("en", True) if is_usual else (None, False))
+    assert (decoding.abbreviations, decoding.dotless_i) == ("Mr Ms", None)
+
+
+def described(
+    pairs: list[tuple[str, str]], languages: Languages, folder: Path
+) -> Mapping[str, Any]:
+    """Return what `init` writes about a corpus."""
+    sides = [str(folder / name) for name in ("x", "y")]
+    for path, lines in zip(sides, zip(*pairs, strict=True), strict=True):
+        write(path, list(lines))
+    report = check_corpus(TextCorpus(source=sides[0], target=sides[1]), languages)
+    return describe_corpus(report, Split(report.distinct_pairs), languages, {})[0].settings
+
+
+def test_abbreviations_of_the_corpus_are_not_split_at(tmp_path: Path) -> None:
+    pairs = [(f"Ici Mme. Curie voit {i} maisons.", f"Here she sees {i} houses.") for i in range(9)]
+    pairs += [(f"Le chien voit {i} chats.", f"The dog sees {i} cats.") for i in range(300)]
+    settings = described(pairs, ("fr", "en"), tmp_path)
+    assert (settings["sentences"], settings["abbreviations"]) == ("fr", "Mme")
+
+
+@pytest.mark.parametrize(("end", "language"), [("", None), (" It sleeps.", "fr")])
+def test_lines_are_split_only_if_their_targets_have_several_sentences(
+    end: str, language: str | None, tmp_path: Path
+) -> None:
+    pairs = [(f"Le chat {i} dort. Le chien dort.", f"A cat {i} sleeps.{end}") for i in range(9)]
+    pairs += [(f"Le chien {i} dort.", f"The dog {i} sleeps.") for i in range(300)]
+    assert described(pairs, ("fr", "en"), tmp_path)["sentences"] == language
+
+
+@pytest.mark.parametrize(
+    ("languages", "side"),
+    [
+        *((("tr", "en"), "source"), (("en", "az"), "target"), (("tr", "crh"), "both")),
+        (("en", "fr"), None),
+    ],
+)
+def test_dotless_i_is_that_of_the_languages(
+    languages: Languages, side: str | None, tmp_path: Path
+) -> None:
+    pairs = [(f"The dog sees {i} cats.", f"Le chien voit {i} chats.") for i in range(60)]
+    assert described(pairs, languages, tmp_path)["dotless_i"] == side
+
+
+def test_truecasing_is_tried() -> None:
+    lines = ["Two men are in Spain.", "A dog runs in the snow.", "NATO and the EU are in Spain."]
+    tokenizer = train(lines * 9, vocab_size=330)
+    assert restores_case(lines, tokenizer, False)
+    assert not restores_case([line.swapcase() for line in lines], tokenizer, False)
 
 
 def test_existing_sets_are_used_and_not_trained_on(corpus: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -18,12 +18,14 @@ from itertools import islice
 import numpy as np
 
 from mtkit.config.errors import flow
+from mtkit.config.languages import has_dotless_i
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, normalised
+from mtkit.corpus.statistics import Languages
 from mtkit.decoding.casing import has_no_case
-from mtkit.decoding.sentences import split_sentences
+from mtkit.decoding.sentences import learn_abbreviations, split_sentences
 from mtkit.study.init.presets import CorpusFacts
 
 MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
@@ -103,7 +105,7 @@ class Split:
 
 
 def describe_corpus(
-    report: CorpusReport, split: Split, source_language: str | None, existing: Mapping[str, int]
+    report: CorpusReport, split: Split, languages: Languages, existing: Mapping[str, int]
 ) -> tuple[CorpusFacts, list[Pair]]:
     """Return the facts of a corpus, and a sample of the pairs to train on without faulty ones.
 
@@ -119,7 +121,7 @@ def describe_corpus(
     characters = [Counter("".join(lines).casefold()) for lines in (sources, targets)]
     is_joint = overlap(*characters) >= 0.5
     texts = [characters[0] + characters[1]] if is_joint else characters
-    several = sum(len(split_sentences(source, source_language)) > 1 for source in sources)
+    abbreviations = learn_abbreviations(sources)
     capitals = sum(source != source.lower() for source in sources)
     caseless = sum(has_no_case(source) for source in sources)
     broken = (f"{rule} ({report.estimate(rule):,})" for rule in report.drop)
@@ -128,9 +130,10 @@ def describe_corpus(
         "deduplicate": "true" if report.deduplicate else None,
         "drop": flow([*report.drop]) if report.drop else None,
         "broken_rules": ", ".join(broken),
-        # With under 5 % of several sentences, a model learns none.
-        "sentences": source_language if several < 0.05 * len(sources) else None,
+        "sentences": _splitting_language([pair for _, pair in placed], languages, abbreviations),
+        "abbreviations": flow(" ".join(sorted(abbreviations))) if abbreviations else None,
         "truecase": "true" if is_cased else None,
+        "dotless_i": _dotless_side(languages) if is_cased else None,
     }
     facts = CorpusFacts(
         pairs=round(scale * len(sample)),
@@ -141,6 +144,27 @@ def describe_corpus(
         settings=settings,
     )
     return facts, sample
+
+
+def _splitting_language(
+    pairs: Sequence[Pair], languages: Languages, abbreviations: Container[str]
+) -> str | None:
+    """Return the language by whose rules sources are split, or None if they should stay whole.
+
+    A model learns lines of several sentences by itself from 5 % of them. The split is wrong if most
+    of the targets are single sentences.
+    """
+    source, target = languages
+    several = [it for it in pairs if len(split_sentences(it.source, source, abbreviations)) > 1]
+    right = sum(len(split_sentences(pair.target, target or source)) > 1 for pair in several)
+    return source if len(several) < 0.05 * len(pairs) and 2 * right >= len(several) else None
+
+
+def _dotless_side(languages: Languages) -> str | None:
+    """Return which sides are in languages with dotless i, as `decoding.dotless_i` has it."""
+    by_side = {"source": languages[0], "target": languages[1]}
+    sides = [side for side, language in by_side.items() if has_dotless_i(language)]
+    return "both" if len(sides) == 2 else next(iter(sides), None)
 
 
 def overlap(source: Counter[str], target: Counter[str]) -> float:

@@ -91,7 +91,7 @@ def init(options: InitOptions) -> None:
     parts = frozenset({"valid", "test"} - options.existing.keys())
     pair_filter = PairFilter(report.drop, report.statistics)
     split = Split(report.distinct_pairs, parts, frozenset(excluded), pair_filter)
-    facts, sample = describe_corpus(report, split, languages[0], counts)
+    facts, sample = describe_corpus(report, split, languages, counts)
     _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
     split = replace(split, train_share=min(1.0, plan.pairs / facts.pairs))
@@ -115,7 +115,7 @@ def find_plan(
 ) -> tuple[CorpusFacts, Plan]:
     """Choose a plan by a trial; if its speed speaks for another model or batch, by a trial of that.
 
-    The facts get the largest vocabulary that the text can fill.
+    The facts get the largest vocabulary that the text can fill, and no truecasing that spoils text.
     """
     trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     if pick_device("auto").type == "cuda":
@@ -127,6 +127,8 @@ def find_plan(
         tried, trial = plan, run_trial(facts, plan, sample)
         if trial.vocabulary < plan.vocabulary:
             facts = replace(facts, max_vocabulary=trial.vocabulary)
+        if not trial.restores_case:
+            facts = replace(facts, settings={**facts.settings, "truecase": None, "dotless_i": None})
         plan = choose_plan(facts, trial, minutes, tried.preset if is_last else None)
         if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
             break

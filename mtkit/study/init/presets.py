@@ -101,6 +101,7 @@ class Trial:
     long_tokens: int = 64
     """99 % of the pairs are no longer than this."""
     is_gpu: bool = False
+    restores_case: bool = True
 
     @property
     def training_seconds(self) -> float:

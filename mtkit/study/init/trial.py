@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from mtkit.batching.plan import plan_epoch
 from mtkit.config.errors import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
+from mtkit.decoding.casing import lowercase, truecase, uppercase
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
 from mtkit.study.bench.train import TrainingSample, training_speed
@@ -28,6 +30,7 @@ from mtkit.training.process_group import ProcessGroup
 from mtkit.training.processes import count_processes, threads_per_process
 
 TRIAL_SECONDS = 4.0
+HELD_OUT_PAIRS = 100
 PROCESS_SHARE = 0.9
 """Speed of one of several training processes, relative to one that runs alone."""
 
@@ -35,20 +38,23 @@ PROCESS_SHARE = 0.9
 def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
     """Train for some seconds on the sample as the plan says, with a tokenizer and batches of it.
 
-    The vocabulary is smaller than planned if the sample does not fill it.
+    The vocabulary is smaller than planned if the sample does not fill it. Truecasing is tried on
+    pairs that are held out.
 
     Raises:
         UserError: no tokenizer can be trained on the sample.
     """
+    count = min(HELD_OUT_PAIRS, len(sample) // 10)
+    held_out, trained = sample[:count], sample[count:]
     with TemporaryDirectory(prefix="mtkit-init-") as folder, quietly(), _torch_restored():
-        config = _sample_config(Path(folder), facts, plan, sample)
+        config = _sample_config(Path(folder), facts, plan, trained, held_out)
         start = time.perf_counter()
         try:
             tokenizer = Tokenizer.load(train_tokenizer(config).path)
         except VocabularyTooLarge as error:
             return run_trial(facts, replace(plan, vocabulary=error.largest), sample)
         data = open_batches(build_batches(config).path)
-        pair_seconds = (time.perf_counter() - start) / len(sample)
+        pair_seconds = (time.perf_counter() - start) / len(trained)
         tokens = max(plan.max_tokens, int(data.train.lengths.max()) + 1)
         batching = config.batching.model_copy(update={"max_tokens": tokens})
         config = config.model_copy(update={"batching": batching})
@@ -56,6 +62,7 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         torch.set_num_threads(threads_per_process(processes))
         sample_run = TrainingSample(config.run, config, data, tokenizer)
         speed = training_speed(sample_run, TRIAL_SECONDS, _OneOf(processes))
+        dotless_i = config.decoding.dotless_i in ("source", "both")
         lengths = data.train.lengths + 1  # the end of sentence
         batches = plan_epoch(data.train.lengths, max_tokens=tokens, seed=0, epoch=0)
         return Trial(
@@ -67,14 +74,25 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
             padded_tokens=tokens * len(batches) / len(lengths),
             long_tokens=int(np.quantile(lengths.max(axis=1), 0.99)),
             is_gpu=pick_device(config.training.device).type == "cuda",
+            restores_case=restores_case([it.source for it in held_out], tokenizer, dotless_i),
         )
 
 
-def _sample_config(folder: Path, facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Config:
+def restores_case(lines: Sequence[str], tokenizer: Tokenizer, dotless_i: bool) -> bool:
+    """Return whether truecasing restores lines that are in capitals or in small letters."""
+    changed = [case(line, dotless_i=dotless_i) for case in (uppercase, lowercase) for line in lines]
+    cased = [truecase(line, tokenizer, dotless_i=dotless_i) for line in changed]
+    before, after = (sum(map(operator.eq, texts, [*lines, *lines])) for texts in (changed, cased))
+    return bool(after > before)
+
+
+def _sample_config(
+    folder: Path, facts: CorpusFacts, plan: Plan, trained: Sequence[Pair], held_out: Sequence[Pair]
+) -> Config:
     """Return the config of the plan with the sample as its corpus, long pairs included."""
     roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
     data = {}
-    for part, pairs in ("train", sample), ("valid", sample[:100]):
+    for part, pairs in ("train", trained), ("valid", held_out):
         corpus = {side: str(folder / f"{part}.{side}") for side in ("source", "target")}
         for index, name in enumerate(corpus.values()):
             lines = "".join(f"{pair[index]}\n" for pair in pairs)
