@@ -266,11 +266,11 @@ def test_several_sentences_are_refused_where_they_are_translated_one_by_one(
     reader: Callable[[str], Reader],
 ) -> None:
     one = reader("transformer")
-    assert one.read("ant. bee.").source_ids
+    assert one.read("ant bee. Cat dog.").source_ids
     by_sentence = replace(one, settings=one.settings.model_copy(update={"sentences": "en"}))
     assert by_sentence.read("ant.").source_ids
     with pytest.raises(UserError, match=r"^text is translated in 2 parts"):
-        by_sentence.read("ant. bee.")
+        by_sentence.read("ant bee. Cat dog.")
 
 
 def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
