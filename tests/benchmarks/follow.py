@@ -32,6 +32,7 @@ class Speed:
     step_ms: float
     slowest: float
     """Tokens per second between two logged steps, at least."""
+    median: float
     fastest: float
     full_speed_seconds: float
     """From the start of the process to the first logged step at full speed."""
@@ -54,21 +55,33 @@ def follow(command: list[str], folder: Path, seconds: float) -> Speed:
     peak, start = 0.0, float("inf")
     with log.open("w") as output, errors.open("w") as stderr:
         process = subprocess.Popen(command, stdout=output, stderr=stderr, start_new_session=True)
-        while process.poll() is None:
-            time.sleep(LOG_SECONDS)
-            if (now := time.perf_counter()) > look:
-                look = now + MEMORY_SECONDS
-                used = gpu_gib()
-                peak = max(peak, _resident_gib(process.pid) if used is None else used - idle)
-            records = [record for record in MetricsLog(folder).read() if "tokens" in record]
-            if records:  # the clock of the process began at `start`
-                start = min(start, now - began - records[-1]["seconds"])
-                if records[-1]["seconds"] - records[0]["seconds"] > seconds:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+        try:
+            while process.poll() is None and (not records or _duration(records) < seconds):
+                time.sleep(LOG_SECONDS)
+                if (now := time.perf_counter()) > look:
+                    look = now + MEMORY_SECONDS
+                    used = gpu_gib()
+                    peak = max(peak, _resident_gib(process.pid) if used is None else used - idle)
+                records = _logged_steps(folder)
+                if records:  # the clock of the process began at `start`
+                    start = min(start, now - began - records[-1]["seconds"])
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    records = _logged_steps(folder)
     if process.returncode not in (0, -signal.SIGKILL) or len(records) < 2:
         raise FailedError(last_line(errors.read_text(encoding="utf-8")))
     return _summarise(records, start, peak)
+
+
+def _logged_steps(folder: Path) -> list[dict[str, Any]]:
+    return [record for record in MetricsLog(folder).read() if "tokens" in record]
+
+
+def _duration(records: list[dict[str, Any]]) -> float:
+    """Return the seconds from the first logged step to the last."""
+    return float(records[-1]["seconds"] - records[0]["seconds"])
 
 
 def _summarise(records: list[dict[str, Any]], start: float, gib: float) -> Speed:
@@ -84,6 +97,7 @@ def _summarise(records: list[dict[str, Any]], start: float, gib: float) -> Speed
         tokens_per_second=sum(record["tokens"] for record in others) / sum(spans),
         step_ms=1000 * sum(spans) / (others[-1]["step"] - first["step"]),
         slowest=min(rates),
+        median=median(rates),
         fastest=max(rates),
         full_speed_seconds=start + at_full_speed,
         gib=gib,

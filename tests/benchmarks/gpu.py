@@ -25,6 +25,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -75,8 +76,9 @@ class Row:
 
     @classmethod
     def of(cls, speed: Speed, remark: str = "") -> Row:
-        """Return the row of a training, by default with the rates of its slow and fast spans."""
-        remark = remark or f"{speed.slowest:,.0f} to {speed.fastest:,.0f}"
+        """Return the row of a training, by default with the rates between its logged steps."""
+        spread = f"{speed.slowest:,.0f} to {speed.fastest:,.0f}"
+        remark = remark or f"median {speed.median:,.0f}, {spread}"
         figures = speed.tokens_per_second, speed.step_ms, speed.full_speed_seconds, speed.gib
         return cls(*figures, remark)
 
@@ -218,6 +220,7 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(unknown)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after ending what was started
     machine = sample.describe_machine(torch.device("cpu"))
     machine["processor"] = ask_gpu("name") or machine["processor"]
     print("{processor}, torch {torch}, mtkit {mtkit}".format_map(machine), flush=True)
