@@ -1,0 +1,71 @@
+"""A translation memory: the baseline that copies the target of the most similar training source.
+
+A model that is no better has learned nothing that a look-up would not do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from mtkit.batching.store import Store
+from mtkit.progress import progress
+from mtkit.tokenizer.codec import Tokenizer
+
+BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
+"""Sentences and training pairs that are compared at once, so that memory stays bounded."""
+
+
+def find_nearest(
+    sources: list[str], store: Store, tokenizer: Tokenizer
+) -> tuple[list[str], NDArray[np.float32]]:
+    """Return for each source the target of the most similar training source, and the similarity.
+
+    The similarity, 0 to 1, is the Dice coefficient of the sets of subwords, each weighed by the
+    negative logarithm of its share of the training sources: rare subwords say most. (n,)
+    """
+    weights = _subword_weights(store, tokenizer.source_vocab)
+    rows = np.zeros(len(sources), np.int64)
+    similarity = np.zeros(len(sources), np.float32)
+    starts = range(0, len(sources), BLOCK_SENTENCES)
+    with progress("searching the training data", len(starts) * len(store), "pairs") as bar:
+        for start in starts:
+            block = slice(start, start + BLOCK_SENTENCES)
+            table = weights.new_zeros(len(weights), len(sources[block]))  # (V, B)
+            for column, ids in enumerate(tokenizer.encode_source(sources[block])):
+                table[ids, column] = weights[ids]
+            for first in range(0, len(store), BLOCK_PAIRS):
+                pairs = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
+                best, at = _similarity(store, pairs, weights, table).max(dim=0)
+                is_better = best.numpy() > similarity[block]
+                rows[block][is_better] = first + at.numpy()[is_better]
+                similarity[block] = np.maximum(similarity[block], best.numpy())
+                bar.advance(len(pairs))
+    ids, lengths = store.side(rows, target=True)
+    targets = [it.tolist() for it in np.split(ids, lengths.cumsum()[:-1])]
+    return tokenizer.decode(targets), similarity
+
+
+def _subword_weights(store: Store, vocab: int) -> Tensor:
+    counts = np.zeros(vocab, np.int64)
+    for first in range(0, len(store), BLOCK_PAIRS):
+        rows = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
+        counts += np.bincount(store.side(rows, target=False)[0], minlength=vocab)
+    return torch.from_numpy(np.log((counts.sum() + 1) / (counts + 1)).astype(np.float32))
+
+
+def _similarity(store: Store, rows: NDArray[np.int64], weights: Tensor, table: Tensor) -> Tensor:
+    """Return the similarity of the sources of `rows` to the sentences of `table`, (k, B)."""
+    ids, lengths = store.side(rows, target=False)
+    # Each subword once: sort by pair and id.
+    keys = np.unique(np.repeat(np.arange(len(rows)), lengths) * len(weights) + ids)
+    pairs, distinct = np.divmod(keys, len(weights))
+    offsets = torch.from_numpy(np.searchsorted(pairs, np.arange(len(rows))))
+    bags = torch.from_numpy(distinct), offsets
+    common, own = (
+        embedding_bag(bags[0], of, bags[1], mode="sum") for of in (table, weights[:, None])
+    )
+    return 2 * common / (own + table.sum(dim=0)).clamp(min=1e-9)
