@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.runs import config_of, default_run
-from mtkit.artifacts.stage import FROM, Draft, Stage, origin_of
-from mtkit.batching.build import build_batches
+from mtkit.artifacts.stage import Draft, Stage, origin_of
+from mtkit.batching.build import build_batches, open_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
+from mtkit.corpus.exposure import Exposure
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.decoding.api import load
 from mtkit.decoding.translate import translate_with_progress
+from mtkit.decoding.translation_memory import find_nearest
 from mtkit.errors import UserError
-from mtkit.report import data_lines, say, table
+from mtkit.report import data_lines, say, warn
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
-from mtkit.scoring.metrics import Score, score
+from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
+from mtkit.scoring.score import describe_writing
+from mtkit.scoring.verdict import ScoredTest, divide_test, score_parts
+from mtkit.scoring.writing import Writing
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin
@@ -36,7 +45,37 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 
     Raises what the stages raise.
     """
-    config = as_config(config)
+    return _run(as_config(config)).test.scores
+
+
+def run_and_print(config: Config) -> None:
+    """Run every stage that is not up to date, and write the scores to stdout."""
+    started = time.monotonic()
+    _report(_run(config), time.monotonic() - started)
+
+
+def finish_and_print(run: Path | None = None) -> None:
+    """End the training of a run early, and write the scores of its model to stdout.
+
+    The default is that of `default_run`, whatever $MTKIT_MODEL names. Raises what ending it raises.
+    """
+    started, place = time.monotonic(), run or default_run()
+    config = config_of(place)
+    if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
+        config = config.model_copy(update={"run": str(place)})
+    check_all_readable(config.data, "test")
+    _report(_score(config, finish(config)), time.monotonic() - started)
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A model, and its scores on the test set."""
+
+    model: Artifact
+    test: ScoredTest
+
+
+def _run(config: Config) -> FinishedRun:
     check_all_readable(config.data, "train", "valid", "test")
     check_origin(config)
     train_tokenizer(config)
@@ -44,46 +83,36 @@ def run(config: Config | str | Path) -> dict[str, Score]:
     return _score(config, train(config))
 
 
-def finish_run(run: Path | None = None) -> dict[str, Score]:
-    """End the training of a run early, and return the scores of its model on the test set.
-
-    The default is that of `default_run`, whatever $MTKIT_MODEL names. Raises what ending it raises.
-    """
-    place = run or default_run()
-    config = config_of(place)
-    if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
-        config = config.model_copy(update={"run": str(place)})
-    check_all_readable(config.data, "test")
-    return _score(config, finish(config))
-
-
-def print_scores(scores: dict[str, Score]) -> None:
-    """Write scores to stdout, with their signatures."""
-    rows = [[it.name, f"{it.value:6.2f}", it.signature] for it in scores.values()]
-    data_lines(table(rows, left=3))
+def _report(finished: FinishedRun, seconds: float) -> None:
+    """Write the scores to stdout, and say what they mean, what the run took, and what is next."""
+    model, test = finished.model, finished.test
+    run = model.path.parent
+    if test.scores:
+        data_lines(test.table())
+        for line in test.verdict():
+            say(line)
+    trained = f"training took {_clock(model.report['training_seconds'])} in all"
+    say(f"done in {_clock(seconds)} ({trained}): {model.path}")
+    if test.scores:
+        files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
+        say(f"to see the worst: mtkit score -r {files} --worst 5")
+    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
 
 
-def run_and_print(config: Config) -> None:
-    """Run every stage that is not up to date, and write the scores to stdout."""
-    print_scores(run(config))
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
-def _score(config: Config, model: Artifact) -> dict[str, Score]:
-    """Return the scores on the test set, and say how to translate."""
-    scores = {}
-    if config.data.test is not None:
-        test = _test_set(config, config.data.test, model)
-        try:
-            _show_samples(test.path)
-            scores = {
-                key: Score(facts["name"], float(facts["score"]), facts["signature"])
-                for key, facts in test.report.items()
-                if key != FROM
-            }
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
-    say(f"to translate: echo 'a sentence' | mtkit translate -m {config.run}")
-    return scores
+def _score(config: Config, model: Artifact) -> FinishedRun:
+    """Return the model with its scores on the test set, if there is one."""
+    if config.data.test is None:
+        return FinishedRun(model, ScoredTest({}))
+    test = _test_set(config, config.data.test, model)
+    try:
+        _show_samples(test.path)
+        return FinishedRun(model, ScoredTest.from_report(test.report))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
 
 
 def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
@@ -109,9 +138,21 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
     ):
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")
-    for key, it in score(hypotheses, references, language=config.data.target_language).items():
-        facts = {"name": it.name, "score": round(it.value, 4), "signature": it.signature}
-        draft.report[key] = facts
+    writing = Writing.of(config.data.target_language, references)
+    describe_writing(writing, references)
+    intervals = resampling_obstacle(len(references)) is None
+    scores = compute_scores({"": hypotheses}, [references], writing, intervals=intervals)[""]
+    draft.report.update({key: it.record() for key, it in scores.items()})
+    try:
+        exposure = Exposure.of(pairs, read_pairs(config.data.train))
+    except UserError as error:  # `finish` does not need the training text
+        warn(f"{error}; the test set is not compared with the training data")
+        return
+    draft.report["exposure"] = str(exposure)
+    batches = open_batches(Path(config.run) / "batches")
+    memory, similarity = find_nearest(sources, batches.train, Tokenizer.load(model.path))
+    parts = divide_test(similarity.tolist(), exposure.is_seen)
+    draft.report["parts"] = score_parts(hypotheses, memory, references, parts, writing)
 
 
 def _show_samples(folder: Path) -> None:

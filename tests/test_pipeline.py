@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 
 import mtkit
+from commands import call
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from tasks import tiny_config, write_reversal_task
@@ -52,4 +56,43 @@ def test_run_takes_a_path_and_returns_the_scores_again(
         for name in ("hypotheses", "reference")
     )
     scores = mtkit.score(hypotheses, references)
-    assert scores["chrf"].value == pytest.approx(first["chrf"].value, abs=1e-4)
+    assert {key: it.value for key, it in scores.items()} == {k: it.value for k, it in first.items()}
+
+
+def test_run_and_score_print_the_same_figures_and_run_ends_with_a_verdict(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mtkit.yaml").write_text(dump_config(fresh("transformer", training={"steps": 2})), "utf-8")
+    assert call("run") == 0
+    said = capsys.readouterr()
+    first = figures(said.out)
+    folder = Path("run/test")
+    assert call("score", "-r", str(folder / "reference.txt"), str(folder / "hypotheses.txt")) == 0
+    second = figures(capsys.readouterr().out)
+    assert first == {name: second[name] for name in first} and len(first) >= 3
+    last = [line.partition(":")[0] for line in said.err.splitlines()[-6:]]
+    assert last[:3] == ["test", "verdict", "baseline"]
+    assert last[3].startswith("done in 0") and last[5] == "to translate"
+
+
+def figures(out: str) -> dict[str, str]:
+    """Return the figure with its interval for each metric in a table of scores."""
+    rows = (re.split(" {2,}", line.strip()) for line in out.partition("\n\n")[0].splitlines())
+    return {row[0]: row[1] for row in rows if len(row) == 2 and "[" in row[1] and "%" not in row[1]}
+
+
+def test_finish_needs_no_training_text(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    mtkit.run(config)
+    shutil.rmtree(Path(config.run) / "test")
+    gone = TextCorpus(source="gone.src", target="gone.tgt")
+    data = config.data.model_copy(update={"train": gone})
+    text = dump_config(config.model_copy(update={"data": data}))
+    (Path(config.run) / "config.yaml").write_text(text, "utf-8")
+    capsys.readouterr()
+    assert call("finish", "run") == 0
+    said = capsys.readouterr()
+    assert "not compared with the training data" in said.err and "verdict: " in said.err
+    assert figures(said.out)

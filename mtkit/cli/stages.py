@@ -105,9 +105,9 @@ def finish(
     and replaces this model when training ends.
     Example: mtkit finish runs/latest
     """
-    from mtkit.pipeline import finish_run, print_scores
+    from mtkit.pipeline import finish_and_print
 
-    print_scores(finish_run(run))
+    finish_and_print(run)
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ def find_nearest(
                 rows[block][is_better] = first + at.numpy()[is_better]
                 similarity[block] = np.maximum(similarity[block], best.numpy())
                 bar.advance(len(pairs))
-    ids, lengths = store.side(rows, target=True)
-    targets = [it.tolist() for it in np.split(ids, lengths.cumsum()[:-1])]
+    tokens, lengths = store.side(rows, target=True)
+    targets = [ids.tolist() for ids in np.split(tokens, lengths.cumsum()[:-1])]
     return tokenizer.decode(targets), similarity
 
 

@@ -20,6 +20,7 @@ from mtkit.artifacts.storage import open_atomically
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.errors import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
+from mtkit.corpus.exposure import Exposure
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import Languages
@@ -106,7 +107,8 @@ def init(options: InitOptions) -> None:
         counts |= _write_pairs(split, options.corpus, draft, sides)
         values = _data_values(options, sides, counts)
         config.write(render_config(facts, plan, target_language=languages[1], **values))
-    lines = _summary(options, languages, report, counts, facts, plan)
+    summary = _summary(options, languages, report, counts, facts, plan)
+    lines = chain(_describe_exposure(options, sides), summary)
     data_lines(chain.from_iterable(map(wrap, lines)))
 
 
@@ -211,6 +213,15 @@ def _data_values(
             corpus = options.existing[part].model_dump(exclude_defaults=True)
         values |= {part: flow(corpus), f"{part}_pairs": counts[part]}
     return values
+
+
+def _describe_exposure(options: InitOptions, sides: Sequence[str]) -> Iterator[str]:
+    """Say how much of a given test set occurs in the training files."""
+    if test := options.existing.get("test"):
+        source, target = (str(options.folder / f"train.{side}") for side in sides)
+        training = read_pairs(TextCorpus(source=source, target=target))
+        exposure = Exposure.of(list(read_pairs(test)), training)
+        yield f"{exposure}, which has no pair with a test source"
 
 
 def _summary(

@@ -1,0 +1,70 @@
+"""Laws of the translation memory: it finds the most similar training source, however it is cut."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mtkit.batching.build import open_batches
+from mtkit.batching.store import Tokens
+from mtkit.decoding import translation_memory
+from mtkit.decoding.translation_memory import find_nearest
+from mtkit.tokenizer.codec import Tokenizer
+
+
+@pytest.fixture
+def run(prepared: Path) -> Path:
+    return prepared / "run"
+
+
+def similarity(one: set[int], other: set[int], weights: dict[int, float]) -> float:
+    """Return the Dice coefficient of two sets of weighted subwords."""
+    common, both = (sum(weights[i] for i in of) for of in (one & other, list(one) + list(other)))
+    return 2 * common / both if both else 0.0
+
+
+def split_rows(tokens: Tokens, lengths: NDArray[np.int64]) -> list[list[int]]:
+    return [ids.tolist() for ids in np.split(tokens, lengths.cumsum()[:-1])]
+
+
+@pytest.mark.parametrize(("sentences", "pairs"), [(1024, 4096), (3, 7)])
+def test_the_nearest_source_is_that_of_an_exhaustive_search(
+    run: Path, sentences: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation_memory, "BLOCK_SENTENCES", sentences)
+    monkeypatch.setattr(translation_memory, "BLOCK_PAIRS", pairs)
+    store, tokenizer = open_batches(run / "batches").train, Tokenizer.load(run / "tokenizer")
+    tokens, lengths = store.side(np.arange(len(store)), target=False)
+    rows = split_rows(tokens, lengths)
+    counts = Counter(tokens.tolist())
+    total = counts.total() + 1
+    weights = {i: math.log(total / (counts[i] + 1)) for i in range(tokenizer.source_vocab)}
+    generator = random.Random(1)
+    words = [*" ".join(open_batches(run / "batches").valid_source).split(), "unheard-of"]
+    sources = [" ".join(generator.choices(words, k=generator.randint(0, 6))) for _ in range(10)]
+    targets, found = find_nearest(sources, store, tokenizer)
+    trained = tokenizer.decode(split_rows(*store.side(np.arange(len(store)), target=True)))
+    for source, target, value in zip(sources, targets, found.tolist(), strict=True):
+        ids = set(tokenizer.encode_source([source])[0])
+        exact = [similarity(ids, set(row), weights) for row in rows]
+        assert value == pytest.approx(max(exact), abs=1e-5)
+        if value:
+            best = [t for t, it in zip(trained, exact, strict=True) if it > max(exact) - 1e-5]
+            assert target in best
+
+
+def test_a_training_source_finds_its_own_target(run: Path, prepared: Path) -> None:
+    store, tokenizer = open_batches(run / "batches").train, Tokenizer.load(run / "tokenizer")
+    sides = (Path(prepared, f"train.{side}").read_text("utf-8") for side in ("src", "tgt"))
+    sources, targets = (side.splitlines()[:20] for side in sides)
+    found, values = find_nearest(sources, store, tokenizer)
+    assert values == pytest.approx(np.ones(20), abs=1e-5)
+    # Sources of the same subwords in another order, or more often, are as similar.
+    pairs = zip(found, targets, strict=True)
+    assert all(set(ours.split()) == set(theirs.split()) for ours, theirs in pairs)
