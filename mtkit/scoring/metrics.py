@@ -28,14 +28,13 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural
+from mtkit.scoring.agreement import AGREEMENT, agreement_with_people
 from mtkit.scoring.writing import Writing
 
 MAX_SENTENCE_CHARACTERS = 10_000
 """Longest line for the metrics whose time grows with its square."""
 MAX_IDEOGRAPHS = 300
 """Longest line for TER by characters."""
-AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
-"""Ceiling and slope of the curves of `agreement_with_people`."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
@@ -210,9 +209,8 @@ def score(
         counts = " and ".join(plural(len(lines), "line") for lines in several)
         lines = plural(len(hypotheses), "line")
         raise UserError(f"{lines} of hypotheses, but {counts} of references")
-    ours, right = _normalise_all(hypotheses), [*map(_normalise_all, several)]
-    writing = Writing.of(language, right[0])
-    return compute_scores({"": ours}, right, writing, intervals=intervals)[""]
+    writing = Writing.of(language, several[0])
+    return compute_scores({"": hypotheses}, several, writing, intervals=intervals)[""]
 
 
 def _normalise_all(lines: Sequence[str]) -> list[str]:
@@ -230,6 +228,8 @@ def compute_scores(
 ) -> dict[str, dict[str, Score]]:
     """Return system → metric → score, for each of the metrics `keys` that applies.
 
+    All texts are compared in the form of `normalise`.
+
     Raises:
         UserError: a test needs another system, or fewer or more lines.
     """
@@ -237,6 +237,8 @@ def compute_scores(
         raise UserError("--paired: give at least two systems to compare, the baseline first")
     if test and (obstacle := resampling_obstacle(len(references[0]))):
         raise UserError(f"--paired: {obstacle}")
+    systems = {name: _normalise_all(lines) for name, lines in systems.items()}
+    references = [_normalise_all(lines) for lines in references]
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
     first = next(iter(systems))
     longest = {name: max(map(len, chain(it, *references))) for name, it in systems.items()}
@@ -261,15 +263,6 @@ def _compared(score: Score, key: str, first: Score | None) -> Score:
     is_estimated = key in AGREEMENT and not score.name.endswith("(char)")
     agreement = agreement_with_people(key, difference) if is_estimated else None
     return replace(score, difference=difference, agreement=agreement)
-
-
-def agreement_with_people(key: str, difference: float) -> float:
-    """Estimate how often people prefer the system that "bleu" or "chrf" prefers, 0.5 to 1.
-
-    Logistic curves of Kocmi et al. 2024, "Navigating the Metrics Maze", over pairs of systems.
-    """
-    ceiling, slope = AGREEMENT[key]
-    return max(0.5, ceiling / (1 + math.exp(-slope * abs(difference))))
 
 
 def resampling_obstacle(lines: int) -> str | None:

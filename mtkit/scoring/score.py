@@ -20,6 +20,7 @@ from mtkit.artifacts.runs import config_of
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import header, printable, say, table, warn
 from mtkit.scoring import metrics
+from mtkit.scoring.agreement import AGREEMENT
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.lengths import BUCKET_METRICS, Bucket, bucket_by_length
 from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
@@ -216,7 +217,7 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
         rows.append([score.name, *("-" if it is None else str(it) for it in of_systems)])
         for label, name, form in COMPARISONS:
             values = [getattr(it, name, None) for it in of_systems]
-            if key in metrics.AGREEMENT or name == "p_value":
+            if key in AGREEMENT or name == "p_value":
                 cells = ("" if value is None else form.format(value) for value in values)
                 rows.extend([[f"  {label}", *cells]] * any(value is not None for value in values))
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])

@@ -125,7 +125,9 @@ class ScoredTest:
         if "seen" in self.parts and not has_unseen:
             text += ", which says nothing about other text, as training has seen nearly all lines"
         elif key == "bleu" and not scores[key].name.endswith("(char)"):
-            level = next(words for limit, words in QUALITY_LEVELS.items() if scores[key].value < limit)
+            level = next(
+                words for limit, words in QUALITY_LEVELS.items() if scores[key].value < limit
+            )
             text = f"{level} (for text like the test set): {text}"
         yield f"verdict: {text}"
         if memory := self.parts.get("memory"):
