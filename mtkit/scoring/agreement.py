@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
-"""Ceiling and slope of a logistic curve, by metric: Kocmi et al. 2024, "Navigating the Metrics Maze"."""
+"""Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
 
 
 def agreement_with_people(key: str, difference: float) -> float:
