@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.batching.pack import padded_tokens
 from mtkit.errors import UserError
 
+MAX_AREA = 1.5
+"""Largest area of the rectangle of a batch, sentences times the longest, relative to its tokens."""
 WINDOW_ROWS = 1 << 20
 """Number of rows that are sorted together; at most 2^30, because of the sort keys."""
 MAX_BLOCK_ROWS = 1 << 23
@@ -127,41 +130,44 @@ def check_fit(lengths: PairLengths, max_tokens: int) -> None:
 
 
 def padding(lengths: PairLengths, batches: list[Rows]) -> float:
-    """Return the share of padding in all source and target positions of the batches."""
+    """Return the share of padding in all source and target tokens of the batches."""
     real = padded = 0
     for rows in batches:
-        taken = lengths[rows].astype(np.int64) + 1
-        real += int(taken.sum())
-        padded += len(rows) * int(taken.max(axis=0).sum())
+        tokens = lengths[rows].sum(axis=0, dtype=np.int64) + len(rows)
+        real += int(tokens.sum())
+        padded += sum(padded_tokens(int(of_side)) for of_side in tokens)
     return (padded - real) / max(padded, 1)
 
 
 def _sort(rows: Rows, lengths: PairLengths) -> Rows:
-    """Return the rows in an order in which neighbours have similar lengths on both sides.
+    """Return the rows by increasing length of the longer side; equal ones keep their order.
 
-    Pairs with a source that is not longer come first, by increasing length of the longer side. The
-    others follow, by decreasing length. Ties are sorted by the shorter side, increasing or
-    decreasing in turn. Equal pairs keep their order.
+    So sentences of a batch are of like length, while neither side is longer in most of them.
     """
-    source, target = lengths[rows].T.astype(np.int64, order="C")
-    longer, shorter = np.maximum(source, target), np.minimum(source, target)
-    first = np.where(source > target, 0x1FFFF - longer, longer)
-    second = np.where(longer % 2, shorter, 0xFFFF - shorter)
     # Keys end in the position, so all differ, and every sorting algorithm gives the same order.
-    keys: Rows = ((first << 16 | second) << 30) + np.arange(len(rows))
+    keys: Rows = (lengths[rows].max(axis=1).astype(np.int64) << 30) + np.arange(len(rows))
     keys.sort()
     ordered: Rows = rows[keys & ((1 << 30) - 1)]
     return ordered
 
 
 def _cut(rows: Rows, lengths: PairLengths, max_tokens: int) -> list[Rows]:
-    """Cut the rows into consecutive batches, each as large as the budget allows."""
-    longest = lengths[rows].max(axis=1).astype(np.int64) + 1
+    """Cut the rows into consecutive batches, each as large as the budget allows.
+
+    Neither side has more tokens than the budget, of which one is padding.
+    """
+    tokens = lengths[rows].astype(np.int64) + 1
+    ends = np.concatenate([np.zeros((1, 2), np.int64), tokens.cumsum(axis=0)])  # (n + 1, 2)
+    longest = tokens.max(axis=1)
     batches, start = [], 0
     while start < len(rows):
-        run = np.maximum.accumulate(longest[start : start + max_tokens // longest[start]])
-        cost = run * np.arange(1, len(run) + 1)
-        end = start + int(np.searchsorted(cost, max_tokens, side="right"))
+        limits = ends[start] + max_tokens - 1
+        end = min(
+            int(np.searchsorted(of_side, limit, side="right")) - 1
+            for of_side, limit in zip(ends.T, limits, strict=True)
+        )
+        area = longest[start:end] * np.arange(1, end - start + 1)
+        end = start + max(1, int(np.searchsorted(area, MAX_AREA * max_tokens, side="right")))
         batches.append(rows[start:end])
         start = end
     return batches

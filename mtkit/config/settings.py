@@ -88,7 +88,8 @@ class BatchingSettings(Settings):
     max_tokens: Annotated[
         Annotated[PositiveInt, Field(le=10**9)] | Literal["auto"], Scope.TRAINING
     ] = Field(
-        4096, description="padded tokens of a batch, the longer side; auto: what memory holds"
+        4096,
+        description="tokens of a batch, the longer side, with padding; auto: what memory holds",
     )
     workers: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
         0, description="threads that encode; 0: one per core"
@@ -203,9 +204,6 @@ class TrainingSettings(Settings):
     )
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = Field(
         "auto", description="where to train; auto: on a GPU if available"
-    )
-    compile: Annotated[bool | Literal["auto"], Scope.EXECUTION] = Field(
-        "auto", description="torch.compile, on a GPU; auto: if the run is long enough to repay it"
     )
     ranks: Annotated[PositiveInt | Literal["auto"], Scope.EXECUTION] = Field(
         "auto",

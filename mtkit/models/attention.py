@@ -11,19 +11,18 @@ K·T queries on one memory, which is never copied.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.models.layers import SUBLAYER_GAIN, Dropout, linear
+from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, affine, linear
+from mtkit.models.layout import MASKED_BIAS, Layout, mask_to_bias
 from mtkit.terms import Hidden, SourceHidden, SourceMask
-
-MASKED_BIAS = -1e9
-"""Added to masked scores; finite, so that a fully masked row does not become NaN."""
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
@@ -39,23 +38,12 @@ class KeyValue:
 
     def append(self, later: KeyValue) -> KeyValue:
         """Return this cache with the keys and values of later positions."""
+        if self.key.shape[2] == 0:
+            return later
         return KeyValue(
             torch.cat([self.key, later.key.to(self.key.dtype)], dim=2),
             torch.cat([self.value, later.value.to(self.value.dtype)], dim=2),
         )
-
-
-def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return what to add to scores: 0 where the mask is True, MASKED_BIAS elsewhere."""
-    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, MASKED_BIAS)
-
-
-def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "T P"] | None:
-    """Return the causal mask of `length` new positions after `past` earlier ones, as a bias."""
-    if length == 1:
-        return None
-    visible = torch.ones(length, past + length, dtype=torch.bool, device=device).tril(past)
-    return mask_to_bias(visible)
 
 
 class MultiHeadAttention(nn.Module):
@@ -77,19 +65,45 @@ class MultiHeadAttention(nn.Module):
         self.output = linear(d_model, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(dropout)
 
-    def keys_values(self, memory: SourceHidden) -> KeyValue:
+    def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
+        """Project words to queries, keys and values, which attend to each other."""
+        query, key, value = self._project(x, layout, self.query, self.key, self.value)
+        return query, KeyValue(self._split(key, len(key)), self._split(value, len(value)))
+
+    def queries(self, x: Hidden, layout: Layout) -> Hidden:
+        """Project words to queries of another memory."""
+        return layout.pad(self.query(x))
+
+    def keys_values(self, memory: Hidden, layout: Layout) -> KeyValue:
         """Project a memory to keys and values, once for all its queries."""
-        parts = (self._split(part(memory), len(memory)) for part in (self.key, self.value))
-        return KeyValue(*parts)
+        key, value = self._project(memory, layout, self.key, self.value)
+        return KeyValue(self._split(key, len(key)), self._split(value, len(value)))
+
+    def _project(self, x: Hidden, layout: Layout, *parts: Linear) -> Sequence[Hidden]:
+        """Return the product of `x` with each of the weights, as rectangles.
+
+        In training it is one product with all of them; search would join them at every step.
+        """
+        if not self.training:
+            return [layout.pad(part(x)) for part in parts]
+        weight = torch.cat([part.weight for part in parts])
+        bias = torch.cat([part.bias for part in parts])
+        return layout.pad(affine(x, weight, bias)).chunk(len(parts), dim=-1)
 
     def forward(
-        self, x: Hidden, memory: KeyValue, bias: Bias | None, *, weights: bool = False
+        self,
+        query: Hidden,
+        memory: KeyValue,
+        bias: Bias | None,
+        layout: Layout,
+        *,
+        weights: bool = False,
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the attended values and, if requested, the weights; `bias`: (B, H, K·T, S)."""
-        # Scale the queries: they are fewer numbers than the scores.
-        query = self._split(self.query(x) * (x.shape[-1] // self.heads) ** -0.5, len(memory.key))
-        context, attention = self._attend(query, memory, bias, weights=weights)  # (B, H, K·T, D/H)
-        return self.output(context.transpose(1, 2).reshape(x.shape)), attention  # (N, T, D)
+        split = self._split(query, len(memory.key))
+        context, attention = self._attend(split, memory, bias, weights=weights)  # (B, H, K·T, D/H)
+        joined = context.transpose(1, 2).reshape(query.shape)
+        return self.output(layout.unpad(joined)), attention
 
     def _attend(
         self, query: Heads, memory: KeyValue, bias: Bias | None, *, weights: bool
@@ -97,10 +111,11 @@ class MultiHeadAttention(nn.Module):
         if query.device.type in self.fused_on and not weights:
             dropout = self.dropout.p if self.training else 0.0
             context = F.scaled_dot_product_attention(
-                query, memory.key, memory.value, bias, dropout_p=dropout, scale=1.0
+                query, memory.key, memory.value, bias, dropout_p=dropout
             )
             return context, None
-        scores = query @ memory.key.transpose(-2, -1)  # (B, H, K·T, S)
+        # Scale the queries: they are fewer numbers than the scores.
+        scores = (query * query.shape[-1] ** -0.5) @ memory.key.transpose(-2, -1)  # (B, H, K·T, S)
         # The bias is float32, so the sum and the softmax are too, whatever the products are in.
         exact = torch.promote_types(scores.dtype, torch.float32)
         scores = scores.to(exact) if bias is None else scores + bias
@@ -110,7 +125,7 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Tensor, sentences: int) -> Heads:
         """Split into heads; the K·T words of a sentence's K hypotheses become its queries."""
-        return x.view(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+        return x.reshape(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
 
 class NeighbourhoodAttention(MultiHeadAttention):
@@ -137,6 +152,7 @@ class NeighbourhoodAttention(MultiHeadAttention):
             far = (i - i.unsqueeze(1)).abs() > r
             return super()._attend(query, memory, bias.masked_fill(far, MASKED_BIAS), weights=True)
         padding = -length % r
+        query = query * query.shape[-1] ** -0.5
         blocks = F.pad(query, (0, 0, 0, padding)).unflatten(2, (-1, r))  # (B, H, S/r, r, D/H)
         # The 3r positions around each block, as views: (B, H, S/r, D/H, 3r) and (B, 1, S/r, 1, 3r).
         padded = (F.pad(x, (0, 0, r, r + padding)) for x in (memory.key, memory.value))

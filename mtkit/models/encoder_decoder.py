@@ -12,13 +12,22 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.config.model import ModelSettings, TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.errors import UserError
-from mtkit.models.interfaces import Decoded, Decoder, Encoder, Memory, State, TranslationModel
+from mtkit.models.interfaces import (
+    Decoded,
+    Decoder,
+    Encoder,
+    EncoderOutput,
+    Memory,
+    State,
+    TranslationModel,
+)
 from mtkit.models.layers import LearnedPositions, SinusoidalPositions
+from mtkit.models.layout import Layout
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
 from mtkit.symbols import PAD
@@ -65,14 +74,42 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         self.encoder_norm = nn.LayerNorm(d_model) if self.encoder.needs_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if self.decoder.needs_norm else nn.Identity()
 
+    @property
+    def can_share_rows(self) -> bool:
+        """Whether masks alone keep apart the sentences of a row."""
+        encoder, decoder = self.settings.as_pair().encoder, self.settings.as_pair().decoder
+        return (
+            isinstance(encoder, TransformerEncoderSettings)
+            and encoder.neighbourhood is None
+            and isinstance(decoder, TransformerDecoderSettings)
+        )
+
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> Memory:
-        x = self._embed(self.source_embedding, source)  # (B, S, D)
-        encoded = self.encoder(x, source_mask, attention=attention)
-        normed = replace(encoded, states=self.encoder_norm(encoded.states))
-        memory: Memory = self.decoder.prepare_memory(normed)
+        encoded = self._encode(source, Layout(source_mask), attention=attention)
+        memory: Memory = self.decoder.prepare_memory(encoded)
         return replace(memory, attention=encoded.attention)
+
+    def _encode(
+        self, source: Int[Tensor, ...], layout: Layout, *, attention: bool = False
+    ) -> EncoderOutput:
+        encoded: EncoderOutput = self.encoder(
+            self._embed(self.source_embedding, source), layout, attention=attention
+        )
+        return replace(encoded, states=self.encoder_norm(encoded.states))
+
+    def read(
+        self,
+        source: Int[Tensor, " M"],
+        source_layout: Layout,
+        target: Int[Tensor, " L"],
+        target_layout: Layout,
+    ) -> Float[Tensor, "L D"]:
+        """Return the hidden states of whole targets (teacher forcing), all tokens end to end."""
+        encoded = self._encode(source, source_layout)
+        x = self._embed(self.target_embedding, target)
+        return cast(Tensor, self.decoder_norm(self.decoder.read(encoded, x, target_layout)))
 
     def start(self, memory: Memory, beam: int = 1) -> State:
         return cast(State, self.decoder.start(memory, beam))

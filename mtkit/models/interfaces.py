@@ -10,6 +10,7 @@ hypothesis.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Generic, TypeVar, cast
 
@@ -17,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.models.layout import Layout
 from mtkit.terms import Hidden, Logits, SourceHidden, SourceIds, SourceMask, TargetIds
 
 
@@ -24,8 +26,9 @@ from mtkit.terms import Hidden, Logits, SourceHidden, SourceIds, SourceMask, Tar
 class EncoderOutput:
     """The output of an encoder; every tensor leads with B."""
 
-    states: SourceHidden
-    mask: SourceMask
+    states: Hidden
+    """One state per word, laid out as the words were."""
+    layout: Layout
     finals: tuple[Float[Tensor, "B D"], ...] = ()
     """The final state of each layer; empty for an encoder that reads all words at once."""
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
@@ -39,8 +42,12 @@ class EncoderOutput:
         """
         if self.finals:
             return self.finals[min(layer, len(self.finals) - 1)]
-        real = self.mask.unsqueeze(-1)  # (B, S, 1)
-        return (self.states * real).sum(dim=1) / real.sum(dim=1)
+        real = self.layout.mask.unsqueeze(-1)  # (B, S, 1)
+        return (self.padded * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # rows may be empty
+
+    @property
+    def padded(self) -> SourceHidden:
+        return self.layout.pad(self.states)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +81,21 @@ OwnState = TypeVar("OwnState", bound=State)
 
 def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
     """Return rows `index` of every tensor in a Memory or State: the only way to reorder them."""
+    return map_tensors(lambda tensor: tensor.index_select(0, index), tree)
+
+
+def map_tensors(change: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
+    """Return the tuples and dataclasses of `tree` with `change` of every tensor in them."""
     if isinstance(tree, Tensor):
-        return cast(Tree, tree.index_select(0, index))
+        return cast(Tree, change(tree))
     if isinstance(tree, tuple):
-        return cast(Tree, tuple(select(item, index) for item in tree))
+        return cast(Tree, tuple(map_tensors(change, item) for item in tree))
     if is_dataclass(tree) and not isinstance(tree, type):
-        return type(tree)(**{f.name: select(getattr(tree, f.name), index) for f in fields(tree)})
-    raise TypeError(f"a Memory or State holds tensors, tuples and dataclasses, not {type(tree)}")
+        values = {f.name: map_tensors(change, getattr(tree, f.name)) for f in fields(tree)}
+        return cast(Tree, type(tree)(**values))
+    if tree is None or isinstance(tree, int):
+        return tree
+    raise TypeError(f"a tree holds tensors, tuples and dataclasses, not {type(tree)}")
 
 
 class Encoder(nn.Module, ABC):
@@ -92,9 +107,7 @@ class Encoder(nn.Module, ABC):
     needs_norm = False
 
     @abstractmethod
-    def forward(
-        self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
-    ) -> EncoderOutput:
+    def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
         """Encode the sentences; `attention` adds the self-attention weights."""
 
 
@@ -116,6 +129,11 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
         self, memory: OwnMemory, state: OwnState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
         """Read the next T ≥ 1 words; `attention` adds the attention weights."""
+
+    def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
+        """Read whole targets (teacher forcing) and return the hidden states, laid out as `x`."""
+        memory = self.prepare_memory(encoded)
+        return target.unpad(self.decode(memory, self.start(memory, 1), target.pad(x)).hidden)
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):

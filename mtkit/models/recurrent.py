@@ -30,6 +30,7 @@ from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import GLOBAL_ATTENTIONS
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import Dropout, build_embedding_dropout, linear
+from mtkit.models.layout import Layout
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 
@@ -66,7 +67,7 @@ class LstmEncoderLayer(nn.Module):
     def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
         """Return outputs at every position, and those of each direction after its last token."""
         # Padded rectangles run twice as fast as packed sequences. Outputs on padding are ignored.
-        last = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
+        last = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1); rows may be empty
         position = torch.arange(mask.shape[1], device=mask.device)
         # Reverse each sentence within its length and leave padding in place.
         mirrored = torch.where(mask, last - position, position).unsqueeze(-1)  # (B, S, 1)
@@ -91,16 +92,14 @@ class LstmEncoder(Encoder):
         self.dropout = Dropout(settings.dropout)
         self.embedding_dropout = build_embedding_dropout(settings)
 
-    def forward(
-        self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
-    ) -> EncoderOutput:
-        x = self.embedding_dropout(x)
+    def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
+        x, mask = layout.pad(self.embedding_dropout(x)), layout.mask
         finals = []
         for index, layer in enumerate(self.layers):  # the first input has its dropout already
             output, final = layer(self.dropout(x) if index else x, mask)  # (B, S, D), (B, D)
             x = x + output if self.residual and index else output
             finals.append(final)
-        return EncoderOutput(x, mask, tuple(finals))
+        return EncoderOutput(layout.unpad(x), layout, tuple(finals))
 
 
 class LstmDecoder(Decoder[LstmMemory, LstmState]):
@@ -123,9 +122,9 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         # [W; W'] as one product. A state lies within (-1, 1), hence the tanh; a cell need not.
         starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
-        states = encoded.states
+        states = encoded.padded
         keys = states if self.attention is None else self.attention.keys(states)
-        return LstmMemory(states, keys, encoded.mask, torch.tanh(hidden), cell)
+        return LstmMemory(states, keys, encoded.layout.mask, torch.tanh(hidden), cell)
 
     def start(self, memory: LstmMemory, beam: int) -> LstmState:
         hidden = memory.hidden.repeat_interleave(beam, dim=0)  # (N, L, D)

@@ -7,7 +7,7 @@ added to the embedded words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -21,12 +21,11 @@ from mtkit.models.attention import (
     KeyValue,
     MultiHeadAttention,
     NeighbourhoodAttention,
-    build_causal_bias,
-    mask_to_bias,
 )
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import RESIDUALS, FeedForward, build_embedding_dropout, to_autocast_dtype
-from mtkit.terms import Hidden, SourceHidden, SourceMask
+from mtkit.models.layout import Layout, build_causal_bias
+from mtkit.terms import Hidden
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class TransformerMemory(Memory):
     """Keys and values of the source for each decoder layer, and the padding mask as a bias."""
 
     layers: tuple[KeyValue, ...]
-    bias: Float[Tensor, "B 1 1 S"]
+    bias: Float[Tensor, "B 1 #Q S"]
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,12 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
-        self, x: Hidden, bias: Bias, *, weights: bool
+        self, x: Hidden, bias: Bias, layout: Layout, *, weights: bool
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the new hidden states and, if requested, the attention weights."""
-        # Query, key and value read the same input, so convert it once for all three products.
-        inner = to_autocast_dtype(self.self_residual.before(x))  # (B, S, D)
-        memory = self.self_attention.keys_values(inner)
-        attended, attention = self.self_attention(inner, memory, bias, weights=weights)
+        inner = to_autocast_dtype(self.self_residual.before(x))
+        query, memory = self.self_attention.query_keys_values(inner, layout)
+        attended, attention = self.self_attention(query, memory, bias, layout, weights=weights)
         x = self.self_residual.after(x, attended)
         inner = self.feed_forward_residual.before(x)
         return self.feed_forward_residual.after(x, self.feed_forward(inner)), attention
@@ -90,18 +88,20 @@ class DecoderLayer(nn.Module):
         cache: KeyValue,
         causal: Float[Tensor, "T P"] | None,
         memory: KeyValue,
-        bias: Float[Tensor, "B 1 1 S"],
+        bias: Bias,
+        layout: Layout,
         *,
         weights: bool,
     ) -> tuple[Hidden, KeyValue, AttentionWeights | None, Float[Tensor, "N H T P"] | None]:
         """Return hidden states, the grown cache, and cross and self-attention weights."""
         inner = to_autocast_dtype(self.self_residual.before(x))
-        cache = cache.append(self.self_attention.keys_values(inner))  # P = past + T positions
-        attended, self_weights = self.self_attention(inner, cache, causal, weights=weights)
+        query, grown = self.self_attention.query_keys_values(inner, layout)
+        cache = cache.append(grown)  # P = past + T positions
+        attended, self_weights = self.self_attention(query, cache, causal, layout, weights=weights)
         x = self.self_residual.after(x, attended)
         # Queries from the target, keys and values from the source: softmax(Q_dec K_enc^T) V_enc.
-        inner = self.cross_residual.before(x)
-        attended, cross_weights = self.cross_attention(inner, memory, bias, weights=weights)
+        query = self.cross_attention.queries(self.cross_residual.before(x), layout)
+        attended, cross_weights = self.cross_attention(query, memory, bias, layout, weights=weights)
         x = self.cross_residual.after(x, attended)
         inner = self.feed_forward_residual.before(x)
         x = self.feed_forward_residual.after(x, self.feed_forward(inner))
@@ -120,16 +120,14 @@ class TransformerEncoder(Encoder):
         self.embedding_dropout = build_embedding_dropout(settings)
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
-    def forward(
-        self, x: SourceHidden, mask: SourceMask, *, attention: bool = False
-    ) -> EncoderOutput:
-        bias = mask_to_bias(mask)[:, None, None, :]  # (B, 1, 1, S), for all heads and queries
-        x = self.embedding_dropout(x + self.positions(0, x.shape[1]))
+    def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
+        bias = layout.bias(layout)  # for all heads
+        x = self.embedding_dropout(x + layout.positions(self.positions))
         weights = []
         for layer in self.layers:
-            x, of_layer = layer(x, bias, weights=attention)
+            x, of_layer = layer(x, bias, layout, weights=attention)
             weights.append(of_layer)
-        return EncoderOutput(x, mask, attention=tuple(weights) if attention else ())
+        return EncoderOutput(x, layout, attention=tuple(weights) if attention else ())
 
 
 class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
@@ -149,10 +147,10 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def prepare_memory(self, encoded: EncoderOutput) -> TransformerMemory:
-        states = to_autocast_dtype(encoded.states)
+        states, layout = to_autocast_dtype(encoded.states), encoded.layout
         attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
-        bias = mask_to_bias(encoded.mask)[:, None, None, :]  # (B, 1, 1, S)
-        return TransformerMemory(tuple(it.keys_values(states) for it in attentions), bias)
+        memories = tuple(it.keys_values(states, layout) for it in attentions)
+        return TransformerMemory(memories, Layout(layout.mask).bias(layout))
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
         keys = memory.layers[0].key  # (B, H, S, D/H)
@@ -169,10 +167,31 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
     ) -> Decoded:
         past, length = state.layers[0].key.shape[2], x.shape[1]
         causal = build_causal_bias(length, past, x.device)  # (T, P)
-        x = self.embedding_dropout(x + self.positions(past, length))
+        x = x + self.positions(past, length)
+        return self._run(memory, state, x, causal, Layout.full(x), attention=attention)
+
+    def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
+        memory = replace(self.prepare_memory(encoded), bias=target.bias(encoded.layout))
+        x, causal = x + target.positions(self.positions), target.causal_bias()
+        return self._run(memory, self.start(memory, 1), x, causal, target).hidden
+
+    def _run(
+        self,
+        memory: TransformerMemory,
+        state: TransformerState,
+        x: Hidden,
+        causal: Bias | None,
+        layout: Layout,
+        *,
+        attention: bool = False,
+    ) -> Decoded:
+        """Run the layers on words with their positions."""
+        x = self.embedding_dropout(x)
         caches, cross_weights, self_weights = [], [], []
         for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, grown, cross, own = layer(x, cache, causal, source, memory.bias, weights=attention)
+            x, grown, cross, own = layer(
+                x, cache, causal, source, memory.bias, layout, weights=attention
+            )
             caches.append(grown)
             cross_weights.append(cross)
             self_weights.append(own)
@@ -180,5 +199,6 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         if not attention:
             return Decoded(x, state, None)
         # From K·T queries per sentence, (B, H, K·T, S), to hypotheses: (N, H, T, S).
-        split = [w.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1) for w in cross_weights]
+        by_hypothesis = (w.unflatten(2, (-1, x.shape[1])) for w in cross_weights)
+        split = [w.transpose(1, 2).flatten(0, 1) for w in by_hypothesis]
         return Decoded(x, state, torch.stack(split, dim=1), torch.stack(self_weights, dim=1))

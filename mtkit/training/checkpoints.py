@@ -145,6 +145,8 @@ class Checkpoints:
         state.scaler.load_state_dict(numbers.pop("scaler"))
         state.progress = PROGRESS.validate_python(numbers)
         state.seconds = checkpoint.report["seconds"]
+        state.write_figures()
+        state.restart_graphs()
 
 
 def recorded_processes(folder: Path) -> int | None:

@@ -11,9 +11,9 @@ their new lengths. Without sampling, a block is one chunk.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.batching.build import Batches
+from mtkit.batching.pack import Places, padded_tokens, place_pairs
 from mtkit.batching.plan import Rows, check_fit, count_blocks, plan_block, plan_epoch
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config
+from mtkit.models.interfaces import map_tensors
+from mtkit.models.layout import Packed
 from mtkit.symbols import BOS, EOS, PAD
-from mtkit.terms import Batch
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
-EMPTY_BATCH = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), 0)
-"""A batch with loss and gradient 0, for a process that gets no sentence in a step."""
 CHUNK_BATCHES = 64
 """Planned batches that are sampled together: enough for batches of sentences of like length."""
 CHUNK_SEEDS = 1 << 32
@@ -67,11 +67,36 @@ class SampledPairs:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Sentence pairs, those of each side end to end, with padding at the end."""
+
+    source: Int[Tensor, " M"]
+    source_layout: Packed
+    target_input: Int[Tensor, " L"]
+    target_output: Int[Tensor, " L"]
+    target_layout: Packed
+    target_tokens: int
+    """Real tokens of `target_output`, EOS included."""
+
+    def pinned(self) -> Batch:
+        """Return the batch in pinned memory, from which a GPU copies by itself, if there is one."""
+        return map_tensors(Tensor.pin_memory, self) if torch.cuda.is_available() else self
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on `device`; from pinned memory the copy is asynchronous."""
+        return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), self)
+
+
+@dataclass(frozen=True)
 class StepData:
     """The micro-batches of this process for one step, and the position in the data after it."""
 
     batches: tuple[Batch, ...]
     position: Position
+    tokens: int
+    """Target tokens of the step, over all processes."""
+    halved: Callable[[], tuple[Batch, ...]]
+    """Returns the same pairs in batches of half the size."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +114,8 @@ class Stream:
     max_tokens: int
     """Largest number of padded tokens in a micro-batch."""
     group: ProcessGroup = SINGLE_PROCESS
+    row_width: int = 0
+    """Width of rows that several sentences share; 0: every sentence has a row of its own."""
 
     def __post_init__(self) -> None:
         for store in (self.data.train, self.data.valid):
@@ -106,11 +133,23 @@ class Stream:
                 count = -(-len(batches) // accumulate)
                 for step in range(position.step, count):
                     of_step = batches[step * accumulate : (step + 1) * accumulate]
-                    rows_of_parts = shard(of_step, accumulate, self.group)
-                    parts = tuple(_batch(pairs, rows) for rows in rows_of_parts)
-                    is_last = step + 1 == count
-                    yield StepData(parts, after if is_last else replace(position, step=step + 1))
+                    next_step = after if step + 1 == count else replace(position, step=step + 1)
+                    yield self._step_data(pairs, of_step, next_step)
                 position = after
+
+    def _step_data(
+        self, pairs: Store | SampledPairs, batches: Sequence[Rows], position: Position
+    ) -> StepData:
+        parts = shard(batches, self.config.training.accumulate, self.group)
+        halves = [rows[half::2] for rows in parts for half in (0, 1)]
+        tokens = sum(int(pairs.lengths[rows, 1].sum()) + len(rows) for rows in batches)
+        load = partial(load_batch, pairs, min_width=self.row_width)
+        return StepData(
+            tuple(load(rows).pinned() for rows in parts),
+            position,
+            tokens,
+            halved=lambda: tuple(map(load, halves)),
+        )
 
     def steps_per_epoch(self) -> int:
         """Return the number of steps of the first epoch, estimated from its first chunk."""
@@ -206,34 +245,69 @@ def shard(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list
     return parts[group.rank :: group.size] or [batches[0][:0]]
 
 
-def _batch(pairs: Store | SampledPairs, rows: Rows) -> Batch:
-    return load_batch(pairs, rows).pinned() if len(rows) else EMPTY_BATCH
+def load_batch(pairs: Store | SampledPairs, rows: Rows, min_width: int = 0) -> Batch:
+    """Return the pairs `rows`, in that order; without rows the loss and its gradient are 0."""
+    if not len(rows):
+        return EMPTY_BATCH
+    return pack_batch(pairs.side(rows, target=False), pairs.side(rows, target=True), min_width)
 
 
-def load_batch(pairs: Store | SampledPairs, rows: Rows) -> Batch:
-    """Return the pairs `rows`, in that order: source x EOS, targets BOS y and y EOS, padded."""
-    source, source_lengths = pairs.side(rows, target=False)
-    target, target_lengths = pairs.side(rows, target=True)
+def pack_batch(source: Side, target: Side, min_width: int = 0) -> Batch:
+    """Return the pairs as a batch: source x EOS, targets BOS y and y EOS.
+
+    `min_width`: see `place_pairs`.
+    """
+    lengths = np.stack([source[1], target[1]], axis=1) + 1
+    places = place_pairs(lengths, min_width)
     return Batch(
-        source=_padded(source, source_lengths),
-        target_input=_padded(target, target_lengths, bos=True),
-        target_output=_padded(target, target_lengths),
-        target_tokens=int(target_lengths.sum()) + len(rows),
+        source=_end_to_end(source, EOS),
+        source_layout=_layout(lengths[:, 0], places, 0),
+        target_input=_end_to_end(target, BOS),
+        target_output=_end_to_end(target, EOS),
+        target_layout=_layout(lengths[:, 1], places, 1),
+        target_tokens=int(lengths[:, 1].sum()),
     )
 
 
-def _padded(
-    ids: NDArray[Any], lengths: NDArray[np.int64], *, bos: bool = False
-) -> Int[Tensor, "B T"]:
-    """Return the ids of each row after BOS or, without `bos`, before EOS; then PAD."""
-    columns = np.arange(int(lengths.max()) + 1) - bos
-    padded = np.full((len(lengths), len(columns)), PAD, np.int64)
-    padded[(columns >= 0) & (columns < lengths[:, None])] = ids
-    if bos:
-        padded[:, 0] = BOS
-    else:
-        padded[np.arange(len(lengths)), lengths] = EOS
-    return torch.from_numpy(padded)
+def _end_to_end(side: Side, symbol: int) -> Int[Tensor, " M"]:
+    """Return the sentences end to end, each with BOS before it or EOS after it, then PAD."""
+    ids, lengths = side
+    total = int(lengths.sum()) + len(lengths)
+    tokens = np.full(padded_tokens(total), PAD, np.int64)
+    ends = (lengths + 1).cumsum()
+    is_symbol = np.zeros(total, bool)
+    is_symbol[ends - 1 - (lengths if symbol == BOS else 0)] = True
+    tokens[:total] = symbol
+    tokens[:total][~is_symbol] = ids
+    return torch.from_numpy(tokens)
+
+
+def _layout(lengths: NDArray[np.int64], places: Places, side: int) -> Packed:
+    """Return where sentences of such lengths, with EOS, lie."""
+    total, area = int(lengths.sum()), places.rows * places.width
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.zeros(padded_tokens(total), np.int64)
+    position[:total] = np.arange(total) - np.repeat(lengths.cumsum() - lengths, lengths)
+    first = places.row * places.width + places.column[:, side]
+    place = np.full_like(position, area - 1)
+    place[:total] = first[sentence] + position[:total]
+    token = np.full(area, len(position) - 1)
+    token[place[:total]] = np.arange(total)
+    number = np.zeros(area, np.int64)
+    number[place[:total]] = sentence + 1
+    rows = places.rows, places.width
+    return Packed(
+        mask=torch.from_numpy(number > 0).view(rows),
+        place=torch.from_numpy(place),
+        token=torch.from_numpy(token).view(rows),
+        position=torch.from_numpy(position),
+        sentence=torch.from_numpy(number).view(rows) if places.are_shared else None,
+    )
+
+
+_NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
+EMPTY_BATCH = pack_batch(_NOTHING, _NOTHING)
+"""A batch with loss and gradient 0, for a process that gets no sentence in a step."""
 
 
 def seed_of(seed: int, step: int, index: int) -> int:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.report import say, warn
+from mtkit.report import plural, say, warn
 from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
-from mtkit.training.state import LogWindow, StepReport, TrainState, rank
+from mtkit.training.state import LogWindow, TrainState, rank
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -38,30 +38,35 @@ class Journal:
             self._metrics.truncate(state.progress.step)
             if config.training.tensorboard:
                 self._open_board()
+        self._skipped, self._noted = state.progress.skipped, -math.inf
         self._began = time.monotonic() - state.seconds
         self._restart_rate()
 
-    def add(self, report: StepReport) -> None:
-        """Add a step to the sums, and update `note`."""
-        progress = self.state.progress
-        self.state.seconds = time.monotonic() - self._began
-        if report.skipped:
-            warn(
-                f"step {progress.step:,}: loss {report.nll / report.tokens:.3g}, gradient norm "
-                f"{report.gradient_norm:.3g}, so the step is skipped"
-            )
-            return
-        progress.window.add(report)
-        self._tokens += report.tokens
-        self.note = (
-            f"loss {progress.window.nll / progress.window.tokens:.3f}  "
-            f"{self._rate():,.0f} tokens/s  lr {report.learning_rate:.2e}"
-        )
+    def add(self, tokens: int) -> None:
+        """Add a step of so many tokens, and update `note` once a second."""
+        now = time.monotonic()
+        self.state.seconds = now - self._began
+        self._tokens += tokens
+        if now - self._noted >= 1:
+            self._noted = now
+            self.state.read_figures()
+            window = self.state.progress.window
+            if window.tokens:
+                self.note = (
+                    f"loss {window.nll / window.tokens:.3f}  "
+                    f"{self._rate():,.0f} tokens/s  lr {window.learning_rate:.2e}"
+                )
 
     def log_step(self) -> None:
         """Log the means since the last logged step, unless all steps were skipped."""
         progress = self.state.progress
         window = progress.window
+        if skipped := progress.skipped - self._skipped:
+            self._skipped = progress.skipped
+            warn(
+                f"step {progress.step:,}: {plural(skipped, 'step')} skipped, as the loss or the "
+                "gradient was not finite"
+            )
         if not window.tokens:
             return
         nll = window.nll / window.tokens
@@ -76,6 +81,7 @@ class Journal:
             "tokens_per_second": round(self._rate(), 1),
         }
         progress.window = LogWindow()
+        self.state.write_figures()
         self._restart_rate()
         self._write("train", record)
 

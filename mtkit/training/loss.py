@@ -29,9 +29,9 @@ from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import PAD
-from mtkit.terms import SourceIds
+from mtkit.training.data import Batch
 
-CHUNK_TOKENS = 1024
+CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 """Number of tokens whose logits exist at once: large enough for efficient matrix products."""
 PIECE_TOKENS = 32
 """Number of tokens per softmax on a CPU: 1 MB of float32 for 8,000 subwords."""
@@ -48,9 +48,9 @@ class Loss:
 
 
 def projected_loss(
-    hidden: Float[Tensor, "B T D"],
+    hidden: Float[Tensor, "R D"],
     weight: Float[Tensor, "V D"],
-    target: Int[Tensor, "B T"],
+    target: Int[Tensor, " R"],
     smoothing: float,
 ) -> Loss:
     """Return the cross-entropy of the logits hidden · weight^T with `target`, ignoring padding.
@@ -58,10 +58,10 @@ def projected_loss(
     Matrix products use the data type of an enclosing autocast; softmax and sums use float32 (or
     float64).
     """
-    real, device, compute = target != PAD, hidden.device.type, hidden.dtype
+    device, compute = hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(device):
         compute = torch.get_autocast_dtype(device)
-    return Loss(*_ProjectedLoss.apply(hidden[real], weight, target[real], smoothing, compute))  # type: ignore[no-untyped-call]
+    return Loss(*_ProjectedLoss.apply(hidden, weight, target, smoothing, compute))  # type: ignore[no-untyped-call]
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -80,21 +80,26 @@ class _ProjectedLoss(torch.autograd.Function):
         needs_gradients = any(ctx.needs_input_grad)
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         with torch.autocast(hidden.device.type, enabled=False):
+            real = (target != PAD).unsqueeze(1)  # (R, 1)
+            # Hidden states of padding become zeros, which add nothing to the gradient of W.
+            hidden = torch.where(real, hidden, 0)
             total, mean = hidden.to(exact).sum(dim=0), weight.to(exact).mean(dim=0)  # (D,)
             grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
             grad_weight = (total * (-smoothing / len(weight))).repeat(
                 len(weight) * needs_gradients, 1
             )
-            log_sum, gold_logit = _loss_terms(
+            terms = _loss_terms(
                 hidden.to(compute),
                 weight.to(compute),
                 target.unsqueeze(1),
                 smoothing,
                 (grad_hidden, grad_weight) if needs_gradients else None,
             )
+            log_sum, gold_logit = torch.where(real, terms, 0).sum(dim=0)
             nll, uniform = log_sum - gold_logit, log_sum - total @ mean
         if needs_gradients:
-            ctx.save_for_backward(grad_hidden.sub_(smoothing * mean), grad_weight)
+            grad_hidden = torch.where(real, grad_hidden.sub_(smoothing * mean), 0)
+            ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.mark_non_differentiable(nll)
         return (1 - smoothing) * nll + smoothing * uniform, nll
 
@@ -112,17 +117,18 @@ def _loss_terms(
     gold: Int[Tensor, "R 1"],
     smoothing: float,
     gradients: tuple[Float[Tensor, "R D"], Float[Tensor, "V D"]] | None,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return the sums over all rows of log Σ exp(logits) and of the gold logit.
+) -> Float[Tensor, "R 2"]:
+    """Return log Σ exp(logits) and the gold logit of each row.
 
     Fill the first of `gradients` and add to the second, both without the term - ε / V of dz.
     """
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    piece = PIECE_TOKENS if hidden.device.type == "cpu" else CHUNK_TOKENS
+    rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
+    piece = PIECE_TOKENS if hidden.device.type == "cpu" else rows
     terms = [hidden.new_empty((0, 2), dtype=exact)]
-    buffer = weight.new_empty(min(CHUNK_TOKENS, len(gold)), len(weight))
-    for start in range(0, len(gold), CHUNK_TOKENS):
-        chunk = slice(start, start + CHUNK_TOKENS)
+    buffer = weight.new_empty(min(rows, len(gold)), len(weight))
+    for start in range(0, len(gold), rows):
+        chunk = slice(start, start + rows)
         logits = torch.mm(hidden[chunk], weight.T, out=buffer[: len(gold[chunk])])  # (C, V)
         for part, part_gold in zip(logits.split(piece), gold[chunk].split(piece), strict=True):
             values = part.to(exact)  # the same tensor if the products are in float32
@@ -133,8 +139,7 @@ def _loss_terms(
         if gradients is not None:  # the buffer now holds d loss / dz without its term - ε / V
             gradients[0][chunk] = logits @ weight
             gradients[1].add_(logits.T @ hidden[chunk])
-    log_sum, gold_logit = torch.cat(terms).T.sum(dim=1)
-    return log_sum, gold_logit
+    return torch.cat(terms)
 
 
 def _softmax(
@@ -155,9 +160,9 @@ class TrainingLoss(nn.Module):
         self.model = model
         self.smoothing = smoothing
 
-    def forward(
-        self, source: SourceIds, target_input: Int[Tensor, "B T"], target_output: Int[Tensor, "B T"]
-    ) -> Loss:
-        hidden = self.model(source, source != PAD, target_input)
+    def forward(self, batch: Batch) -> Loss:
+        hidden = self.model.read(
+            batch.source, batch.source_layout, batch.target_input, batch.target_layout
+        )
         hidden, weight = self.model.output_factors(hidden)
-        return projected_loss(hidden, weight, target_output, self.smoothing)
+        return projected_loss(hidden, weight, batch.target_output, self.smoothing)

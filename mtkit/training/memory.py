@@ -7,15 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import numpy as np
 import torch
 
 from mtkit.batching.build import Batches
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.machine import memory_limit_bytes, peak_bytes
-from mtkit.symbols import EOS, PAD
-from mtkit.terms import Batch
+from mtkit.symbols import EOS
+from mtkit.training.data import Batch, StepData, pack_batch
 from mtkit.training.process_group import ProcessGroup
-from mtkit.training.state import StepReport, TrainState
+from mtkit.training.state import TrainState
 
 MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 1 << 16
 """Range of the tokens in a batch; smaller ones are slow, and larger ones are not faster."""
@@ -35,7 +36,7 @@ def oom_as_error(state: TrainState) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        state.optimizer.zero_grad(set_to_none=True)
+        state.clear_gradients()
         if not is_out_of_memory(error):
             raise
         reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
@@ -44,27 +45,16 @@ def oom_as_error(state: TrainState) -> Iterator[None]:
 
 
 def halve_if_too_large(
-    step: Callable[[Sequence[Batch], float], StepReport], batches: Sequence[Batch], rate: float
-) -> StepReport:
+    step: Callable[[Sequence[Batch]], None], data: StepData, device: torch.device
+) -> None:
     """Make a step; if memory runs out, make it with every batch split in two.
 
     Raises:
         BatchTooLargeError: memory does not suffice for these, either.
     """
     with suppress(BatchTooLargeError):
-        return step(batches, rate)
-    return step([half for batch in batches for half in _halves(batch)], rate)
-
-
-def _halves(batch: Batch) -> list[Batch]:
-    """Return the same sentences as two batches, or as one if there is only one sentence."""
-    size = -(-len(batch.source) // 2)
-    sides = batch.source, batch.target_input, batch.target_output
-    halves = zip(*(side.split(size) for side in sides), strict=True)
-    return [
-        Batch(source, before, output, int((output != PAD).sum()))
-        for source, before, output in halves
-    ]
+        return step([batch.to(device) for batch in data.batches])
+    return step([batch.to(device) for batch in data.halved()])
 
 
 def largest_batch(state: TrainState, data: Batches, accumulate: int, group: ProcessGroup) -> int:
@@ -86,17 +76,19 @@ def largest_batch(state: TrainState, data: Batches, accumulate: int, group: Proc
             break
         tokens *= 2
     del moments  # as large as the optimizer's, which the first step allocates
-    state.optimizer.zero_grad(set_to_none=True)
+    state.clear_gradients()
     return min(MAX_BATCH_TOKENS, -group.max(-tokens) * group.parts(accumulate))
 
 
 def _try_batch(state: TrainState, tokens: int, length: int, group: ProcessGroup) -> None:
     """Compute the gradients of a batch of `tokens` tokens, in sentences of one length."""
     device = state.model.device
-    ids = torch.full((tokens // length, length), EOS, device=device)
+    count = tokens // length
+    side = np.full(count * (length - 1), EOS), np.full(count, length - 1)
+    batch = pack_batch(side, side).to(device)
     with group.no_sync(state.loss):  # processes may try different sizes
         with state.autocast():
-            loss = state.loss(ids, ids, ids)
+            loss = state.loss(batch)
         loss.smoothed.backward()
 
 

@@ -9,10 +9,11 @@ but matrices of the same shape are computed together: one small matrix cannot ke
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
@@ -26,8 +27,19 @@ ITERATIONS = 5
 def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
     """Return the optimizer of a model; the schedule sets its learning rate before every step.
 
-    Muon is only for the matrices of layers, not for embeddings, positions or the output.
+    The rate is a tensor on the model's device. Muon is only for the matrices of layers, not for
+    embeddings, positions or the output.
     """
+    optimizer = _build(model, settings)
+    # CUDA's kernels read a float32; on a CPU it is the float64 that Python computes with.
+    dtype = torch.float64 if model.device.type == "cpu" else torch.float32
+    for group in optimizer.param_groups:
+        group["lr"] = torch.zeros((), dtype=dtype, device=model.device)
+    return optimizer
+
+
+def _build(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
+    adam = _adam(settings, model.device) if isinstance(settings, Adam | Muon) else {}
     match settings:
         case Muon():
             layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
@@ -35,29 +47,71 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
             matrices = [weight for weight in weights if weight is not model.output_weight]
             matrix_ids = set(map(id, matrices))
             others = [p for p in model.parameters() if id(p) not in matrix_ids]
-            return MuonAndAdam(matrices, others, settings)
+            return MuonAndAdam(matrices, others, settings, adam)
         case Sgd(momentum=momentum, weight_decay=decay):
-            return torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay)
+            sgd = torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay, fused=True)
+            if momentum:  # which a first step that is skipped would leave undefined
+                for parameter in model.parameters():
+                    sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+            return sgd
         case Adam(kind="adam"):
-            return torch.optim.Adam(model.parameters(), **_adam(settings), fused=True)
+            return torch.optim.Adam(model.parameters(), **adam, fused=True)
         case Adam(kind="adamw"):
-            return torch.optim.AdamW(model.parameters(), **_adam(settings), fused=True)
+            return torch.optim.AdamW(model.parameters(), **adam, fused=True)
         case Adam():
-            return torch.optim.RAdam(model.parameters(), **_adam(settings))
+            return torch.optim.RAdam(model.parameters(), **adam)
 
 
-def _adam(settings: Adam | Muon) -> dict[str, Any]:
+def _adam(settings: Adam | Muon, device: torch.device) -> dict[str, Any]:
     shared = settings.model_dump(include={"eps", "weight_decay"})
-    return shared | {"lr": 0.0, "betas": (settings.beta1, settings.beta2)}
+    betas = settings.beta1, settings.beta2
+    return shared | {"lr": 0.0, "betas": betas, "capturable": device.type == "cuda"}
+
+
+def step_where(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
+    """Make a step if `healthy`, which only the device knows; else change nothing."""
+    if isinstance(optimizer, MuonAndAdam):
+        optimizer.healthy = healthy
+    elif optimizer.defaults.get("fused"):  # fused kernels do nothing if `found_inf` is 1
+        vars(optimizer).update(grad_scale=None, found_inf=1 - healthy.float())
+    else:
+        _undo_unless(healthy, optimizer)
+        return
+    optimizer.step()
+
+
+@torch.no_grad()
+def _undo_unless(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
+    """Make a step, and undo it unless it is `healthy`."""
+    before = [(tensor, tensor.clone()) for tensor in _tensors(optimizer)]
+    optimizer.step()
+    changed = {id(tensor) for tensor, _ in before}
+    before += [(it, torch.zeros_like(it)) for it in _tensors(optimizer) if id(it) not in changed]
+    for tensor, old in before:
+        tensor.copy_(torch.where(healthy, tensor, old))
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return the parameters and their state; new state is zero before the first step."""
+    state = [value for moments in optimizer.state.values() for value in moments.values()]
+    parameters = [it for group in optimizer.param_groups for it in group["params"]]
+    return [it for it in parameters + state if isinstance(it, Tensor)]
 
 
 class MuonAndAdam(torch.optim.Optimizer):
     """Muon for `matrices`, AdamW for `others`, with one state for both."""
 
+    healthy: Bool[Tensor, ""]
+    """Whether to change anything."""
+
     def __init__(
-        self, matrices: list[nn.Parameter], others: list[nn.Parameter], settings: Muon
+        self,
+        matrices: list[nn.Parameter],
+        others: list[nn.Parameter],
+        settings: Muon,
+        adam: Mapping[str, Any],
     ) -> None:
-        self._adam = torch.optim.AdamW(others, **_adam(settings), fused=True)
+        self._adam = torch.optim.AdamW(others, **adam, fused=True)
         muon = {"params": matrices, "lr": 0.0}
         muon |= settings.model_dump(include={"momentum", "weight_decay"})
         super().__init__([muon, *self._adam.param_groups], {})
@@ -66,25 +120,32 @@ class MuonAndAdam(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all parameters."""
         self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
-        self._adam.step()
+        step_where(self.healthy, self._adam)
         group = self.param_groups[0]
+        rate = group["lr"] * self.healthy
         shapes = defaultdict(list)
         for matrix in group["params"]:
             if matrix.grad is not None:
                 shapes[matrix.shape].append(matrix)
         for (rows, columns), matrices in shapes.items():
             update = orthogonalize(self._momentum(matrices, group["momentum"]))
-            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-            step = group["lr"] * 0.2 * max(rows, columns) ** 0.5
-            torch._foreach_add_(matrices, update.to(matrices[0].dtype).unbind(), alpha=-step)
+            torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
+            steps = update.to(matrices[0].dtype) * (rate * -0.2 * max(rows, columns) ** 0.5)
+            torch._foreach_add_(matrices, steps.unbind())
 
     def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
-        """Return Nesterov's momentum: the running mean, moved once more towards the gradients."""
-        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        """Return Nesterov's momentum: the running mean, moved once more towards the gradients.
+
+        Gradients that are not healthy are taken to be as the mean, which they then do not change.
+        """
         for matrix in matrices:
             if "momentum_buffer" not in self.state[matrix]:
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
         averages = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        gradients = [
+            torch.where(self.healthy, cast(Tensor, matrix.grad), average)
+            for matrix, average in zip(matrices, averages, strict=True)
+        ]
         torch._foreach_lerp_(averages, gradients, 1 - decay)
         return torch.stack(torch._foreach_lerp(gradients, averages, decay))
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -53,9 +53,8 @@ class ProcessGroup:
         """Return the context of every micro-batch but the last: gradients are not exchanged."""
         return nullcontext()
 
-    def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        """Return the sum of each value over the processes."""
-        return values
+    def sum_tensor(self, values: Tensor) -> None:
+        """Replace each value by its sum over the processes; nothing is read back."""
 
     def max(self, value: int) -> int:
         """Return the largest value of any process."""
@@ -89,10 +88,8 @@ class TorchProcessGroup(ProcessGroup):
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
         return cast(DistributedDataParallel, module).no_sync()
 
-    def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(total)
-        return tuple(total.tolist())
+    def sum_tensor(self, values: Tensor) -> None:
+        dist.all_reduce(values)
 
     def max(self, value: int) -> int:
         largest = torch.tensor(value, device=self.device)

@@ -41,8 +41,8 @@ from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
-MIN_STEPS_TO_COMPILE = 2_000
-"""Shortest run that is compiled: compiling takes a minute or two, and saves a third at best."""
+SHARED_ROW_WIDTH = 64
+"""Tokens of a row that several sentences share."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,9 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         if not progress.max_tokens:
             progress.max_tokens = largest_batch(state, inputs.data, training.accumulate, group)
         _announce(config, state, group, checkpoint)
-        stream = Stream(config, inputs.data, inputs.tokenizer, progress.max_tokens, group)
+        width = pick_row_width(state.model)
+        stream = Stream(config, inputs.data, inputs.tokenizer, progress.max_tokens, group, width)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
-        if should_compile(training.compile, state.model.device, total_steps):
-            state.model.compile(dynamic=True)
         if checkpoint is None and group.is_main:
             remove(checkpoints.path(0))  # one of other settings has no step to resume from
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
@@ -178,15 +177,9 @@ def model_config(config: Config, tokenizer: Tokenizer) -> ModelConfig:
 
 
 def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> TrainState:
-    """Return the state before the first step, with new weights or those of `training.init_from`.
-
-    Raises:
-        UserError: `training.compile` is true on a CPU, where compiled steps are slower.
-    """
+    """Return the state before the first step, with new weights or those of `training.init_from`."""
     training = config.training
     device = pick_device(training.device)
-    if training.compile is True and device.type == "cpu":
-        raise UserError("training.compile is slower on a CPU; remove it, or use a GPU")
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     if origin := find_origin(config):
@@ -199,11 +192,12 @@ def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> 
     return state
 
 
-def should_compile(setting: bool | Literal["auto"], device: torch.device, steps: int) -> bool:
-    """Return whether to use torch.compile: "auto" means on a GPU, if the run is long enough."""
-    if setting == "auto":
-        return device.type == "cuda" and steps >= MIN_STEPS_TO_COMPILE
-    return setting
+def pick_row_width(model: EncoderDecoder) -> int:
+    """Return the width of the rows that sentences share in training; 0: they share none.
+
+    The attention kernel of a GPU takes as long for a short row as for one of 64.
+    """
+    return SHARED_ROW_WIDTH if model.device.type == "cuda" and model.can_share_rows else 0
 
 
 def _announce(

@@ -8,32 +8,21 @@ of `TrainingProgress` are enough to resume exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from mtkit.config.settings import Criterion, Optimizer
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
+from mtkit.training.graphs import Graphs, Inputs
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.optimizers import build_optimizer
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """What one step did, summed over all processes; losses in nats."""
-
-    smoothed: float
-    nll: float
-    tokens: int
-    learning_rate: float
-    gradient_norm: float
-    skipped: bool = False
-    """Whether the loss or the gradient was not finite; then the weights are unchanged."""
 
 
 @dataclass
@@ -45,13 +34,6 @@ class LogWindow:
     tokens: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
-
-    def add(self, report: StepReport) -> None:
-        """Add a step."""
-        self.smoothed += report.smoothed
-        self.nll += report.nll
-        self.tokens += report.tokens
-        self.learning_rate, self.gradient_norm = report.learning_rate, report.gradient_norm
 
 
 @dataclass(frozen=True)
@@ -106,6 +88,8 @@ class TrainingProgress:
     skipped: int = 0
     """Number of steps skipped because the loss or the gradient was not finite."""
     skipped_in_a_row: int = 0
+    most_skipped_in_a_row: int = 0
+    """The most since the run began or was rolled back."""
     rate_scale: float = 1.0
     """Factor of the learning rate: halved whenever the run was rolled back."""
     window: LogWindow = field(default_factory=LogWindow)
@@ -122,6 +106,10 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     progress: TrainingProgress
+    """As of the last `read_figures`, but for its step, its position and its learning rate."""
+    figures: Float[Tensor, " 7"]
+    """Figures of the steps so far, on the device; see `read_figures`."""
+    graphs: Graphs | None
     seconds: float = 0.0
     """Duration of the run so far, without interruptions."""
 
@@ -129,6 +117,44 @@ class TrainState:
         """Return the context of forward passes."""
         device, precision = self.model.device.type, self.progress.precision
         return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
+
+    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
+        """Return function(inputs), from a CUDA graph where there is one."""
+        return function(inputs) if self.graphs is None else self.graphs.call(name, function, inputs)
+
+    def restart_graphs(self) -> None:
+        """Forget all graphs, after weights or optimizer have moved in memory."""
+        if self.graphs is not None:
+            self.graphs = Graphs()
+
+    def clear_gradients(self) -> None:
+        """Free the gradients, or set them to zero where graphs add to them."""
+        self.optimizer.zero_grad(set_to_none=self.graphs is None)
+
+    def add_figures(
+        self, sums: Float[Tensor, " 3"], norm: Tensor, healthy: Tensor, skipped: Tensor
+    ) -> None:
+        """Add a step: if `healthy`, the sums of both losses and of tokens, and the norm."""
+        old, in_a_row = self.figures, (self.figures[5] + 1) * skipped
+        others = torch.where(healthy, norm, old[3]), old[4] + skipped
+        worst = in_a_row, torch.maximum(in_a_row, old[6])
+        old.copy_(torch.cat([old[:3] + torch.where(healthy, sums, 0), torch.stack(others + worst)]))
+
+    def read_figures(self) -> None:
+        """Wait for the device, and copy its figures to `progress`."""
+        progress = self.progress
+        smoothed, nll, tokens, norm, skipped, in_a_row, most = self.figures.tolist()
+        rate = progress.window.learning_rate
+        progress.window = LogWindow(smoothed, nll, int(tokens), rate, norm)
+        progress.skipped, progress.skipped_in_a_row = int(skipped), int(in_a_row)
+        progress.most_skipped_in_a_row = int(most)
+
+    def write_figures(self) -> None:
+        """Copy the figures of `progress` to the device, after a change."""
+        progress, window = self.progress, self.progress.window
+        sums = window.smoothed, window.nll, window.tokens, window.gradient_norm
+        counts = progress.skipped, progress.skipped_in_a_row, progress.most_skipped_in_a_row
+        self.figures.copy_(torch.tensor([*sums, *counts]))
 
 
 def new_state(
@@ -139,11 +165,15 @@ def new_state(
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainState:
     """Return the state before the first step of a model, which is on its device already."""
-    loss = TrainingLoss(model, smoothing).train()
+    loss, device = TrainingLoss(model, smoothing).train(), model.device
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
+    can_record = device.type == "cuda" and group.size == 1 and precision != "float16"
     return TrainState(
         model=model,
         loss=group.parallel(loss),
         optimizer=build_optimizer(model, optimizer),
-        scaler=torch.amp.GradScaler(model.device.type, enabled=precision == "float16"),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         progress=TrainingProgress(precision),
+        figures=torch.zeros(7, dtype=dtype, device=device),
+        graphs=Graphs() if can_record else None,
     )

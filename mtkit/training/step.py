@@ -7,7 +7,10 @@ micro-batches of all processes: all tokens are counted before the first gradient
 
 so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 processes with 4 each change the
 weights alike. The loop in train.py does everything else: it prefetches batches, retries with
-smaller ones when memory runs out, and returns freed memory to the system.
+smaller ones when memory runs out, and logs.
+
+Nothing here is read back from the device, so that Python never waits for it: a step whose loss or
+gradient is not finite is skipped by arithmetic, and figures are added up where they are computed.
 """
 
 from __future__ import annotations
@@ -15,78 +18,95 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from mtkit.terms import Batch
-from mtkit.training.data import EMPTY_BATCH, seed_of
+from mtkit.training.data import EMPTY_BATCH, Batch, seed_of
 from mtkit.training.memory import oom_as_error
+from mtkit.training.optimizers import step_where
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.state import StepReport, TrainState
+from mtkit.training.state import TrainState
 
 
 def train_step(
     state: TrainState,
     batches: Sequence[Batch],
+    tokens: int,
     rate: float,
     *,
     seed: int,
     clip_norm: float | None,
     group: ProcessGroup = SINGLE_PROCESS,
-) -> StepReport:
+) -> None:
     """Update the weights by the gradient of the mean loss, with the learning rate `rate`.
 
-    If the loss or the gradient is not finite, the step is skipped and the weights stay unchanged.
+    `tokens` counts the target tokens of all processes. If the loss or the gradient is not finite,
+    the weights stay unchanged.
 
     Raises:
         BatchTooLargeError: out of memory; `state` is unchanged, as after any other error.
     """
-    (tokens,) = group.sum(sum(batch.target_tokens for batch in batches))
     with oom_as_error(state):
-        smoothed, nll = accumulate_gradients(state, batches, tokens, seed, group)
-    # Clipping (Pascanu et al. 2013) limits the norm of all gradients together, as one vector.
-    state.scaler.unscale_(state.optimizer)
-    norm = torch.nn.utils.clip_grad_norm_(
-        state.model.parameters(), math.inf if clip_norm is None else clip_norm
-    ).item()
-    # In float16 the scaler itself skips a step that overflows, and halves its scale down to 1.
-    overflow_is_normal = state.scaler.is_enabled() and state.scaler.get_scale() > 1
-    healthy = math.isfinite(smoothed) and (math.isfinite(norm) or overflow_is_normal)
-    if healthy:
-        for parameters in state.optimizer.param_groups:
-            parameters["lr"] = rate
-        with state.autocast():  # Muon multiplies matrices, too
-            state.scaler.step(state.optimizer)
-    state.scaler.update()
-    state.optimizer.zero_grad(set_to_none=True)  # frees their memory between steps
-    progress = state.progress
-    progress.step += 1
-    progress.skipped += not healthy
-    progress.skipped_in_a_row = 0 if healthy else progress.skipped_in_a_row + 1
-    return StepReport(smoothed, nll, int(tokens), rate, norm, skipped=not healthy)
+        sums = accumulate_gradients(state, batches, tokens, seed, group)
+    for parameters in state.optimizer.param_groups:
+        parameters["lr"].fill_(rate)
+    state.call("update", partial(_update, state, clip_norm), sums)
+    state.progress.step += 1
+    state.progress.window.learning_rate = rate
+    if state.graphs is not None:
+        state.graphs.pace()
 
 
 def accumulate_gradients(
-    state: TrainState, batches: Sequence[Batch], tokens: int | float, seed: int, group: ProcessGroup
-) -> tuple[float, float]:
+    state: TrainState, batches: Sequence[Batch], tokens: int, seed: int, group: ProcessGroup
+) -> Float[Tensor, " 3"]:
     """Add up the gradients of all micro-batches, of their losses divided by `tokens`.
 
-    Return the sums of smoothed loss and nll over all processes, in nats.
+    Return the sums of smoothed loss and nll over all processes, in nats, and `tokens`.
     """
-    total = torch.zeros(2, dtype=torch.float64)
+    sums = state.figures.new_tensor(0.0).repeat(3)
+    sums[2].fill_(tokens)
     for index, batch in enumerate(batches):
         # Dropout is seeded by the place of the micro-batch among those of all processes: it stays
         # the same in a resumed run, and with 2 processes instead of 1 that accumulates 2 batches.
         torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
         is_last = index + 1 == len(batches)  # whose backward pass sums the gradients of processes
         with nullcontext() if is_last else group.no_sync(state.loss):
-            with state.autocast():
-                loss = state.loss(batch.source, batch.target_input, batch.target_output)
             # DistributedDataParallel averages gradients over processes; here they are to be summed.
-            state.scaler.scale(loss.smoothed * (group.size / tokens)).backward()
-        total += torch.stack([loss.smoothed.detach(), loss.nll]).to(total)
-    smoothed, nll = group.sum(*total.tolist())
-    return smoothed, nll
+            share = (group.size / sums[2]).float()
+            sums[:2] += state.call("gradients", partial(_add_gradients, state), (batch, share))
+    group.sum_tensor(sums[:2])
+    return sums
+
+
+def _add_gradients(state: TrainState, inputs: tuple[Batch, Tensor]) -> Float[Tensor, " 2"]:
+    """Add the gradients of the smoothed loss times a factor; return smoothed loss and nll."""
+    batch, factor = inputs
+    with state.autocast():
+        loss = state.loss(batch)
+    state.scaler.scale(loss.smoothed * factor).backward()
+    return torch.stack([loss.smoothed.detach(), loss.nll]).to(state.figures.dtype)
+
+
+def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"]) -> Tensor:
+    """Clip the gradients, update the weights, and add to the figures."""
+    # Clipping (Pascanu et al. 2013) limits the norm of all gradients together, as one vector.
+    state.scaler.unscale_(state.optimizer)
+    norm = torch.nn.utils.clip_grad_norm_(
+        state.model.parameters(), math.inf if clip_norm is None else clip_norm
+    )
+    healthy = sums[0].isfinite() & norm.isfinite()
+    with state.autocast():  # Muon multiplies matrices, too
+        step_where(healthy, state.optimizer)
+    # In float16 a gradient may overflow: then the scaler halves its scale, down to 1.
+    overflow_is_normal = state.scaler.scale(torch.ones_like(norm)) > 1
+    state.scaler.update()
+    state.clear_gradients()
+    state.add_figures(sums, norm, healthy, ~healthy & ~(overflow_is_normal & sums[0].isfinite()))
+    return state.figures
 
 
 def warm_up_ddp(state: TrainState, group: ProcessGroup) -> None:

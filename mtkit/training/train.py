@@ -19,11 +19,11 @@ from mtkit.report import say, warn
 from mtkit.signals import StopSignals
 from mtkit.training.finish import write_model
 from mtkit.training.journal import Journal
-from mtkit.training.memory import TRIM_EVERY_STEPS, halve_if_too_large, trim_heap
+from mtkit.training.memory import halve_if_too_large
 from mtkit.training.process_group import connect_processes
 from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
-from mtkit.training.state import StepReport, TrainingProgress, TrainState, is_stalled
+from mtkit.training.state import TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import train_step
 from mtkit.training.validate import validate, validation_signatures
 
@@ -82,7 +82,9 @@ def _train_to_end(run: TrainingRun, state: TrainState) -> None:
             step = state.progress.step
             if run.group.is_main:
                 run.checkpoints.remove_after(step)
-            state.progress.rate_scale, state.progress.skipped_in_a_row = scale, 0
+            state.progress.rate_scale = scale
+            state.progress.skipped_in_a_row = state.progress.most_skipped_in_a_row = 0
+            state.write_figures()
             warn(f"{divergence}: rolled back to step {step:,}, at {scale:g} of the learning rate")
     run.group.barrier()  # the last checkpoint is written
 
@@ -109,6 +111,7 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
         except (DivergedError, Interrupted):
             raise
         except (MtkitError, RuntimeError, MemoryError):
+            state.read_figures()
             run.save(state, overwrite=False)
             # Said at once: another process that fails may end this one before its last line.
             say(f"train: checkpoint saved after step {state.progress.step:,}")
@@ -121,11 +124,13 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
     training, step = run.config.training, state.progress.step
     is_due = _must_validate(training, state.progress)
     if is_due or step % training.log_every == 0:
+        _check_divergence(run, state)
         journal.log_step()
     if is_due:
         _validate(run, state, journal)
     stop_signal = run.group.max(stop.received)
     if is_due or stop_signal or step % training.save_every == 0:
+        _check_divergence(run, state)
         run.save(state)
     if stop_signal:
         run.group.barrier()  # the checkpoint is written
@@ -134,6 +139,19 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
             "training was interrupted and a checkpoint saved; run the same command again to "
             "resume, or `mtkit finish` to end with the best model so far",
         )
+
+
+def _check_divergence(run: TrainingRun, state: TrainState) -> None:
+    """Read the figures, and raise DivergedError if too many steps in a row were skipped."""
+    state.read_figures()
+    progress = state.progress
+    if progress.most_skipped_in_a_row < run.config.training.max_skipped:
+        return
+    raise DivergedError(
+        f"training diverged before step {progress.step:,} (epoch {progress.position.epoch}): "
+        f"{progress.most_skipped_in_a_row} steps in a row were skipped, at a learning rate of "
+        f"{progress.window.learning_rate:.3g}"
+    )
 
 
 def _validate(run: TrainingRun, state: TrainState, journal: Journal) -> None:
@@ -173,33 +191,25 @@ def _report_early_stop(run: TrainingRun, progress: TrainingProgress) -> None:
         )
 
 
-def _steps(run: TrainingRun, state: TrainState) -> Generator[StepReport]:
-    """Make one step after another, without end.
+def _steps(run: TrainingRun, state: TrainState) -> Generator[int]:
+    """Make one step after another, without end; yield the target tokens of each.
 
     Raises:
-        DivergedError: too many steps in a row were skipped.
         MtkitError: out of memory; `state` is that after the last step.
     """
-    config, training = run.config, run.config.training
-    seed, clip_norm = config.seed, training.clip_norm
-    step = partial(train_step, state, seed=seed, clip_norm=clip_norm, group=run.group)
-    for data in prefetch(run.stream.steps(state.progress.position)):
-        progress = state.progress
-        batches = [batch.to(state.model.device) for batch in data.batches]
+    config, training, progress = run.config, run.config.training, state.progress
+    step = partial(
+        train_step, state, seed=config.seed, clip_norm=training.clip_norm, group=run.group
+    )
+    for data in prefetch(run.stream.steps(progress.position)):
         losses = [(validation.step, validation.loss) for validation in progress.validations]
         inputs = ScheduleInputs(training.warmup, run.total_steps, config.model.d_model, losses)
         rate = progress.rate_scale * training.schedule.rate(progress.step + 1, inputs)
+        attempt = partial(step, tokens=data.tokens, rate=rate)
         # Processes wait for each other's gradients: all must make equally many micro-batches.
-        retry = run.group.size == 1
-        report = halve_if_too_large(step, batches, rate) if retry else step(batches, rate)
+        if run.group.size == 1:
+            halve_if_too_large(attempt, data, state.model.device)
+        else:
+            attempt([batch.to(state.model.device) for batch in data.batches])
         progress.position = data.position
-        if progress.step % TRIM_EVERY_STEPS == 0:
-            trim_heap()
-        if progress.skipped_in_a_row >= training.max_skipped:
-            raise DivergedError(
-                f"training diverged at step {progress.step:,} (epoch {progress.position.epoch}): "
-                f"loss {report.nll / report.tokens:.3g}, gradient norm "
-                f"{report.gradient_norm:.3g}, learning rate {rate:.3g}; {training.max_skipped} "
-                "steps in a row skipped"
-            )
-        yield report
+        yield data.tokens

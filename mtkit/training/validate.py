@@ -50,7 +50,7 @@ def _loss(run: TrainingRun, state: TrainState) -> float:
     for rows in plan[group.rank :: group.size]:
         batch = load_batch(store, rows).to(state.model.device)
         with state.autocast():
-            loss = loss_of(batch.source, batch.target_input, batch.target_output)
+            loss = loss_of(batch)
         losses.append((loss.nll.item(), batch.target_tokens))
     nll, tokens = zip(*(batch for part in group.gather(losses) for batch in part), strict=True)
     return math.fsum(nll) / math.fsum(tokens)

@@ -134,7 +134,6 @@ CHANGES: dict[str, Any] = {
     "training.on_divergence": "stop",
     "training.best_by": "loss",
     "training.device": "cuda",
-    "training.compile": True,
     "training.rank_timeout": 7.0,
     "training.tensorboard": True,
     "training.init_from": "other",
@@ -150,7 +149,7 @@ CHANGES: dict[str, Any] = {
 DEPENDENT = {
     "model": "steps epochs patience average",
     "batches": "max_length max_ratio deduplicate drop",
-    "": "device compile ranks rank_timeout log_every save_every keep sample_translations "
+    "": "device ranks rank_timeout log_every save_every keep sample_translations "
     "tensorboard init_from workers run",
     "tokenizer checkpoint model": "seed",
     "tokenizer": "tokenizer",
@@ -169,7 +168,7 @@ def test_artifacts_depend_on_these_settings_only(setting: str) -> None:
     def recipes(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
         pairs = {"source": "a", "target": "b"}
         sections = {"run": "run", "data": {"train": pairs, "valid": pairs}}
-        training = {"epochs": None, "steps": 5, "compile": "auto"}
+        training = {"epochs": None, "steps": 5}
         config = Config.model_validate(sections | {"training": training} | changes)
         made = {
             "tokenizer": tokenizer_recipe(config),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mtkit.batching import plan
-from mtkit.batching.plan import PairWeights, count_blocks, padding, plan_block, plan_epoch
+from mtkit.batching import plan as planning
+from mtkit.batching.pack import padded_tokens, place_pairs
+from mtkit.batching.plan import MAX_AREA, PairWeights, count_blocks, padding, plan_block, plan_epoch
 from mtkit.errors import UserError
+from mtkit.symbols import EOS, PAD
+from mtkit.training.data import pack_batch
 
 length = st.integers(1, 40)
 some_lengths = st.lists(st.tuples(length, length), min_size=1, max_size=200).map(
@@ -41,11 +46,13 @@ def test_every_row_is_in_one_batch_within_the_budget(
     lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, window: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "WINDOW_ROWS", window)
+        patch.setattr(planning, "WINDOW_ROWS", window)
         batches = plan_epoch(lengths, max_tokens=budget, seed=seed, epoch=epoch)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     for rows in batches:
-        assert 0 < len(rows) * (int(lengths[rows].max()) + 1) <= budget
+        tokens = lengths[rows].astype(int) + 1
+        assert 0 < tokens.sum(axis=0).max() <= budget
+        assert len(rows) * tokens.max() <= MAX_AREA * budget
 
 
 @given(some_lengths, budgets, seeds, st.integers(0, 9), st.integers(1, 60), st.integers(1, 9))
@@ -53,8 +60,8 @@ def test_blocks_partition_an_epoch_and_have_similar_sizes(
     lengths: NDArray[np.uint16], budget: int, seed: int, epoch: int, block_rows: int, run_rows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
-        patch.setattr(plan, "RUN_ROWS", run_rows)
+        patch.setattr(planning, "MAX_BLOCK_ROWS", block_rows)
+        patch.setattr(planning, "RUN_ROWS", run_rows)
         count = count_blocks(len(lengths))
         plan_one = partial(plan_block, lengths, max_tokens=budget, seed=seed, epoch=epoch)
         blocks = [plan_one(block) for block in range(count)]
@@ -68,8 +75,8 @@ def test_blocks_partition_an_epoch_and_have_similar_sizes(
 
 
 def test_blocks_sample_the_whole_corpus_anew_in_each_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", 20_000)
-    monkeypatch.setattr(plan, "RUN_ROWS", 10)
+    monkeypatch.setattr(planning, "MAX_BLOCK_ROWS", 20_000)
+    monkeypatch.setattr(planning, "RUN_ROWS", 10)
     count = 200_000
     plan_fourth = partial(plan_block, np.full((count, 2), 9), 3, max_tokens=1000, seed=1)
     first, again = (np.concatenate(plan_fourth(epoch=epoch)) for epoch in (0, 1))
@@ -89,10 +96,10 @@ def test_the_order_of_batches_never_changes() -> None:
 
 def test_batches_fill_the_budget() -> None:
     lengths = sentence_lengths(5000)
-    for rows in plan_epoch(np.full((1000, 2), 9), max_tokens=100, seed=1, epoch=1):
-        assert len(rows) == 10
+    even = plan_epoch(np.full((1000, 2), 9), max_tokens=100, seed=1, epoch=1)
+    assert Counter(map(len, even)) == {9: 111, 1: 1}  # one token of the budget is padding
     batches = plan_epoch(lengths, max_tokens=2000, seed=1, epoch=1)
-    spent = [len(rows) * (int(lengths[rows].max()) + 1) for rows in batches]
+    spent = [(lengths[rows].astype(int) + 1).sum(axis=0).max() for rows in batches]
     assert np.mean(spent) > 0.95 * 2000
 
 
@@ -150,22 +157,42 @@ def test_a_pair_over_the_budget_is_an_error() -> None:
 
 
 @given(some_lengths, budgets)
-def test_padding_is_the_share_of_empty_positions(lengths: NDArray[np.uint16], budget: int) -> None:
-    batches = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
-    cells = [
-        [1] * (int(own) + 1) + [0] * (int(longest) - int(own))
-        for rows in batches
-        for side in (0, 1)
-        for longest in [lengths[rows, side].max()]
-        for own in lengths[rows, side]
+def test_padding_is_the_share_of_padding_in_the_batches(
+    lengths: NDArray[np.uint16], budget: int
+) -> None:
+    plan = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
+    sides = [
+        (np.full(int(side.sum()), EOS), side)
+        for rows in plan
+        for side in lengths[rows].T.astype(int)
     ]
-    flat: list[Any] = [cell for line in cells for cell in line]
-    assert padding(lengths, batches) == pytest.approx(1 - sum(flat) / len(flat))
+    batches = [pack_batch(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
+    tokens = torch.cat([ids for batch in batches for ids in (batch.source, batch.target_output)])
+    assert padding(lengths, plan) == pytest.approx((tokens == PAD).double().mean().item())
     assert padding(lengths, []) == 0
 
 
-def test_captions_need_little_padding() -> None:
-    lengths = sentence_lengths(29_000)
-    assert padding(lengths, plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)) < 0.05
-    unsorted = np.array_split(np.arange(len(lengths)), 128)
-    assert padding(lengths, unsorted) > 0.4
+def corpus_lengths(count: int) -> NDArray[np.uint16]:
+    """Draw lengths like those of texts of all kinds, of up to 256 subwords."""
+    random = np.random.default_rng(0)
+    source = random.lognormal(np.log(25) - 0.6**2 / 2, 0.6, count)
+    target = source * random.lognormal(0, 0.2, count)
+    return np.stack([source, target], axis=1).round().clip(1, 256).astype(np.uint16)
+
+
+@pytest.mark.parametrize("draw", [sentence_lengths, corpus_lengths])
+def test_an_epoch_has_little_padding_and_few_shapes(
+    draw: Callable[[int], NDArray[np.uint16]],
+) -> None:
+    lengths = draw(200_000)
+    plan = plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)
+    assert padding(lengths, plan) < 0.03
+    for min_width in (0, 64):
+        shapes = Counter(shape_of(lengths[rows].astype(int) + 1, min_width) for rows in plan)
+        assert len(shapes) <= 150
+        assert sum(count for _, count in shapes.most_common(50)) > 0.8 * len(plan)
+
+
+def shape_of(tokens: NDArray[np.int64], min_width: int) -> tuple[int, ...]:
+    places = place_pairs(tokens, min_width)
+    return places.rows, places.width, *map(padded_tokens, tokens.sum(axis=0).tolist())

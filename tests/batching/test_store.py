@@ -1,4 +1,4 @@
-"""Token stores: reading returns what was written, as rows and as padded batches."""
+"""Token stores: reading returns what was written, as rows and as packed batches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from mtkit.batching import store as store_module
 from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.errors import UserError
+from mtkit.models.layout import Packed
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.training.data import load_batch
 
@@ -43,10 +46,11 @@ def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool 
         )
     ),
     st.sampled_from([1, 2, 5, 64]),
+    st.sampled_from([0, 1, 24]),
     st.data(),
 )
-def test_rows_are_read_as_padded_batches(
-    written: tuple[int, list[list[Sides]]], stride: int, data: st.DataObject
+def test_rows_are_read_as_packed_batches(
+    written: tuple[int, list[list[Sides]]], stride: int, min_width: int, data: st.DataObject
 ) -> None:
     vocab, chunks = written
     pairs = [pair for chunk in chunks for pair in chunk]
@@ -58,18 +62,32 @@ def test_rows_are_read_as_padded_batches(
         assert store.lengths.tolist() == [[len(s), len(t)] for s, t in pairs]
         assert store.corpora is None
         rows = data.draw(st.lists(st.integers(0, len(store) - 1), min_size=1))
-        batch = load_batch(store, np.array(rows))
+        batch = load_batch(store, np.array(rows), min_width)
     chosen = [pairs[row] for row in rows]
-    width = [max(len(pair[side]) for pair in chosen) + 1 for side in (0, 1)]
-
-    def padded(lines: list[list[int]], width: int) -> list[list[int]]:
-        return [line + [PAD] * (width - len(line)) for line in lines]
-
-    assert batch.source.tolist() == padded([[*s, EOS] for s, _ in chosen], width[0])
-    assert batch.target_input.tolist() == padded([[BOS, *t] for _, t in chosen], width[1])
-    assert batch.target_output.tolist() == padded([[*t, EOS] for _, t in chosen], width[1])
+    source, target = batch.source_layout, batch.target_layout
+    for tokens, layout, sentences in (
+        (batch.source, source, [[*s, EOS] for s, _ in chosen]),
+        (batch.target_input, target, [[BOS, *t] for _, t in chosen]),
+        (batch.target_output, target, [[*t, EOS] for _, t in chosen]),
+    ):
+        flat = list(chain(*sentences))
+        assert tokens.tolist() == flat + [PAD] * (len(tokens) - len(flat))
+        assert tokens[-1] == PAD
+        assert sentences_of(tokens, layout) == sentences
+        positions = list(chain(*(range(len(sentence)) for sentence in sentences)))
+        assert layout.position[: len(flat)].tolist() == positions
+        assert layout.mask.sum() == len(flat)
+        filled = torch.arange(len(flat))
+        assert layout.token.flatten()[layout.place[filled]].equal(filled)
     assert batch.target_tokens == sum(len(t) + 1 for _, t in chosen)
-    assert (batch.source != PAD).sum() == sum(len(s) + 1 for s, _ in chosen)
+
+
+def sentences_of(tokens: Tensor, layout: Packed) -> list[list[int]]:
+    """Return the sentences that can attend to each other."""
+    number = layout.sentence
+    if number is None:
+        number = layout.mask * torch.arange(1, len(layout.mask) + 1).unsqueeze(1)
+    return [tokens[layout.token][number == k].tolist() for k in range(1, int(number.max()) + 1)]
 
 
 def test_a_store_takes_about_two_bytes_per_token(tmp_path: Path) -> None:

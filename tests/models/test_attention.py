@@ -16,9 +16,8 @@ from mtkit.models.attention import (
     GlobalAttention,
     MultiHeadAttention,
     NeighbourhoodAttention,
-    build_causal_bias,
-    mask_to_bias,
 )
+from mtkit.models.layout import Layout, build_causal_bias, mask_to_bias
 
 D = 16
 
@@ -42,6 +41,14 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+def attend(
+    attention: MultiHeadAttention, x: Tensor, bias: Tensor | None, *, weights: bool = False
+) -> Any:
+    """Return the self-attention of sentences without padding, and its weights if requested."""
+    layout = Layout.full(x)
+    return attention(*attention.query_keys_values(x, layout), bias, layout, weights=weights)
+
+
 def reference_multi_head(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
     theirs = torch.nn.MultiheadAttention(D, ours.heads, batch_first=True).double()
     parts = [ours.query, ours.key, ours.value]
@@ -59,7 +66,9 @@ def test_multi_head_attention_equals_torch(heads: int) -> None:
     mask = torch.ones(3, 7, dtype=torch.bool)
     mask[1, 4:] = False
     bias = mask_to_bias(mask)[:, None, None]
-    output, weights = ours(query, ours.keys_values(memory), bias, weights=True)
+    of_query, of_memory = Layout.full(query), Layout.full(memory)
+    queries, memories = ours.queries(query, of_query), ours.keys_values(memory, of_memory)
+    output, weights = ours(queries, memories, bias, of_query, weights=True)
     expected, expected_weights = reference_multi_head(ours)(
         query, memory, memory, key_padding_mask=~mask, average_attn_weights=False
     )
@@ -71,7 +80,7 @@ def test_masked_self_attention_gives_later_positions_no_weight() -> None:
     attention = MultiHeadAttention(D, 4, 0.0).double()
     x = torch.randn(2, 6, D).double()
     causal = build_causal_bias(6, 0, x.device)
-    _, weights = attention(x, attention.keys_values(x), causal, weights=True)
+    _, weights = attend(attention, x, causal, weights=True)
     assert weights is not None
     assert weights.triu(1).abs().max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 6).double())
@@ -88,11 +97,10 @@ def test_restricted_attention_equals_attention_under_a_band_mask(length: int, ra
     real[1, max(1, length - 2) :] = False
     position = torch.arange(length)
     band = (position - position[:, None]).abs() <= radius
-    expected, expected_weights = whole(
-        x, whole.keys_values(x), mask_to_bias(band & real[:, None, None]), weights=True
-    )
+    banded = mask_to_bias(band & real[:, None, None])
+    expected, expected_weights = attend(whole, x, banded, weights=True)
     assert expected_weights is not None
-    output, weights = near(x, near.keys_values(x), mask_to_bias(real)[:, None, None], weights=True)
+    output, weights = attend(near, x, mask_to_bias(real)[:, None, None], weights=True)
     assert weights is not None
     torch.testing.assert_close(output[real], expected[real])
     by_query = (weights.transpose(1, 2), expected_weights.transpose(1, 2))  # (B, S, H, S)
@@ -105,7 +113,7 @@ def test_restricted_attention_needs_no_quadratic_memory() -> None:
     x = torch.randn(1, 4096, D)
     bias = mask_to_bias(torch.ones(1, 1, 1, 4096) > 0)
     with LargestTensor() as largest:  # type: ignore[no-untyped-call]
-        _, weights = attention(x, attention.keys_values(x), bias)
+        _, weights = attend(attention, x, bias)
     assert weights is None
     assert 0 < largest.elements < 4096 * 4096 / 10
 
@@ -171,11 +179,11 @@ def test_the_fused_kernel_of_gpus_gives_equal_results(
 ) -> None:
     attention = MultiHeadAttention(D, 4, 0.0)
     x = torch.randn(2, 5, D)
-    seen, bias = attention.keys_values(x), build_causal_bias(5, 0, x.device) if masked else None
-    expected, _ = attention(x, seen, bias)
+    bias = build_causal_bias(5, 0, x.device) if masked else None
+    expected, _ = attend(attention, x, bias)
     monkeypatch.setattr(MultiHeadAttention, "fused_on", ("cpu",))
-    fused, weights = attention(x, seen, bias)
+    fused, weights = attend(attention, x, bias)
     assert weights is None
     torch.testing.assert_close(fused, expected)
-    _, weights = attention(x, seen, bias, weights=True)
+    _, weights = attend(attention, x, bias, weights=True)
     assert weights is not None

@@ -9,6 +9,7 @@ from architectures import ARCHITECTURES, LAYERS, LSTM, VOCAB, pair, seq2seq, tra
 from mtkit.config.model import ModelSettings
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import EncoderOutput
+from mtkit.models.layout import Layout
 
 
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if "transformer" in name])
@@ -39,9 +40,9 @@ def test_the_summary_is_a_final_state_or_the_mean_of_all_states() -> None:
     states = torch.randn(2, 3, 4)
     mask = torch.tensor([[True, True, True], [True, False, False]])
     finals = (torch.randn(2, 4), torch.randn(2, 4))
-    recurrent = EncoderOutput(states, mask, finals)
+    recurrent = EncoderOutput(states, Layout(mask), finals)
     assert all(recurrent.summary(layer) is finals[min(layer, 1)] for layer in range(3))
-    mean = EncoderOutput(states, mask).summary(0)
+    mean = EncoderOutput(states, Layout(mask)).summary(0)
     torch.testing.assert_close(mean, torch.stack([states[0].mean(dim=0), states[1, 0]]))
 
 

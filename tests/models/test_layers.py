@@ -18,6 +18,7 @@ from mtkit.models.layers import (
     SinusoidalPositions,
     compute_sinusoids,
 )
+from mtkit.models.layout import Layout
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 128])
@@ -72,7 +73,8 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
 def test_a_new_sublayer_adds_little_to_the_residual_sum() -> None:
     torch.manual_seed(0)
     x, attention = torch.randn(2, 5, 64), MultiHeadAttention(64, 4, 0.0)
-    attended, _ = attention(x, attention.keys_values(x), None)
+    layout = Layout.full(x)
+    attended, _ = attention(*attention.query_keys_values(x, layout), None, layout)
     expanded = FeedForward(TransformerLayers(ffn=128), 64)(x)
     for added in attended, expanded:
         assert 0 < added.norm() < 0.15 * x.norm()

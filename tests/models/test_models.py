@@ -32,6 +32,7 @@ from mtkit.models.layers import Dropout
 from mtkit.models.weights import get_weights, load_model, load_weights, save_weights
 from mtkit.symbols import PAD
 from mtkit.training.loss import projected_loss
+from steps import draw_pairs, pack, rectangles
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 every_model = pytest.mark.parametrize("name", [*ARCHITECTURES, *ENSEMBLES])
@@ -74,6 +75,33 @@ def test_padding_and_other_sentences_change_nothing(name: str) -> None:
         alone = model(source[row : row + 1, :length], source[row : row + 1, :length] != PAD,
                       target[row : row + 1])  # fmt: skip
         torch.testing.assert_close(together[row : row + 1], alone)
+
+
+@every_architecture
+def test_packed_tokens_equal_rectangles_whatever_padding_holds(name: str) -> None:
+    """Hidden states and gradients, with a row for each sentence and with shared rows."""
+    model, pairs = make(name), draw_pairs([(3, 5), (0, 7), (6, 0), (2, 2), (7, 1), (1, 1), (4, 6)])
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.0
+    source, target, gold = rectangles(pairs)
+    expected = model(source, source != PAD, target)[gold != PAD]
+    direction, parameters = torch.randn_like(expected), list(model.parameters())
+    theirs = torch.autograd.grad(expected, parameters, direction, materialize_grads=True)
+    model.train()
+    for min_width in (0, 8, 24) if model.can_share_rows else (0,):
+        batch = pack(pairs, min_width)
+        is_padding = torch.arange(len(batch.target_input)) >= batch.target_tokens
+        hidden = model.read(
+            batch.source.masked_fill(batch.source == PAD, 7),
+            batch.source_layout,
+            batch.target_input.masked_fill(is_padding, 8),
+            batch.target_layout,
+        )
+        packed = hidden[~is_padding]
+        torch.testing.assert_close(packed, expected)
+        ours = torch.autograd.grad(packed, parameters, direction, materialize_grads=True)
+        torch.testing.assert_close(ours, theirs)
 
 
 @every_model
@@ -141,7 +169,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     model.train()
     hidden = model(source, source != PAD, target)
     hidden, weight = model.output_factors(hidden)
-    projected_loss(hidden, weight, target, 0.1).smoothed.backward()
+    projected_loss(hidden.flatten(0, 1), weight, target.flatten(), 0.1).smoothed.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     # A key's bias adds the same to all scores of a query, which the softmax takes away again.
     assert [n for n in without if not n.endswith("key.bias")] == []

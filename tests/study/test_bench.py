@@ -58,8 +58,8 @@ def test_drawn_sentences_are_as_long_as_those_of_multi30k() -> None:
         np.array([[7, 6], [29, 33]]), abs=1
     )
     plan = plan_epoch(lengths, max_tokens=4096, seed=1, epoch=0)
-    assert len(plan) == pytest.approx(120, abs=3)
-    assert padding(lengths, plan) == pytest.approx(0.036, abs=0.008)
+    assert len(plan) == pytest.approx(113, abs=3)
+    assert padding(lengths, plan) < 0.04
 
 
 def test_drawn_tokens_are_ordinary_subwords_in_a_zipf_distribution(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ import hashlib
 import os
 from itertools import product
 
+import numpy as np
 import torch
 
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models.device import TORCH_DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.training.data import pack_batch
 from mtkit.training.loss import TrainingLoss
 
 VOCAB = 400
@@ -29,10 +31,11 @@ def first_step(kind: str, precision: str, threads: int) -> str:
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     model = EncoderDecoder(MODELS[kind], VOCAB, VOCAB).train()
-    source, target_input, target_output = torch.randint(4, VOCAB, (3, SENTENCES, LENGTH))
+    ids = torch.randint(4, VOCAB, (2, SENTENCES * LENGTH)).numpy()
+    source, target = ((side, np.full(SENTENCES, LENGTH)) for side in ids)
     with torch.autocast("cpu", TORCH_DTYPES[precision], precision != "float32"):
-        loss = TrainingLoss(model, 0.1)(source, target_input, target_output)
-    loss.smoothed.sum().backward()
+        loss = TrainingLoss(model, 0.1)(pack_batch(source, target))
+    loss.smoothed.backward()
     digest = hashlib.sha256(loss.nll.detach().numpy().tobytes())
     for parameter in model.parameters():
         assert parameter.grad is not None

@@ -16,6 +16,7 @@ import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.batching.build import Batches
@@ -24,12 +25,11 @@ from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import Config
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.errors import UserError
-from mtkit.symbols import EOS, PAD, UNK
-from mtkit.terms import Batch
+from mtkit.symbols import EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
 from mtkit.tokenizer.train import train_model
-from mtkit.training.data import CHUNK_BATCHES, Position, SampledPairs, Stream, load_batch
+from mtkit.training.data import CHUNK_BATCHES, Position, SampledPairs, Stream
 from tasks import tiny_config
 
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
@@ -223,48 +223,53 @@ def chunks_of(stream: Stream, plan: list[Rows]) -> list[tuple[Store | SampledPai
     return [stream.chunk(Position(3, 0, index), plan) for index in range(count)]
 
 
-def batch_of(
+def sampled(
     store: Store, tokenizer: Tokenizer, seed: int, max_length: int = 100, **sampling: Any
-) -> Batch:
+) -> list[list[list[int]]]:
+    """Return the ids of all sentences of source and target."""
     rows = np.arange(len(store))
-    stream = stream_of(store, tokenizer, seed, max_length, **sampling)
-    return load_batch(stream.chunk(Position(3), [rows])[0], rows)
+    pairs, _ = stream_of(store, tokenizer, seed, max_length, **sampling).chunk(Position(3), [rows])
+    return [ids_of(pairs, rows, target=target) for target in (False, True)]
+
+
+def ids_of(pairs: Store | SampledPairs, rows: Rows, *, target: bool) -> list[list[int]]:
+    ids, lengths = pairs.side(rows, target=target)
+    return [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
 
 
 @pytest.mark.parametrize("sides", ["source", "target", "both"])
 def test_only_the_chosen_sides_are_sampled(
     tokenizers: dict[str, Tokenizer], store: Store, sides: Literal["source", "target", "both"]
 ) -> None:
-    stored = batch_of(store, tokenizers["bpe"], 1)
-    batch = batch_of(store, tokenizers["bpe"], 1, alpha=0.3, sides=sides)
-    assert (batch.source.shape == stored.source.shape) == (sides == "target")
-    assert (batch.target_output.shape == stored.target_output.shape) == (sides == "source")
-    assert batch.target_tokens == int(batch.target_output.ne(PAD).sum())
+    stored = sampled(store, tokenizers["bpe"], 1)
+    source, target = sampled(store, tokenizers["bpe"], 1, alpha=0.3, sides=sides)
+    assert (source == stored[0]) == (sides == "target")
+    assert (target == stored[1]) == (sides == "source")
     if sides == "both":  # equal texts, in this store
-        assert batch.source.tolist() != batch.target_output.tolist()
+        assert source != target
 
 
-def test_a_sampled_batch_is_a_function_of_its_seed(
+def test_sampled_subwords_are_a_function_of_the_seed(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
-    one, again, other = (batch_of(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
-    assert one.source.equal(again.source) and one.target_input.equal(again.target_input)
-    assert not one.source.equal(other.source)
+    one, again, other = (sampled(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
+    assert one == again
+    assert one[0] != other[0]
 
 
 def test_a_side_that_would_be_too_long_keeps_its_subwords(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
     longest = int(store.lengths.max()) + 3
-    stored = batch_of(store, tokenizers["bpe"], 1)
-    free = batch_of(store, tokenizers["bpe"], 1, alpha=0.3)
-    bounded = batch_of(store, tokenizers["bpe"], 1, longest, alpha=0.3)
-    too_long = (free.source != PAD).sum(1) > longest + 1
-    assert 0 < int(too_long.sum()) < len(store)
-    for row, is_stored in enumerate(too_long.tolist()):
-        expected = (stored if is_stored else free).source[row]
-        ids = bounded.source[row]
-        assert ids[ids != PAD].equal(expected[expected != PAD])
+    (stored, _), (free, _), (bounded, _) = (
+        sampled(store, tokenizers["bpe"], 1),
+        sampled(store, tokenizers["bpe"], 1, alpha=0.3),
+        sampled(store, tokenizers["bpe"], 1, longest, alpha=0.3),
+    )
+    too_long = [len(ids) > longest for ids in free]
+    assert 0 < sum(too_long) < len(store)
+    expected = zip(too_long, stored, free, strict=True)
+    assert bounded == [old if is_stored else new for is_stored, old, new in expected]
 
 
 def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
@@ -274,16 +279,23 @@ def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
     chunks = chunks_of(stream_of(store, bpe, max_tokens=max_tokens, alpha=0.3), plan)
     assert len(chunks) > 1
-    batches = [load_batch(pairs, rows) for pairs, part in chunks for rows in part]
-    assert max(max(b.source.numel(), b.target_output.numel()) for b in batches) <= max_tokens
-    assert sum(b.source.numel() for b in batches) > sum(len(ids) + 1 for ids in stored_ids(store))
+    sizes = np.array([count_tokens(pairs, rows) for pairs, part in chunks for rows in part])
+    assert sizes.max() <= max_tokens
+    assert sizes.sum() > store.lengths.sum() + 2 * len(store)
     decode = reference(bpe).decode
-    texts = [decode([i for i in row if i > EOS]) for b in batches for row in b.source.tolist()]
+    texts = [
+        decode(line)
+        for pairs, part in chunks
+        for rows in part
+        for line in ids_of(pairs, rows, target=False)
+    ]
     assert sorted(texts) == sorted(SENTENCES)
 
 
-def stored_ids(store: Store) -> list[list[int]]:
-    return [store.side(np.array([row]), target=False)[0].tolist() for row in range(len(store))]
+def count_tokens(pairs: Store | SampledPairs, rows: Rows) -> NDArray[np.integer[Any]]:
+    """Return the tokens of source and target, with EOS."""
+    tokens: NDArray[np.integer[Any]] = (pairs.lengths[rows].astype(int) + 1).sum(axis=0)
+    return tokens
 
 
 def test_max_tokens_below_the_longest_sampled_pair_is_kept(
@@ -293,7 +305,7 @@ def test_max_tokens_below_the_longest_sampled_pair_is_kept(
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)[:9]
     stream = stream_of(store, tokenizers["bpe"], max_tokens=max_tokens, alpha=0.9)
     pairs, batches = stream.chunk(Position(3), plan)
-    assert all(load_batch(pairs, rows).source.numel() <= max_tokens for rows in batches)
+    assert all(count_tokens(pairs, rows).max() <= max_tokens for rows in batches)
 
 
 def test_empty_samples_are_arrays_of_integers(

@@ -21,6 +21,7 @@ from torch.utils.benchmark import Timer
 
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
+from mtkit.models.layout import Layout
 from mtkit.progress import progress
 from mtkit.report import plural, show, table
 from mtkit.study.bench.sample import describe_machine
@@ -95,7 +96,8 @@ def _differentiate(layer: nn.Module, x: Tensor) -> None:
     """Run the layer forward and backward; x: (1, n, WIDTH)."""
     match layer:
         case MultiHeadAttention():
-            output = layer(x, layer.keys_values(x), None)[0]
+            layout = Layout.full(x)
+            output = layer(*layer.query_keys_values(x, layout), None, layout)[0]
         case nn.LSTM():
             output = layer(x)[0]
         case _:

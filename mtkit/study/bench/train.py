@@ -33,7 +33,7 @@ from mtkit.training.data import Stream
 from mtkit.training.memory import largest_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
-from mtkit.training.setup import MIN_STEPS_TO_COMPILE, initial_state, should_compile
+from mtkit.training.setup import initial_state, pick_row_width
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 
@@ -66,14 +66,11 @@ class TrainingSample:
     tokenizer: Tokenizer
 
     def new_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
-        """Return the state before the first step, compiled where training would compile it."""
+        """Return the state before the first step."""
         training = self.config.training
         state = initial_state(self.config, self.tokenizer, group)
         if not state.progress.max_tokens:
             state.progress.max_tokens = largest_batch(state, self.data, training.accumulate, group)
-        steps = training.steps or MIN_STEPS_TO_COMPILE
-        if should_compile(training.compile, state.model.device, steps):
-            state.model.compile(dynamic=True)
         return state
 
 
@@ -86,28 +83,24 @@ class TimedStep:
     waiting_seconds: float
 
 
-def training_speed(sample: TrainingSample, seconds: float, group: ProcessGroup) -> float:
-    """Return the target tokens per second of training for some seconds in this process."""
-    return median(window_rates(list(timed_steps(sample, sample.new_state(group), seconds, group))))
-
-
 def timed_steps(
     sample: TrainingSample, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
     config = sample.config
-    stream = Stream(config, sample.data, sample.tokenizer, state.progress.max_tokens, group)
+    max_tokens, width = state.progress.max_tokens, pick_row_width(state.model)
+    stream = Stream(config, sample.data, sample.tokenizer, max_tokens, group, width)
     last = time.perf_counter()
     for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
         batches = [batch.to(state.model.device) for batch in step.batches]
         clip_norm, seed = config.training.clip_norm, config.seed
-        report = train_step(
-            state, batches, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group
+        train_step(
+            state, batches, step.tokens, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group
         )
         before, last = last, time.perf_counter()
         if number >= WARM_UP_STEPS:
-            yield TimedStep(report.tokens, last - before, ready - before)
+            yield TimedStep(step.tokens, last - before, ready - before)
             seconds -= group.max(round((last - before) * 1e6)) / 1e6
             if seconds <= 0:
                 return

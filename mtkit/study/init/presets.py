@@ -95,6 +95,8 @@ class Trial:
     """Speed of training in target tokens."""
     pair_seconds: float = 1e-4
     """Time to train the tokenizer on a pair, to filter and encode it."""
+    warm_up_seconds: float = 0.0
+    """Time until training has its full speed."""
     target_tokens: float = 16.0
     padded_tokens: float = 20.0
     """Mean tokens of a target, and of a pair's share of a batch."""
@@ -181,8 +183,8 @@ def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[
     So many pairs are used as training can see once. Validations translate as many sentences as take
     4 % of the time.
     """
-    test = facts.test * BEAM_COST * trial.training_seconds
-    left = max(0.0, budget - OTHER_SECONDS - test)
+    others = OTHER_SECONDS + trial.warm_up_seconds + facts.test * BEAM_COST * trial.training_seconds
+    left = max(0.0, budget - others)
     seen_once = int(left / (trial.pair_seconds + trial.training_seconds))
     pairs = min(facts.pairs, max(20_000, seen_once))
     preparing = pairs * trial.pair_seconds
@@ -191,7 +193,7 @@ def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[
     affordable = int((0.04 * max(0.0, left - preparing) - losses) / translation)
     sentences = min(facts.valid, 1000, max(50, affordable))
     validation = losses + sentences * translation
-    return preparing + validation + test + OTHER_SECONDS, pairs, sentences
+    return preparing + validation + others, pairs, sentences
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:

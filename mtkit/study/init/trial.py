@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -22,7 +23,7 @@ from mtkit.corpus.read import Pair
 from mtkit.decoding.casing import lowercase, truecase, uppercase
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.train import TrainingSample, training_speed
+from mtkit.study.bench.train import TrainingSample, timed_steps, window_rates
 from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
@@ -61,21 +62,31 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         processes = count_processes(config, tokenizer)
         torch.set_num_threads(threads_per_process(processes))
         sample_run = TrainingSample(config.run, config, data, tokenizer)
-        speed = training_speed(sample_run, TRIAL_SECONDS, _OneOf(processes))
+        speed, warm_up = _measure_speed(sample_run, processes)
         dotless_i = config.decoding.dotless_i in ("source", "both")
         lengths = data.train.lengths + 1  # the end of sentence
         batches = plan_epoch(data.train.lengths, max_tokens=tokens, seed=0, epoch=0)
         return Trial(
             plan.preset,
             plan.vocabulary,
-            tokens_per_second=speed * (PROCESS_SHARE if processes > 1 else 1.0),
+            tokens_per_second=speed,
             pair_seconds=pair_seconds,
+            warm_up_seconds=warm_up,
             target_tokens=float(lengths[:, 1].mean()),
             padded_tokens=tokens * len(batches) / len(lengths),
             long_tokens=int(np.quantile(lengths.max(axis=1), 0.99)),
             is_gpu=pick_device(config.training.device).type == "cuda",
             restores_case=restores_case([it.source for it in held_out], tokenizer, dotless_i),
         )
+
+
+def _measure_speed(sample: TrainingSample, processes: int) -> tuple[float, float]:
+    """Return the target tokens per second of training, and the seconds lost until it is as fast."""
+    start, group = time.perf_counter(), _OneOf(processes)
+    steps = list(timed_steps(sample, sample.new_state(group), TRIAL_SECONDS, group))
+    speed = median(window_rates(steps))
+    lost = time.perf_counter() - start - sum(step.tokens for step in steps) / speed
+    return speed * (PROCESS_SHARE if processes > 1 else 1.0), max(0.0, lost)
 
 
 def restores_case(lines: Sequence[str], tokenizer: Tokenizer, dotless_i: bool) -> bool:

@@ -1,0 +1,118 @@
+"""Layouts: how the sentences of a batch lie in a tensor, as a rectangle or end to end.
+
+Linear layers, norms, dropout and the loss treat every token alike; they work on either layout, and
+in training on tokens end to end, where hardly any are padding. Attention and LSTMs need rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+MASKED_BIAS = -1e9
+"""Added to masked scores; finite, so that a fully masked row does not become NaN."""
+
+Bias = Float[Tensor, "*#scores"]
+
+
+def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Return what to add to scores: 0 where the mask is True, MASKED_BIAS elsewhere."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, MASKED_BIAS)
+
+
+def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "T P"] | None:
+    """Return the causal mask of `length` new positions after `past` earlier ones, as a bias."""
+    if length == 1:
+        return None
+    visible = torch.ones(length, past + length, dtype=torch.bool, device=device).tril(past)
+    return mask_to_bias(visible)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the sentences of a batch lie in the tensors of a model: here a row each, padded."""
+
+    mask: Bool[Tensor, "R W"]
+    """Where a place of the rectangle holds a token."""
+
+    @classmethod
+    def full(cls, x: Float[Tensor, "R W D"]) -> Layout:
+        """Return the layout of `x` without padding."""
+        return cls(torch.ones((), dtype=torch.bool, device=x.device).expand(x.shape[:2]))
+
+    def pad(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "R W D"]:
+        """Return the tokens as a rectangle."""
+        return x
+
+    def unpad(self, x: Float[Tensor, "R W D"]) -> Float[Tensor, "... D"]:
+        """Return a rectangle as tokens."""
+        return x
+
+    def positions(self, table: nn.Module) -> Float[Tensor, "... D"]:
+        """Return the encoding of each token's position, from the first position on."""
+        return cast(Tensor, table(0, self.mask.shape[1]))
+
+    def bias(self, keys: Layout) -> Bias:
+        """Return the mask of attention to the places of `keys`, (R, 1, 1 or W, W), as a bias."""
+        return mask_to_bias(keys.mask)[:, None, None, :]
+
+    def causal_bias(self) -> Bias | None:
+        """Return the mask that hides later words of each sentence as a bias."""
+        return build_causal_bias(self.mask.shape[1], 0, self.mask.device)
+
+
+@dataclass(frozen=True)
+class Packed(Layout):
+    """M tokens end to end, with padding after the last.
+
+    Padding points to padding: the last token and the last place are padding, and every token or
+    place without a counterpart points to it. So `pad` and `unpad` are each other's gradient.
+    """
+
+    place: Int[Tensor, " M"]
+    """The place of each token in the rectangle, row after row."""
+    token: Int[Tensor, "R W"]
+    """The token at each place of R rows of width W."""
+    position: Int[Tensor, " M"]
+    """The position of each token in its sentence; 0 for padding."""
+    sentence: Int[Tensor, "R W"] | None = None
+    """The number of the sentence at each place; None if no row holds several sentences."""
+
+    def pad(self, x: Tensor) -> Tensor:
+        padded = _Rearrange.apply(x, self.token.flatten(), self.place)  # type: ignore[no-untyped-call]
+        return cast(Tensor, padded).view(*self.token.shape, -1)
+
+    def unpad(self, x: Tensor) -> Tensor:
+        return cast(Tensor, _Rearrange.apply(x.flatten(0, 1), self.place, self.token.flatten()))  # type: ignore[no-untyped-call]
+
+    def positions(self, table: nn.Module) -> Tensor:
+        return cast(Tensor, table(0, self.token.shape[1]).index_select(0, self.position))
+
+    def bias(self, keys: Layout) -> Bias:
+        if self.sentence is None or not isinstance(keys, Packed) or keys.sentence is None:
+            return super().bias(keys)
+        return mask_to_bias(self.sentence.unsqueeze(2) == keys.sentence.unsqueeze(1)).unsqueeze(1)
+
+    def causal_bias(self) -> Bias | None:
+        causal = super().causal_bias()
+        return causal if self.sentence is None or causal is None else causal + self.bias(self)
+
+
+class _Rearrange(torch.autograd.Function):
+    """Rows of x by `index`, whose gradient is rows of the gradient by `inverse`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Float[Tensor, "K D"], index: Int[Tensor, " J"], inverse: Int[Tensor, " K"]
+    ) -> Float[Tensor, "J D"]:
+        ctx.save_for_backward(inverse)
+        return x.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (inverse,) = ctx.saved_tensors
+        return grads[0].index_select(0, inverse), None, None

@@ -1,0 +1,86 @@
+"""CUDA graphs: the kernels of a function, recorded once per shape and launched together.
+
+A step of a small model is some thousand kernels, each shorter than the time that Python takes to
+launch it. A graph launches all of them at once. It reads and writes the same memory every time, so
+inputs are copied into those of the recording, and gradients keep their place.
+
+Random numbers of a recorded kernel follow from the seed at the time of its launch, as without one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from mtkit.models.interfaces import map_tensors
+
+Inputs = TypeVar("Inputs")
+STEPS_AHEAD = 2
+"""Number of steps that Python may be ahead of the device."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A graph with the memory that it reads and writes."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]
+    output: Tensor
+
+
+@dataclass
+class Graphs:
+    """The recorded functions of a run, by name and by the shapes of their inputs."""
+
+    _recordings: dict[tuple[object, ...], Recording | None] = field(default_factory=dict)
+    _pool: Any = None
+    _events: deque[torch.cuda.Event] = field(default_factory=deque)
+
+    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
+        """Return function(inputs), which the next call with these shapes overwrites.
+
+        The first call of a shape runs the function, the second records it.
+        """
+        tensors = _tensors_of(inputs)
+        key = (name, *(tensor.shape for tensor in tensors))
+        if key not in self._recordings:
+            self._recordings[key] = None
+            return function(inputs)
+        recording = self._recordings[key]
+        if recording is None:
+            recording = self._recordings[key] = self._record(function, inputs)
+        torch._foreach_copy_(recording.inputs, tensors)
+        recording.graph.replay()
+        return recording.output
+
+    def _record(self, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Recording:
+        graph, own = torch.cuda.CUDAGraph(), map_tensors(Tensor.clone, inputs)
+        # Another thread pins memory for the next batches meanwhile.
+        with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
+            output = function(own)
+        self._pool = graph.pool()
+        return Recording(graph, _tensors_of(own), output)
+
+    def pace(self) -> None:
+        """Wait until the device is no more than STEPS_AHEAD calls of this method behind."""
+        event = torch.cuda.Event()
+        event.record()
+        self._events.append(event)
+        if len(self._events) > STEPS_AHEAD:
+            self._events.popleft().synchronize()
+
+
+def _tensors_of(inputs: object) -> list[Tensor]:
+    tensors: list[Tensor] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    map_tensors(collect, inputs)
+    return tensors

@@ -1,0 +1,67 @@
+"""Batches of a few pairs, and a training step on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from architectures import VOCAB
+from mtkit.config.settings import Config
+from mtkit.symbols import BOS, EOS, PAD
+from mtkit.training.data import Batch, pack_batch
+from mtkit.training.state import LogWindow, TrainState
+from mtkit.training.step import train_step
+
+Pair = tuple[list[int], list[int]]
+"""Ids of source and target."""
+
+
+def draw_pairs(
+    lengths: Sequence[tuple[int, int]], *, seed: int = 1, vocab: int = VOCAB
+) -> list[Pair]:
+    """Draw pairs with so many subwords of source and target."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(length: int) -> list[int]:
+        return torch.randint(EOS + 1, vocab, (length,), generator=generator).tolist()
+
+    return [(draw(source), draw(target)) for source, target in lengths]
+
+
+def pack(pairs: Sequence[Pair], min_width: int = 0) -> Batch:
+    """Return the pairs as a batch."""
+    source, target = (
+        (np.array([i for ids in side for i in ids], np.int64), np.array([len(ids) for ids in side]))
+        for side in zip(*pairs, strict=True)
+    )
+    return pack_batch(source, target, min_width)
+
+
+def rectangles(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return source, input and output of the target as rectangles, a sentence per row."""
+    sources, targets = zip(*pairs, strict=True)
+    sides = (
+        [[*source, EOS] for source in sources],
+        [[BOS, *target] for target in targets],
+        [[*target, EOS] for target in targets],
+    )
+    source, target_input, target_output = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+        for rows in sides
+    )
+    return source, target_input, target_output
+
+
+def update(state: TrainState, batches: Sequence[Batch], config: Config, rate: float) -> LogWindow:
+    """Make a step, and return the sums of this step alone, which are 0 if it was skipped."""
+    state.progress.window = LogWindow()
+    state.write_figures()
+    tokens = sum(batch.target_tokens for batch in batches)
+    seed, clip_norm = config.seed, config.training.clip_norm
+    train_step(state, batches, tokens, rate, seed=seed, clip_norm=clip_norm)
+    state.read_figures()
+    return state.progress.window
