@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from architectures import VOCAB
 from mtkit.config.settings import Config
 from mtkit.symbols import BOS, EOS, PAD
-from mtkit.training.data import Batch, pack_batch
+from mtkit.training.batch import Batch, pack_batch
 from mtkit.training.state import LogWindow, TrainState
 from mtkit.training.step import train_step
 

@@ -21,12 +21,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, affine, linear
-from mtkit.models.layout import MASKED_BIAS, Layout, mask_to_bias
+from mtkit.models.layout import MASKED_BIAS, Bias, Layout, mask_to_bias
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
-Bias = Float[Tensor, "*#scores"]
 
 
 @dataclass(frozen=True)

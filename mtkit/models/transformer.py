@@ -17,14 +17,13 @@ from torch import Tensor, nn
 from mtkit.config.model import TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.models.attention import (
     AttentionWeights,
-    Bias,
     KeyValue,
     MultiHeadAttention,
     NeighbourhoodAttention,
 )
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import RESIDUALS, FeedForward, build_embedding_dropout, to_autocast_dtype
-from mtkit.models.layout import Layout, build_causal_bias
+from mtkit.models.layout import Bias, Layout, build_causal_bias
 from mtkit.terms import Hidden
 
 

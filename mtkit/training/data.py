@@ -14,33 +14,23 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mtkit.batching.build import Batches
-from mtkit.batching.pack import Places, padded_tokens, place_pairs
 from mtkit.batching.plan import Rows, check_fit, count_blocks, plan_block, plan_epoch
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config
-from mtkit.models.interfaces import map_tensors
-from mtkit.models.layout import Packed
-from mtkit.symbols import BOS, EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
+from mtkit.training.batch import EMPTY_BATCH, Batch, Side, pack_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 CHUNK_BATCHES = 64
 """Planned batches that are sampled together: enough for batches of sentences of like length."""
 CHUNK_SEEDS = 1 << 32
 """Seeds reserved for the chunks of one block, so that no two blocks share a seed."""
-
-Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
-"""Ids of some sequences, laid end to end, and the length of each."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +54,6 @@ class SampledPairs:
         """Return one side of `rows`."""
         lines = self._sides[target]
         return np.concatenate([lines[row] for row in rows]), self.lengths[rows, int(target)]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Sentence pairs, those of each side end to end, with padding at the end."""
-
-    source: Int[Tensor, " M"]
-    source_layout: Packed
-    target_input: Int[Tensor, " L"]
-    target_output: Int[Tensor, " L"]
-    target_layout: Packed
-    target_tokens: int
-    """Real tokens of `target_output`, EOS included."""
-
-    def pinned(self) -> Batch:
-        """Return the batch in pinned memory, from which a GPU copies by itself, if there is one."""
-        return map_tensors(Tensor.pin_memory, self) if torch.cuda.is_available() else self
-
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on `device`; from pinned memory the copy is asynchronous."""
-        return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), self)
 
 
 @dataclass(frozen=True)
@@ -250,64 +219,6 @@ def load_batch(pairs: Store | SampledPairs, rows: Rows, min_width: int = 0) -> B
     if not len(rows):
         return EMPTY_BATCH
     return pack_batch(pairs.side(rows, target=False), pairs.side(rows, target=True), min_width)
-
-
-def pack_batch(source: Side, target: Side, min_width: int = 0) -> Batch:
-    """Return the pairs as a batch: source x EOS, targets BOS y and y EOS.
-
-    `min_width`: see `place_pairs`.
-    """
-    lengths = np.stack([source[1], target[1]], axis=1) + 1
-    places = place_pairs(lengths, min_width)
-    return Batch(
-        source=_end_to_end(source, EOS),
-        source_layout=_layout(lengths[:, 0], places, 0),
-        target_input=_end_to_end(target, BOS),
-        target_output=_end_to_end(target, EOS),
-        target_layout=_layout(lengths[:, 1], places, 1),
-        target_tokens=int(lengths[:, 1].sum()),
-    )
-
-
-def _end_to_end(side: Side, symbol: int) -> Int[Tensor, " M"]:
-    """Return the sentences end to end, each with BOS before it or EOS after it, then PAD."""
-    ids, lengths = side
-    total = int(lengths.sum()) + len(lengths)
-    tokens = np.full(padded_tokens(total), PAD, np.int64)
-    ends = (lengths + 1).cumsum()
-    is_symbol = np.zeros(total, bool)
-    is_symbol[ends - 1 - (lengths if symbol == BOS else 0)] = True
-    tokens[:total] = symbol
-    tokens[:total][~is_symbol] = ids
-    return torch.from_numpy(tokens)
-
-
-def _layout(lengths: NDArray[np.int64], places: Places, side: int) -> Packed:
-    """Return where sentences of such lengths, with EOS, lie."""
-    total, area = int(lengths.sum()), places.rows * places.width
-    sentence = np.repeat(np.arange(len(lengths)), lengths)
-    position = np.zeros(padded_tokens(total), np.int64)
-    position[:total] = np.arange(total) - np.repeat(lengths.cumsum() - lengths, lengths)
-    first = places.row * places.width + places.column[:, side]
-    place = np.full_like(position, area - 1)
-    place[:total] = first[sentence] + position[:total]
-    token = np.full(area, len(position) - 1)
-    token[place[:total]] = np.arange(total)
-    number = np.zeros(area, np.int64)
-    number[place[:total]] = sentence + 1
-    rows = places.rows, places.width
-    return Packed(
-        mask=torch.from_numpy(number > 0).view(rows),
-        place=torch.from_numpy(place),
-        token=torch.from_numpy(token).view(rows),
-        position=torch.from_numpy(position),
-        sentence=torch.from_numpy(number).view(rows) if places.are_shared else None,
-    )
-
-
-_NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
-EMPTY_BATCH = pack_batch(_NOTHING, _NOTHING)
-"""A batch with loss and gradient 0, for a process that gets no sentence in a step."""
 
 
 def seed_of(seed: int, step: int, index: int) -> int:

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import PAD
-from mtkit.training.data import Batch
+from mtkit.training.batch import Batch
 
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 """Number of tokens whose logits exist at once: large enough for efficient matrix products."""

@@ -14,7 +14,8 @@ from mtkit.batching.build import Batches
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.machine import memory_limit_bytes, peak_bytes
 from mtkit.symbols import EOS
-from mtkit.training.data import Batch, StepData, pack_batch
+from mtkit.training.batch import Batch, pack_batch
+from mtkit.training.data import StepData
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState
 

@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mtkit.training.data import EMPTY_BATCH, Batch, seed_of
+from mtkit.training.batch import EMPTY_BATCH, Batch
+from mtkit.training.data import seed_of
 from mtkit.training.memory import oom_as_error
 from mtkit.training.optimizers import step_where
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup

@@ -18,7 +18,7 @@ from mtkit.batching.pack import padded_tokens, place_pairs
 from mtkit.batching.plan import MAX_AREA, PairWeights, count_blocks, padding, plan_block, plan_epoch
 from mtkit.errors import UserError
 from mtkit.symbols import EOS, PAD
-from mtkit.training.data import pack_batch
+from mtkit.training.batch import pack_batch
 
 length = st.integers(1, 40)
 some_lengths = st.lists(st.tuples(length, length), min_size=1, max_size=200).map(

@@ -15,7 +15,7 @@ import torch
 from mtkit.config.model import ModelSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.models.device import TORCH_DTYPES
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.training.data import pack_batch
+from mtkit.training.batch import pack_batch
 from mtkit.training.loss import TrainingLoss
 
 VOCAB = 400

@@ -32,8 +32,9 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
 from mtkit.report import set_quiet
 from mtkit.training import memory
+from mtkit.training.batch import Batch
 from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.data import Batch, Position, Stream
+from mtkit.training.data import Position, Stream
 from mtkit.training.finish import finish
 from mtkit.training.journal import Journal
 from mtkit.training.loss import Loss, TrainingLoss

@@ -20,8 +20,9 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import processes
+from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.data import EMPTY_BATCH, load_batch, shard
+from mtkit.training.data import load_batch, shard
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.processes import count_processes, useful_processes
 from mtkit.training.step import accumulate_gradients

@@ -36,8 +36,9 @@ from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training import finish as run_finish
 from mtkit.training import validate as run_validate
+from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.data import EMPTY_BATCH, seed_of
+from mtkit.training.data import seed_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizers import MuonAndAdam, build_optimizer, step_where
 from mtkit.training.setup import TrainingRun
