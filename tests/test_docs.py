@@ -62,8 +62,7 @@ def test_every_override_that_is_shown_holds() -> None:
     for line in shown:
         config = re.search(r"-c (configs/\S+\.yaml)", line)
         path = ROOT / (config[1] if config else "configs/transformer-base.yaml")
-        for override in re.findall(r"--set (\S+=[^\s`]+)", line):
-            load_config(path, [override])
+        load_config(path, re.findall(r"--set (\S+=[^\s`]+)", line))
 
 
 @pytest.mark.parametrize("text", [text for text in blocks("yaml") if text.startswith("run:")])
