@@ -54,11 +54,9 @@ class _Command(TyperCommand):
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        for kind in ("argument", "option"):
-            parameters = [it for it in self.get_params(ctx) if it.param_type_name == kind]
-            if records := [it.get_help_record(ctx) for it in parameters]:
-                with formatter.section(f"{kind.capitalize()}s"):
-                    formatter.write_dl([_plain_help(kind, *it) for it in records if it])
+        write = formatter.write_dl
+        formatter.write_dl = lambda rows: write([_plain_help(*row) for row in rows])
+        super().format_options(ctx, formatter)
 
     def _refuse_repetition(self, ctx: Any, options: list[Any]) -> None:
         for option in options:
@@ -67,16 +65,11 @@ class _Command(TyperCommand):
                 ctx.fail(f"{option.opts[-1]} was given twice")
 
 
-def _plain_help(kind: str, name: str, text: str) -> tuple[str, str]:
-    """Return a line of Typer's help without its brackets: --beam <int range>, [default: 5; x>=1].
-
-    Defaults stand in the text.
-    """
+def _plain_help(name: str, text: str) -> tuple[str, str]:
+    """Return a line of Typer's help without what is in brackets: <int range>, [default: 5]."""
     name, _, value = name.partition(" <")
-    if value and kind == "option":
-        value = value.rstrip(">").removesuffix(" range")
-        name = f"{name} {VALUE_NAMES.get(value, value)}"
-    return name, text.partition("  [")[0]
+    value = value.rstrip(">").removesuffix(" range") if name.startswith("-") else ""
+    return f"{name} {VALUE_NAMES.get(value, value)}", text.partition("  [")[0]
 
 
 def _set_verbosity(

@@ -16,12 +16,8 @@ Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 class DecodingSettings(Settings):
     """How a model searches, and how input is prepared for it."""
 
-    beam: PositiveInt = Field(
-        5, le=10_000, description="hypotheses kept at each step; 1: greedy search"
-    )
-    length_penalty: float = Field(
-        1.0, ge=0, le=10, description="alpha in score = log P / |y|^alpha; larger: longer output"
-    )
+    beam: PositiveInt = Field(5, le=10_000, description="hypotheses kept; 1: greedy search")
+    length_penalty: float = Field(1.0, ge=0, le=10, description="alpha in log P / |y|^alpha")
     min_length: Count = Field(0, description="shortest translation, in subwords")
     no_repeat_ngram: Count = Field(
         0, description="never repeat an n-gram of so many subwords; 0: off"
@@ -29,9 +25,7 @@ class DecodingSettings(Settings):
     repetition_penalty: float = Field(
         1.0, ge=0.01, le=100, description="penalise subwords already generated; 1: off"
     )
-    max_length: Length = Field(
-        256, description="largest length, in subwords; longer input is split"
-    )
+    max_length: Length = Field(256, description="subwords; longer input is split")
     sentences: LanguageCode | None = Field(
         None,
         description="language of the input, such as en: translate each sentence of a line by "

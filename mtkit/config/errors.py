@@ -91,14 +91,20 @@ def _shown(value: Any) -> str:
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 
-def setting_names(
-    section: type[Settings] = Config, parent: Key = ()
-) -> Iterator[tuple[Key, tuple[str, ...]]]:
+def setting_names() -> Iterator[tuple[Key, tuple[str, ...]]]:
     """Yield the key of every setting, with the kinds of section that have it, if it has kinds."""
+    for path, section in sections_by_path():
+        yield from (((*path, name), kinds_of(section)) for name in section.model_fields)
+
+
+def sections_by_path(
+    section: type[Settings] = Config, path: Key = ()
+) -> Iterator[tuple[Key, type[Settings]]]:
+    """Yield every class of settings, below the path of the section that may have it."""
+    yield path, section
     for name, info in section.model_fields.items():
-        yield (*parent, name), kinds_of(section)
         for inner in sections_in(info.annotation):
-            yield from setting_names(inner, (*parent, name))
+            yield from sections_by_path(inner, (*path, name))
 
 
 def kinds_of(section: type[Settings]) -> tuple[str, ...]:

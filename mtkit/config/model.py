@@ -19,13 +19,8 @@ Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
-EmbeddingDropout = Annotated[
-    Probability | None, Field(description="on the embeddings; null: as `dropout`")
-]
 Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
-InputFeeding = Annotated[
-    bool, Field(description="feed the attentional vector into the next step (Luong et al. 2015)")
-]
+InputFeeding = Annotated[bool, Field(description="feed the attentional vector to the next step")]
 RecurrentAttention = Annotated[
     Literal["dot", "general", "additive", "none"],
     Field(description="how decoder states score encoder states; none: the last state is all"),
@@ -42,16 +37,14 @@ class TransformerLayers(Settings):
     layers: Depth = Field(6, description="number of layers on each side")
     ffn: Width = Field(2048, description="width of the feed-forward sublayers")
     heads: Width = Field(8, description="attention heads of a layer; they divide d_model")
-    norm: Literal["post", "pre"] = Field(
-        "post", description="layer normalisation after each sublayer, or before it"
-    )
+    norm: Literal["post", "pre"] = Field("post", description="LayerNorm after or before sublayers")
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
         "relu", description="of the feed-forward sublayers; gated: SwiGLU"
     )
     dropout: Probability = Field(0.1, description="on the output of every sublayer")
     attention_dropout: Probability = Field(0.0, description="on the attention weights")
     activation_dropout: Probability = Field(0.0, description="inside the feed-forward sublayers")
-    embedding_dropout: EmbeddingDropout = None
+    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
 class TransformerEncoderSettings(TransformerLayers):
@@ -73,7 +66,7 @@ class LstmLayers(Settings):
     layers: Depth = Field(2, description="number of layers on each side")
     residual: bool = Field(False, description="add the input of each layer to its output")
     dropout: Probability = Field(0.2, description="between layers, and on the attentional vector")
-    embedding_dropout: EmbeddingDropout = None
+    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
 
 class LstmEncoderSettings(LstmLayers):

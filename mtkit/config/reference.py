@@ -2,128 +2,96 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from mtkit.config.errors import flow
-from mtkit.config.settings import Config
+from mtkit.config.base import Key, Settings, dotted
+from mtkit.config.errors import flow, kinds_of, sections_by_path
 from mtkit.report import MAX_CELLS
 
 Node = Mapping[str, Any]
-"""Part of a JSON schema."""
-MARKDOWN_ESCAPE = r"\\\g<0>"
-TYPES = {"string": "text", "boolean": "true or false", "null": "null"}
-LIMITS = {
-    "minimum": "from",
-    "exclusiveMinimum": "above",
-    "maximum": "to",
-    "exclusiveMaximum": "below",
-}
+"""A part of a JSON schema."""
+TYPES = {"string": "text", "boolean": "true or false", "null": "null", "integer": "whole number"}
+LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+LIMITS |= {"exclusiveMaximum": "below"}
+HEADINGS = "| setting | values | default | meaning |\n|---|---|---|---|"
 INTRODUCTION = """\
 # Settings
 
 Every setting of a config, with its values and default. `mtkit info --config --explain` prints the
 settings of your run with these explanations. `--set key.path=value` overrides one. This page is
-generated from the [schema](schema.json) by `make schema`.
+generated from the code by `make schema`.
 """
 
 
 def settings_page() -> str:
     """Return a page in Markdown with a table for every section of a config."""
-    schema = Config.model_json_schema()
-    return "\n".join([INTRODUCTION, *_tables(schema, schema, "", {})])
+    paths: dict[type[Settings], Key] = {}
+    for path, section in sections_by_path():
+        paths.setdefault(section, path)
+    lines = [INTRODUCTION]
+    for section, path in paths.items():
+        kinds = ", ".join(kinds_of(section))
+        title = f"{dotted(path) or 'Top level'}{', kind: ' if kinds else ''}{kinds}"
+        lines += [f"## {title}", "", " ".join(str(section.__doc__).split()), "", HEADINGS]
+        for name, node in _nodes(section).items():
+            meaning = node.get("description", "").replace("|", "\\|").replace("<", "\\<")
+            row = f"| {name} | {_values(node)} | {_default(node)} | {meaning} |"
+            lines += [row] * (name != "kind")
+        lines.append("")
+    return "\n".join(lines)
 
 
-def explain_settings(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines of YAML: the settings, with comments on meaning, values and default."""
-    schema = Config.model_json_schema()
-    return _explained(schema, schema, settings, "")
-
-
-def _tables(schema: Node, section: Node, key: str, shown: dict[str, str]) -> Iterator[str]:
-    """Yield the table of a section, then those of its sections that are not yet shown."""
-    properties = section["properties"]
-    kinds = f", kind: {', '.join(_choices(properties['kind']))}" if "kind" in properties else ""
-    yield f"## {key or 'Top level'}{kinds}\n\n{' '.join(section['description'].split())}\n"
-    yield "| setting | values | default | meaning |\n|---|---|---|---|"
-    following: list[tuple[str, Node]] = []
-    for name, node in properties.items():
-        inner, path = list(_sections(schema, node)), f"{key}.{name}".removeprefix(".")
-        values, default = _values(node), _default(node)
-        if inner:
-            place = shown.setdefault(inner[0]["title"], path)
-            following += [(path, it) for it in inner if place == path]
-            values, default = f"see {place}", (node.get("default") or {}).get("kind", "")
-        if name != "kind":
-            cells = name, values, default, node.get("description", "")
-            yield f"| {' | '.join(re.sub('[|<]', MARKDOWN_ESCAPE, cell) for cell in cells)} |"
-    yield ""
-    for path, inner_section in following:
-        yield from _tables(schema, inner_section, path, shown)
-
-
-def _explained(schema: Node, section: Node, settings: Node, indent: str) -> Iterator[str]:
+def explain_settings(
+    settings: Mapping[str, Any], path: Key = (), indent: str = ""
+) -> Iterator[str]:
+    """Yield settings as lines of YAML, each known one below its meaning, values and default."""
+    sections = (it for at, it in sections_by_path() if at == path and _fits(it, settings))
+    nodes = next(map(_nodes, sections), {})
     for name, value in settings.items():
-        node = section.get("properties", {}).get(name, {})
         parts = value if isinstance(value, list) else [value]
         if parts and all(isinstance(part, Mapping) for part in parts):
             yield f"{indent}{name}:"
             for part in parts:
                 yield from [f"{indent}-"] * (part is not value)
-                sections = (it for it in _sections(schema, node) if _fits(it, part))
-                yield from _explained(schema, next(sections, {}), part, f"{indent}  ")
+                yield from explain_settings(part, (*path, name), f"{indent}  ")
             continue
-        if node:
+        if node := nodes.get(name):
             default = f"; default: {_default(node)}" if "default" in node else ""
             text = f"{node.get('description', name)} ({_values(node)}{default})"
             yield from (f"{indent}# {line}" for line in wrap(text, MAX_CELLS - len(indent) - 2))
         yield f"{indent}{name}: {flow(value)}"
 
 
-def _sections(schema: Node, node: Node) -> Iterator[Node]:
-    """Yield the schema of every section that may be the value of a setting."""
-    if "$ref" in node:
-        yield schema["$defs"][node["$ref"].rpartition("/")[2]]
-    for one in _alternatives(node):
-        yield from _sections(schema, one)
+def _nodes(section: type[Settings]) -> dict[str, Node]:
+    """Return the JSON schema of each setting of a section."""
+    return dict(section.model_json_schema()["properties"])
 
 
-def _fits(section: Node, settings: Node) -> bool:
-    """Return whether a section may hold these settings."""
-    properties = section["properties"]
+def _fits(section: type[Settings], settings: Mapping[str, Any]) -> bool:
     kind = settings.get("kind")
-    return settings.keys() <= properties.keys() and (
-        kind is None or kind in _choices(properties["kind"])
-    )
-
-
-def _alternatives(node: Node) -> list[Node]:
-    return [*node.get("oneOf", ()), *node.get("anyOf", ())]
-
-
-def _choices(node: Node) -> list[str]:
-    return [str(value) for value in node.get("enum", [node.get("const")])]
+    return settings.keys() <= section.model_fields.keys() and kind in (None, *kinds_of(section))
 
 
 def _default(node: Node) -> str:
-    return flow(node["default"]) if "default" in node else ""
+    default = node.get("default")
+    if isinstance(default, dict):
+        return str(default.get("kind", ""))
+    return flow(default) if "default" in node else ""
 
 
 def _values(node: Node) -> str:
     """Return the values of a setting in words: "whole number from 1 to 256, or null"."""
-    if "$ref" in node:
-        return "section"
-    if alternatives := _alternatives(node):
+    if alternatives := node.get("oneOf", node.get("anyOf")):
         return ", or ".join(dict.fromkeys(map(_values, alternatives)))
     if "enum" in node or "const" in node:
-        return ", ".join(_choices(node))
-    if node.get("type") == "array":
+        return ", ".join(map(str, node.get("enum", [node.get("const")])))
+    if "$ref" in node:
+        return "section"
+    if node["type"] == "array":
         return f"list of {_values(node['items'])}"
-    if node.get("type") not in ("integer", "number"):
-        return TYPES[node["type"]]
     if node["type"] == "integer" and node.get("exclusiveMinimum") == 0:
-        node = {"minimum": 1, **{k: v for k, v in node.items() if k != "exclusiveMinimum"}}
-    limits = [f"{word} {node[name]:,}" for name, word in LIMITS.items() if name in node]
-    return " ".join(["whole number" if node["type"] == "integer" else "number", *limits])
+        node = {**node, "minimum": 1, "exclusiveMinimum": None}
+    limits = [f"{word} {node[it]:,}" for it, word in LIMITS.items() if node.get(it) is not None]
+    return " ".join([TYPES.get(node["type"], "number"), *limits])

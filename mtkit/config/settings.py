@@ -75,12 +75,8 @@ DROP_RULES: tuple[DropRule, ...] = get_args(DropRule)
 class BatchingSettings(Settings):
     """Which pairs are kept, and how they become batches."""
 
-    max_length: int = Field(
-        256, ge=2, le=65_534, description="in subwords; longer pairs are dropped"
-    )
-    max_ratio: float | None = Field(
-        None, gt=1, description="most that one side is longer than the other"
-    )
+    max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
+    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
     deduplicate: bool = Field(False, description="keep only the first of equal pairs")
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check` whose training pairs are dropped"
@@ -102,6 +98,8 @@ class BatchingSettings(Settings):
         return [rule for rule in DROP_RULES if rule in rules]
 
 
+RunLength = Annotated[PositiveInt | None, Field(description="set either steps or epochs")]
+Interval = Annotated[PositiveInt, Field(description="in steps")]
 Beta1 = Annotated[Probability, Field(description="decay of the mean of gradients")]
 Beta2 = Annotated[Probability, Field(description="decay of the mean of squared gradients")]
 Epsilon = Annotated[PositiveFloat, Field(description="added to the root of that mean")]
@@ -160,12 +158,8 @@ class SubwordSampling(Settings):
 class TrainingSettings(Settings):
     """How long to train, how to learn, and on which hardware."""
 
-    steps: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
-        None, le=1_000_000_000, description="length of the run in steps; set this or epochs"
-    )
-    epochs: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
-        None, le=1_000_000, description="length of the run in epochs; set this or steps"
-    )
+    steps: Annotated[RunLength, Scope.LENGTH] = Field(None, le=1_000_000_000)
+    epochs: Annotated[RunLength, Scope.LENGTH] = Field(None, le=1_000_000)
     patience: Annotated[PositiveInt | None, Scope.ENDING] = Field(
         None, description="end after this many validations without a new best"
     )
@@ -175,19 +169,13 @@ class TrainingSettings(Settings):
     warmup: PositiveInt = Field(4000, description="steps until the learning rate is at its peak")
     schedule: AnySchedule = Field(Noam(), description="learning rate by step")
     optimizer: Optimizer = Field(Adam(), description="how gradients change the weights")
-    label_smoothing: Probability = Field(
-        0.1, description="probability that the loss spreads over all subwords"
-    )
-    clip_norm: PositiveFloat | None = Field(
-        1.0, description="norm to which longer gradients are scaled down; null: off"
-    )
+    label_smoothing: Probability = Field(0.1, description="probability spread over all subwords")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm; null: any")
     accumulate: PositiveInt = Field(1, description="batches per step")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
     )
-    subword_sampling: SubwordSampling | None = Field(
-        None, description="vary how the training text is split into subwords; null: off"
-    )
+    subword_sampling: SubwordSampling | None = Field(None, description="vary the segmentation")
     max_skipped: PositiveInt = Field(
         5, description="consecutive steps skipped for a loss or gradient that is not finite"
     )
@@ -195,13 +183,9 @@ class TrainingSettings(Settings):
         "rollback",
         description="after max_skipped: resume the last checkpoint at half the rate, or stop",
     )
-    validate_every: PositiveInt = Field(500, description="steps between validations")
-    validation_sentences: NonNegativeInt = Field(
-        1000, description="how many are decoded for BLEU and chrF"
-    )
-    best_by: Criterion = Field(
-        "bleu", description="what the best checkpoint is best by; step: the last one is"
-    )
+    validate_every: Interval = 500
+    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
+    best_by: Criterion = Field("bleu", description="on the validation set; step: the last is best")
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = Field(
         "auto", description="where to train; auto: on a GPU if available"
     )
@@ -213,19 +197,13 @@ class TrainingSettings(Settings):
     rank_timeout: Annotated[PositiveFloat, Scope.EXECUTION] = Field(
         600.0, le=1e6, description="seconds that processes wait for each other before the run ends"
     )
-    log_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
-        50, description="steps between records of loss and speed"
-    )
-    save_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
-        500, description="steps between checkpoints"
-    )
+    log_every: Annotated[Interval, Scope.EXECUTION] = 50
+    save_every: Annotated[Interval, Scope.EXECUTION] = 500
     keep: Annotated[PositiveInt, Scope.EXECUTION] = Field(3, description="newest checkpoints kept")
     sample_translations: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
         2, description="translations shown at each validation"
     )
-    tensorboard: Annotated[bool, Scope.EXECUTION] = Field(
-        False, description="also log for TensorBoard (pip install 'mtkit[tensorboard]')"
-    )
+    tensorboard: Annotated[bool, Scope.EXECUTION] = Field(False, description="log for TensorBoard")
     # The model's identity is among the inputs of a run.
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
         None, description="model or run whose weights to start from: fine-tuning"

@@ -548,7 +548,7 @@ def test_info_is_at_most_eight_facts_within_80_columns(
     if path == "run":
         assert "12 of 12" in facts["state"] and "finished" in facts["state"]
         assert "BLEU" in facts["scores"] and "test" in facts["scores"]
-        assert f"{manifest['report']['parameters']:,} parameters" in facts["network"]
+        assert f"{manifest['report']['parameters']:,} parameters" in facts["model"]
         assert "mtkit translate -m run" in facts["next"]
 
 
