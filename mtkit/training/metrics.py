@@ -11,12 +11,8 @@ from typing import Any, TypeGuard
 
 from mtkit.artifacts.storage import write_text
 
-SHOWN_SCORES = {
-    "loss": ("loss", ".3f"),
-    "perplexity": ("perplexity", ".4g"),
-    "bleu": ("BLEU", ".2f"),
-    "chrf": ("chrF2", ".2f"),
-}
+SHOWN_SCORES = {"loss": ("loss", ".3f"), "perplexity": ("perplexity", ".4g")}
+SHOWN_SCORES |= {"bleu": ("BLEU", ".2f"), "chrf": ("chrF2", ".2f")}
 """Name and format, for people, of each field of a validation."""
 
 

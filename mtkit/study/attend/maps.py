@@ -29,16 +29,13 @@ from mtkit.symbols import SPACE
 
 AttentionKind = Literal["cross", "encoder", "decoder"]
 """Cross-attention, self-attention of the encoder, or masked self-attention of the decoder."""
-EDGES_BY_KIND: dict[AttentionKind, tuple[str, str]] = {
-    "cross": ("target words", "source words"),
-    "encoder": ("source words", "source words"),
-    "decoder": ("target words", "earlier target words"),
+SELF_NOTE = "A word may attend to itself: its later subwords attend to its earlier ones."
+LEGENDS: dict[AttentionKind, tuple[str, str, str]] = {
+    "cross": ("target words", "source words", ""),
+    "encoder": ("source words", "source words", ""),
+    "decoder": ("target words", "earlier target words", SELF_NOTE),
 }
-NOTES_BY_KIND: dict[AttentionKind, str] = {
-    "cross": "",
-    "encoder": "",
-    "decoder": "A word may attend to itself: its later subwords attend to its earlier ones.",
-}
+"""What queries and keys are, and a note."""
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in cells of the terminal."""
@@ -168,10 +165,9 @@ def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[t
                 yield f"{shown:^{cells}}", _style(row[key])
             yield "\n", ""
         yield "\n", ""
-    queries, keys = EDGES_BY_KIND[heat_map.kind]
+    queries, keys, note = LEGENDS[heat_map.kind]
     yield f"rows: {queries}; columns: {keys}\n", "dim"
-    yield f"attention weights in per cent, {heat_map.titles[0]}\n", "dim"
-    yield f"{NOTES_BY_KIND[heat_map.kind]}\n", "dim"
+    yield f"attention weights in per cent, {heat_map.titles[0]}\n{note}\n", "dim"
 
 
 def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
@@ -235,11 +231,11 @@ def draw_picture(title: str, heat_map: HeatMap, path: Path) -> None:
         panel.set_xticks(range(len(keys)), keys, rotation=90, **words)
         panel.set_yticks(range(len(queries)), queries, **words)
         panel.tick_params(length=0)
-    queries_name, keys_name = EDGES_BY_KIND[heat_map.kind]
+    queries_name, keys_name, note = LEGENDS[heat_map.kind]
     drawn.suptitle(fitted(printable(title), int(10 * page[0])), fontsize=10, **font)
     drawn.supylabel(f"queries: {queries_name}", fontsize=9)
-    notes = [f"{heat_map.queries[-1]}: the end of the sentence.", NOTES_BY_KIND[heat_map.kind]]
-    drawn.supxlabel(f"keys: {keys_name}\n{' '.join(notes)}", fontsize=9, parse_math=False)
+    notes = f"{heat_map.queries[-1]}: the end of the sentence. {note}"
+    drawn.supxlabel(f"keys: {keys_name}\n{notes}", fontsize=9, parse_math=False)
     shrink = min(1, 3 / rows / height)
     drawn.colorbar(image, ax=panels, label="attention weight", fraction=0.05, shrink=shrink)
     save_picture(drawn, path)
