@@ -132,44 +132,37 @@ def attend(options: AttendOptions) -> None:
     With --explain, measure how much the output depends on the most attended source words.
     Example: mtkit attend --view html "Two men are talking."
     """
-    text, model, output, device = options.text, options.model, options.output, options.device
-    view, kind, layer, head = options.view, options.kind, options.layer, options.head
-    average, subwords = options.average, options.subwords
+    shape = {name: getattr(options, name) for name in ("kind", "layer", "head")}
+    picture = {name: getattr(options, name) for name in ("average", "view", "subwords", "output")}
     if options.explain:
-        shape = {"kind": kind, "layer": layer, "head": head, "average": average}
-        refuse("cannot be used with --explain", **shape)
-        views = {"view": view, "subwords": subwords, "output": output}
-        refuse("cannot be used with --explain", target=options.target, **views)
+        refuse("cannot be used with --explain", **shape, **picture, target=options.target)
         from mtkit.study.attend.explain import explain
 
-        explain(model, text, options.reference, as_json=options.json, device=device)
+        text, reference = options.text, options.reference
+        explain(options.model, text, reference, as_json=options.json, device=options.device)
         return
     refuse("needs --explain", reference=options.reference, json=options.json)
+    view = options.view or "terminal"
     if view == "html":
-        refuse(
-            "cannot be used with --view html, which shows all layers and heads",
-            kind=kind,
-            layer=layer,
-            head=head,
-        )
+        refuse("cannot be used with --view html, which shows all layers and heads", **shape)
     if view not in ("png", "svg"):
-        refuse("needs --view png or svg", average=average)
-    if view in (None, "terminal"):
-        refuse("needs --view png, svg or html", output=output)
+        refuse("needs --view png or svg", average=options.average)
+    if view == "terminal":
+        refuse("needs --view png, svg or html", output=options.output)
     from mtkit.study.attend.maps import MapSelection
     from mtkit.study.attend.show import attend
 
-    selection = MapSelection(kind or "cross", layer or (), head or (), average)
-    target, view = options.target, view or "terminal"
     attend(
-        model,
-        text,
-        output,
-        target=target,
+        options.model,
+        options.text,
+        options.output,
+        target=options.target,
         view=view,
-        selection=selection,
-        subwords=subwords,
-        device=device,
+        selection=MapSelection(
+            options.kind or "cross", options.layer or (), options.head or (), options.average
+        ),
+        subwords=options.subwords,
+        device=options.device,
     )
 
 

@@ -556,7 +556,7 @@ def test_info_shows_artifacts_and_their_inputs(at_home: Path, capsys: Capture) -
     assert call("info", "run", "--all") == 0
     text = capsys.readouterr().out
     for kind in ("tokenizer", "batches", "model", "test"):
-        assert f"{kind}  run/{kind}\n" in text
+        assert f"{'weights' if kind == 'model' else kind}.identity " in text
     manifest = json.loads((at_home / "run/model/manifest.json").read_text())
     assert text.count(manifest["inputs"]["tokenizer"][:12]) == 3  # itself, batches and model
     assert call("info", "run/model", "--all") == 0
@@ -571,8 +571,8 @@ def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None
 
 
 def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> None:
-    assert call("info", "--verify", "--all") == 0
-    assert capsys.readouterr().out.count("every file has the sha256") == 4
+    assert call("info", "--verify") == 0
+    assert "with the right sha256" in capsys.readouterr().out
     weights = at_home / "run/model/model.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))

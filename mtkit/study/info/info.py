@@ -18,16 +18,17 @@ from mtkit.artifacts.runs import (
     config_of,
     default_place,
 )
-from mtkit.artifacts.stage import FROM
-from mtkit.config.base import flattened
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
-from mtkit.study.info.summary import describe_progress, read_index, summarise
+from mtkit.study.info.summary import as_text, collect_facts, read_index, summarise
 from mtkit.study.plots.picture import check_picture
 from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
+
+CONFIGURED = ("config.", "model.")
+"""What `info --config` prints."""
 
 
 def info(
@@ -89,9 +90,6 @@ def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
     if folder.is_file():
         folder, _ = _open_run(folder)
     artifact = _open_artifact(folder, verify=verify)
-    if artifact is not None and full:
-        yield from _describe_artifact(artifact, artifact.manifest["settings"], verify)
-        return
     parts = (
         [artifact]
         if artifact
@@ -107,19 +105,13 @@ def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
     records = [] if artifact else log.read()
     if not parts and not records:
         raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
+    facts = collect_facts(folder, parts, records, verified=verify)
     if not full:
-        by_kind = {part.manifest["kind"]: part for part in parts}
-        yield from summarise(folder, by_kind, records, verified=verify)
+        yield from summarise(facts)
         return
-    yield from (f"run  {folder}", "")
-    for part in parts:
-        yield from _describe_artifact(part, {}, verify)
-    if records:
-        model = next((part for part in parts if part.manifest["kind"] == "model"), None)
-        yield from _block(f"training  {log.path}", describe_progress(folder, records, model))
-    if checkpoints := list(_checkpoint_table(folder, records)):
-        yield f"checkpoints  {folder / CHECKPOINTS}"
-        yield from (f"  {line}" for line in checkpoints)
+    shown = {name: value for name, value in facts.items() if not name.startswith(CONFIGURED)}
+    yield from table([(name, as_text(value)) for name, value in shown.items()], left=2)
+    yield from _checkpoint_table(folder, records)
 
 
 def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
@@ -127,46 +119,10 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
     return None if kind is None else open_artifact(folder, kind, verify=verify)
 
 
-def _describe_artifact(
-    artifact: Artifact, settings: Mapping[str, Any], verified: bool
-) -> Iterator[str]:
-    manifest = artifact.manifest
-    hashes = {"identity": artifact.identity}
-    hashes |= {f"made from {name}": hash_ for name, hash_ in manifest["inputs"].items()}
-    facts = {
-        **{name: hash_[:12] for name, hash_ in hashes.items()},
-        "made by": f"mtkit {manifest['mtkit']}, format {manifest['format']}",
-        **{name: value for name, value in artifact.report.items() if name != FROM},
-        **settings,
-        **{f"file {name}": f"{of['bytes']:,} bytes" for name, of in manifest["files"].items()},
-        "verified": "every file has the sha256 of its manifest" if verified else None,
-    }
-    yield from _block(f"{manifest['kind']}  {artifact.path}", facts)
-
-
-def _block(title: str, facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a title and nested facts by dotted names, without those that are None."""
-    rows = [(name, _text(value)) for name, value in flattened(facts).items() if value is not None]
-    yield title
-    yield from (f"  {line}" for line in table(rows, left=2))
-    yield ""
-
-
-def _text(value: Any) -> str:
-    match value:
-        case int() if not isinstance(value, bool):
-            return f"{value:,}"
-        case float():
-            return f"{value:,.5g}"
-        case list():
-            return ", ".join(map(_text, value))
-    return str(value)
-
-
 def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     index = read_index(run)
     valid = {record["step"]: record for record in records if record.get("kind") == "valid"}
-    rows = []
+    rows = [["checkpoint", "step", *(name for name, _ in SHOWN_SCORES.values())]]
     for step in checkpoint_steps(run / CHECKPOINTS):
         of_step = valid.get(step, {})
         cells = [
@@ -175,5 +131,4 @@ def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterat
         ]
         marks = [mark for mark in ("best", "last") if index.get(mark) == step]
         rows.append([", ".join(marks), f"{step:,}", *cells])
-    if rows:
-        yield from table([["", "step", *(name for name, _ in SHOWN_SCORES.values())], *rows])
+    yield from ["", *table(rows)] if len(rows) > 1 else ()
