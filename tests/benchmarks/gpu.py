@@ -10,7 +10,8 @@ Each row runs in processes of its own and is printed at once; the table of all r
 tiny, base, big  `mtkit train`: real target tokens, over the whole time from the first logged step;
                  full speed is 90 % of the median rate, in seconds from the start of the process;
                  memory is all that the GPU holds, caches included (without a GPU: resident memory)
-hf-...           MarianMTModel, with the same size and batches, in bfloat16 with fused Adam
+hf-...           MarianMTModel of the same size, on batches of the same size, in bfloat16 with
+                 fused Adam
 recipe           `mtkit train` and test scores of configs/multi30k-en-de.yaml; --corpus names the
                  folder of {train,val,test2016}.{en,de}
 search...        base with random weights, beam 5, 25 subwords per translation; core: one CPU core

@@ -13,7 +13,7 @@ mtkit, which it starts as it does in training.
 
 The peer's environment needs torch, of the same version as mtkit's, and:
 
-hf      transformers; a MarianMTModel in a plain loop (peer_hf.py), which gets mtkit's own batches
+hf      transformers; a MarianMTModel in a plain loop (peer_hf.py), on batches of the same size
 eole    eole; all that it requires, or what its start needs: pip install --no-deps eole, then
         aiohttp configargparse fastapi huggingface_hub pandas pyahocorasick pydantic pyonmttok
         pyyaml rapidfuzz requests rich sacrebleu safetensors "sentencepiece<=0.2.2" six tensorboard
