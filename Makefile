@@ -59,8 +59,7 @@ fix: $(INSTALLED)
 
 schema: $(INSTALLED)
 	$(BIN)/python -c 'from mtkit.config.yaml import schema; print(schema())' > configs/schema.json
-	$(BIN)/python -c 'from mtkit.config.reference import settings_page; print(settings_page(), end="")' \
-		> configs/SETTINGS.md
+	$(BIN)/python configs/settings_page.py > configs/SETTINGS.md
 
 # make multi30k FROM=DIR copies DIR/{train,val,test2016}.{en,de}; without FROM, it downloads from the hub.
 multi30k: $(INSTALLED)

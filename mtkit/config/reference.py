@@ -1,4 +1,4 @@
-"""What every setting means: `configs/SETTINGS.md`, and `mtkit info --config --explain`."""
+"""What settings mean, in words: `mtkit info --config --explain`, and configs/SETTINGS.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from mtkit.config.base import Key, Settings, dotted
+from mtkit.config.base import Key, Settings
 from mtkit.config.errors import flow, kinds_of, sections_by_path
 from mtkit.report import MAX_CELLS
 
@@ -15,32 +15,6 @@ Node = Mapping[str, Any]
 TYPES = {"string": "text", "boolean": "true or false", "null": "null", "integer": "whole number"}
 LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
 LIMITS |= {"exclusiveMaximum": "below"}
-HEADINGS = "| setting | values | default | meaning |\n|---|---|---|---|"
-INTRODUCTION = """\
-# Settings
-
-Every setting of a config, with its values and default. `mtkit info --config --explain` prints the
-settings of your run with these explanations. `--set key.path=value` overrides one. This page is
-generated from the code by `make schema`.
-"""
-
-
-def settings_page() -> str:
-    """Return a page in Markdown with a table for every section of a config."""
-    paths: dict[type[Settings], Key] = {}
-    for path, section in sections_by_path():
-        paths.setdefault(section, path)
-    lines = [INTRODUCTION]
-    for section, path in paths.items():
-        kinds = ", ".join(kinds_of(section))
-        title = f"{dotted(path) or 'Top level'}{', kind: ' if kinds else ''}{kinds}"
-        lines += [f"## {title}", "", " ".join(str(section.__doc__).split()), "", HEADINGS]
-        for name, node in _nodes(section).items():
-            meaning = node.get("description", "").replace("|", "\\|").replace("<", "\\<")
-            row = f"| {name} | {_values(node)} | {_default(node)} | {meaning} |"
-            lines += [row] * (name != "kind")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def explain_settings(
@@ -48,7 +22,7 @@ def explain_settings(
 ) -> Iterator[str]:
     """Yield settings as lines of YAML, each known one below its meaning, values and default."""
     sections = (it for at, it in sections_by_path() if at == path and _fits(it, settings))
-    nodes = next(map(_nodes, sections), {})
+    nodes = next(map(setting_nodes, sections), {})
     for name, value in settings.items():
         parts = value if isinstance(value, list) else [value]
         if parts and all(isinstance(part, Mapping) for part in parts):
@@ -58,13 +32,13 @@ def explain_settings(
                 yield from explain_settings(part, (*path, name), f"{indent}  ")
             continue
         if node := nodes.get(name):
-            default = f"; default: {_default(node)}" if "default" in node else ""
-            text = f"{node.get('description', name)} ({_values(node)}{default})"
+            default = f"; default: {describe_default(node)}" if "default" in node else ""
+            text = f"{node.get('description', name)} ({describe_values(node)}{default})"
             yield from (f"{indent}# {line}" for line in wrap(text, MAX_CELLS - len(indent) - 2))
         yield f"{indent}{name}: {flow(value)}"
 
 
-def _nodes(section: type[Settings]) -> dict[str, Node]:
+def setting_nodes(section: type[Settings]) -> dict[str, Node]:
     """Return the JSON schema of each setting of a section."""
     return dict(section.model_json_schema()["properties"])
 
@@ -74,23 +48,24 @@ def _fits(section: type[Settings], settings: Mapping[str, Any]) -> bool:
     return settings.keys() <= section.model_fields.keys() and kind in (None, *kinds_of(section))
 
 
-def _default(node: Node) -> str:
+def describe_default(node: Node) -> str:
+    """Return the default of a setting as YAML, or its kind if it is a section."""
     default = node.get("default")
     if isinstance(default, dict):
         return str(default.get("kind", ""))
     return flow(default) if "default" in node else ""
 
 
-def _values(node: Node) -> str:
+def describe_values(node: Node) -> str:
     """Return the values of a setting in words: "whole number from 1 to 256, or null"."""
     if alternatives := node.get("oneOf", node.get("anyOf")):
-        return ", or ".join(dict.fromkeys(map(_values, alternatives)))
+        return ", or ".join(dict.fromkeys(map(describe_values, alternatives)))
     if "enum" in node or "const" in node:
         return ", ".join(map(str, node.get("enum", [node.get("const")])))
     if "$ref" in node:
         return "section"
     if node["type"] == "array":
-        return f"list of {_values(node['items'])}"
+        return f"list of {describe_values(node['items'])}"
     if node["type"] == "integer" and node.get("exclusiveMinimum") == 0:
         node = {**node, "minimum": 1, "exclusiveMinimum": None}
     limits = [f"{word} {node[it]:,}" for it, word in LIMITS.items() if node.get(it) is not None]

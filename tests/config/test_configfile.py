@@ -22,10 +22,11 @@ from mtkit.config.model import (
     TransformerEncoderSettings,
     TransformerSettings,
 )
-from mtkit.config.reference import explain_settings, settings_page
+from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config, Sgd
 from mtkit.config.yaml import demo_config, dump_config, load_config, schema
 from mtkit.errors import UserError
+from settings_page import settings_page
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "data/demo/demo.yaml"]
