@@ -19,7 +19,7 @@ from mtkit.decoding.segment import Translation
 from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel, open_model
-from mtkit.report import data_lines, plural, say, table
+from mtkit.report import data_lines, plural, printable, say, table, wrap
 from mtkit.scoring.metrics import corpus_bleu
 
 MAX_VALIDATION_LINES = 1000
@@ -158,10 +158,11 @@ def _differing_lines(
     differing: Sequence[tuple[int, Sequence[Translation]]], names: Sequence[str]
 ) -> Iterator[str]:
     """Yield the first translations that differ, with their scores: equal ones are a tie."""
+    width = max(map(len, names))
     if differing:
         shown = min(len(differing), MAX_SHOWN_LINES)
         yield from ("", f"{shown:,} of {plural(len(differing), 'line')} that differ")
     for number, translations in differing[:MAX_SHOWN_LINES]:
         yield f"line {number:,}"
-        rows = [(f"  {name}", it) for name, it in zip(names, translations, strict=True)]
-        yield from table([[name, f"{it.score:.4f}", it.text] for name, it in rows], left=3)
+        for name, it in zip(names, translations, strict=True):
+            yield from wrap(printable(it.text), f"  {name:{width}}  {it.score:.4f}  ")

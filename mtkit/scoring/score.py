@@ -18,7 +18,7 @@ from sacrebleu.metrics.chrf import CHRF
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.runs import config_of
 from mtkit.errors import MtkitError, UserError
-from mtkit.report import header, printable, say, table, warn
+from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.agreement import AGREEMENT
 from mtkit.scoring.files import read_texts
@@ -244,7 +244,7 @@ def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
             yield f"{system.name}: the lowest sentence-level chrF2"
         for sentence in system.worst:
             yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
-            if sentence.source is not None:
-                yield f"  source      {printable(sentence.source)}"
-            yield from (f"  reference   {printable(line)}" for line in sentence.references)
-            yield f"  hypothesis  {printable(sentence.hypothesis)}"
+            texts = [("source", sentence.source)] if sentence.source is not None else []
+            texts += [("reference", line) for line in sentence.references]
+            for name, text in [*texts, ("hypothesis", sentence.hypothesis)]:
+                yield from wrap(printable(text), f"  {name:12}")

@@ -233,7 +233,7 @@ def _summary(
     plan: Plan,
 ) -> Iterator[str]:
     """Say what was written, how long a run takes, and what to expect of it."""
-    total, minutes = plan.seconds / 60, options.minutes
+    total = plan.seconds / 60
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
     held_out = {part: counts[part] for part in ("valid", "test") if part not in options.existing}
@@ -257,7 +257,7 @@ def _summary(
     yield f"forecast: {total:.1f} minutes, {plan.training_seconds / 60:.1f} to train {training}"
     expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)
     yield f"{plural(facts.pairs, 'pair')}: {expectation}"
-    if total > 1.15 * minutes:
-        yield f"{minutes:g} minutes are too few: the shortest run takes {total:.3g}"
+    if total > 1.15 * options.minutes:
+        yield f"the time is too short: the shortest run takes {total:.1f} minutes"
     config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
     yield f"next: {shlex.join(['mtkit', 'run', *config])}"
