@@ -27,9 +27,11 @@ def _table() -> list[list[str]]:
     return [line.split("\t") for line in table.splitlines()]
 
 
-def has_dotless_i(code: str | None) -> bool:
-    """Return whether I is the capital of ı, as in Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
-    return language_code(code) in ("tr", "az", "crh", "gag")
+def dotless_side(source: str | None, target: str | None) -> str | None:
+    """Return the side whose I is the capital of ı: Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
+    codes = {"source": source, "target": target}
+    sides = [it for it in codes if language_code(codes[it]) in ("tr", "az", "crh", "gag")]
+    return "both" if len(sides) == 2 else next(iter(sides), None)
 
 
 def check_language(code: str) -> str:

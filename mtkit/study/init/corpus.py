@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 from mtkit.config.errors import flow
-from mtkit.config.languages import has_dotless_i
+from mtkit.config.languages import dotless_side
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.read import Pair
@@ -133,7 +133,7 @@ def describe_corpus(
         "sentences": _splitting_language([pair for _, pair in placed], languages, abbreviations),
         "abbreviations": flow(" ".join(sorted(abbreviations))) if abbreviations else None,
         "truecase": "true" if is_cased else None,
-        "dotless_i": _dotless_side(languages) if is_cased else None,
+        "dotless_i": dotless_side(*languages) if is_cased else None,
     }
     facts = CorpusFacts(
         pairs=round(scale * len(sample)),
@@ -158,13 +158,6 @@ def _splitting_language(
     several = [it for it in pairs if len(split_sentences(it.source, source, abbreviations)) > 1]
     right = sum(len(split_sentences(pair.target, target or source)) > 1 for pair in several)
     return source if len(several) < 0.05 * len(pairs) and 2 * right >= len(several) else None
-
-
-def _dotless_side(languages: Languages) -> str | None:
-    """Return which sides are in languages with dotless i, as `decoding.dotless_i` has it."""
-    by_side = {"source": languages[0], "target": languages[1]}
-    sides = [side for side, language in by_side.items() if has_dotless_i(language)]
-    return "both" if len(sides) == 2 else next(iter(sides), None)
 
 
 def overlap(source: Counter[str], target: Counter[str]) -> float:
