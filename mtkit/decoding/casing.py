@@ -42,18 +42,21 @@ def uppercase(text: str, *, dotless_i: bool = False) -> str:
     return (text.replace("i", "İ") if dotless_i else text).upper()
 
 
-def truecase(line: str, tokenizer: Tokenizer, *, dotless_i: bool | None = None) -> str:
+def truecase(
+    line: str, tokenizer: Tokenizer, *, dotless_i: bool | None = None, abbreviations: str = ""
+) -> str:
     """Restore the case of a line that `has_no_case`, if that makes it shorter in subwords.
 
-    dotless_i: whether the language has ı; None: unknown.
+    dotless_i: whether the language has ı; None: unknown. abbreviations: as in `DecodingSettings`.
     """
     if not has_no_case(line):
         return line
     words = _WORD.findall(line)
-    begins = [True, *(word.endswith(_SENTENCE_END) for word in words[:-1])]
+    stopped = {f"{it}." for it in abbreviations.casefold().split()}
+    ends = [it.endswith(_SENTENCE_END) and it.casefold() not in stopped for it in words]
     known = (
         _best_case(word, first, tokenizer, (False, True) if dotless_i is None else (dotless_i,))
-        for word, first in zip(words, begins, strict=True)
+        for word, first in zip(words, [True, *ends[:-1]], strict=True)
     )
     cased = _WORD.sub(lambda _: next(known), line)
     after, before = map(len, tokenizer.encode_source([cased, line]))

@@ -173,7 +173,7 @@ def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
     if not settings.truecase or line.prefix.strip():
         return text
     dotless_i = settings.dotless_i and settings.dotless_i != "target"
-    return truecase(text, tokenizer, dotless_i=dotless_i)
+    return truecase(text, tokenizer, dotless_i=dotless_i, abbreviations=settings.abbreviations)
 
 
 def _text_of(line: Line) -> str:

@@ -87,6 +87,14 @@ def test_a_translation_in_capitals_dots_the_i_of_a_turkish_target(
     assert actual.text == ("IT İS İN SPAİN." if dotted else "IT IS IN SPAIN.")
 
 
+def test_no_sentence_begins_after_an_abbreviation() -> None:
+    lines = ["The man sees Mr. the mayor.", "We see the man, the mayor, the dog."] * 9
+    tokenizer = train(lines, vocab_size=305)
+    line = "THE MAN SEES MR. THE MAYOR."
+    assert truecase(line, tokenizer) == "The man sees Mr. The mayor."
+    assert truecase(line, tokenizer, abbreviations="Dr Mr") == "The man sees Mr. the mayor."
+
+
 def test_truecasing_leaves_words_alone_that_the_tokenizer_does_not_know(
     tokenizer: Tokenizer,
 ) -> None:
