@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 80
 """Width of reports, in terminal cells."""
+_COMMAND = re.compile(r"`[^`]*`|(?<=: )mtkit .*")
 WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
 """The start of a line, such as "  source  ", below which its later words are aligned."""
@@ -156,15 +157,16 @@ def fitted(text: str, cells: int = MAX_CELLS) -> str:
 def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
     """Return the label and the text as lines, broken between words and aligned below the text.
 
-    Words that are too long for a line are kept whole, so that paths can be copied.
+    Commands and long words such as paths are kept whole, so that they can be copied.
     """
     # `textwrap` counts characters: fill wide ones up to their cells, with what no text holds.
     filled = "".join(c + "\0" * (cell_width(c) - 1) for c in text)
+    filled = _COMMAND.sub(lambda command: command[0].replace(" ", "\1"), filled)
     indent = " " * cell_width(label)
     lines = textwrap.wrap(
         filled, cells, initial_indent=indent, subsequent_indent=indent, **WHOLE_WORDS
     )
-    first, *rest = (line.replace("\0", "") for line in lines or [indent])
+    first, *rest = (line.replace("\0", "").replace("\1", " ") for line in lines or [indent])
     return [(label + first[len(indent) :]).rstrip(), *rest]
 
 
