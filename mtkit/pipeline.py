@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
-from mtkit.corpus.exposure import Exposure
+from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.decoding.api import load
@@ -26,7 +27,7 @@ from mtkit.report import data_lines, say, warn
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
 from mtkit.scoring.score import describe_writing
-from mtkit.scoring.verdict import ScoredTest, divide_test, score_parts
+from mtkit.scoring.verdict import score_parts, scores_of, scores_table, verdict
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
@@ -45,7 +46,7 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 
     Raises what the stages raise.
     """
-    return _run(as_config(config)).test.scores
+    return _run(as_config(config)).scores
 
 
 def run_and_print(config: Config) -> None:
@@ -67,14 +68,6 @@ def finish_and_print(run: Path | None = None) -> None:
     _report(_score(config, finish(config)), time.monotonic() - started)
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """A model, and its scores on the test set."""
-
-    model: Artifact
-    test: ScoredTest
-
-
 def _run(config: Config) -> FinishedRun:
     check_all_readable(config.data, "train", "valid", "test")
     check_origin(config)
@@ -83,34 +76,39 @@ def _run(config: Config) -> FinishedRun:
     return _score(config, train(config))
 
 
+@dataclass(frozen=True)
+class FinishedRun:
+    """A model, its scores on the test set (if there is one), and what they mean."""
+
+    model: Artifact
+    scores: dict[str, Score]
+    table: Sequence[str] = ()
+    verdict: Sequence[str] = ()
+
+
 def _report(finished: FinishedRun, seconds: float) -> None:
     """Write the scores to stdout, and say what they mean, what the run took, and what is next."""
-    model, test = finished.model, finished.test
-    run = model.path.parent
-    if test.scores:
-        data_lines(test.table())
-        for line in test.verdict():
-            say(line)
-    trained = f"training took {_clock(model.report['training_seconds'])} in all"
-    say(f"done in {_clock(seconds)} ({trained}): {model.path}")
-    if test.scores:
+    model, run = finished.model, finished.model.path.parent
+    data_lines(finished.table)
+    trained, spent = (
+        timedelta(seconds=round(it)) for it in (model.report["training_seconds"], seconds)
+    )
+    lines = [*finished.verdict, f"done in {spent} (training took {trained} in all): {model.path}"]
+    if finished.scores:
         files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
-        say(f"to see the worst: mtkit score -r {files} --worst 5")
-    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
+        lines.append(f"to see the worst: mtkit score -r {files} --worst 5")
+    for line in [*lines, f"to translate: echo 'a sentence' | mtkit translate -m {run}"]:
+        say(line)
 
 
 def _score(config: Config, model: Artifact) -> FinishedRun:
-    """Return the model with its scores on the test set, if there is one."""
     if config.data.test is None:
-        return FinishedRun(model, ScoredTest({}))
+        return FinishedRun(model, {})
     test = _test_set(config, config.data.test, model)
+    _show_samples(test.path)
     try:
-        _show_samples(test.path)
-        return FinishedRun(model, ScoredTest.from_report(test.report))
+        report = test.report
+        return FinishedRun(model, scores_of(report), [*scores_table(report)], [*verdict(report)])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
 
@@ -144,15 +142,16 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
     scores = compute_scores({"": hypotheses}, [references], writing, intervals=intervals)[""]
     draft.report.update({key: it.record() for key, it in scores.items()})
     try:
-        exposure = Exposure.of(pairs, read_pairs(config.data.train))
+        exposure = find_exposure(pairs, read_pairs(config.data.train))
     except UserError as error:  # `finish` does not need the training text
         warn(f"{error}; the test set is not compared with the training data")
         return
-    draft.report["exposure"] = str(exposure)
+    draft.report["exposure"] = describe_exposure(exposure)
     batches = open_batches(Path(config.run) / "batches")
     memory, similarity = find_nearest(sources, batches.train, Tokenizer.load(model.path))
-    parts = divide_test(similarity.tolist(), exposure.is_seen)
-    draft.report["parts"] = score_parts(hypotheses, memory, references, parts, writing)
+    draft.report["parts"] = score_parts(
+        hypotheses, memory, references, similarity, [any(it) for it in exposure], writing
+    )
 
 
 def _show_samples(folder: Path) -> None:

@@ -21,13 +21,18 @@ BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
 
 def find_nearest(
     sources: list[str], store: Store, tokenizer: Tokenizer
-) -> tuple[list[str], NDArray[np.float32]]:
+) -> tuple[list[str], list[float]]:
     """Return for each source the target of the most similar training source, and the similarity.
 
     The similarity, 0 to 1, is the Dice coefficient of the sets of subwords, each weighed by the
-    negative logarithm of its share of the training sources: rare subwords say most. (n,)
+    negative logarithm of its share of the training sources: rare subwords say most.
     """
-    weights = _subword_weights(store, tokenizer.source_vocab)
+    blocks = range(0, len(store), BLOCK_PAIRS)
+    counts = np.ones(tokenizer.source_vocab)
+    for first in blocks:
+        pairs = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
+        counts += np.bincount(store.side(pairs, target=False)[0], minlength=len(counts))
+    weights = torch.from_numpy(-np.log(counts / counts.sum())).float()
     rows = np.zeros(len(sources), np.int64)
     similarity = np.zeros(len(sources), np.float32)
     starts = range(0, len(sources), BLOCK_SENTENCES)
@@ -37,7 +42,7 @@ def find_nearest(
             table = weights.new_zeros(len(weights), len(sources[block]))  # (V, B)
             for column, ids in enumerate(tokenizer.encode_source(sources[block])):
                 table[ids, column] = weights[ids]
-            for first in range(0, len(store), BLOCK_PAIRS):
+            for first in blocks:
                 pairs = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
                 best, at = _similarity(store, pairs, weights, table).max(dim=0)
                 is_better = best.numpy() > similarity[block]
@@ -46,15 +51,7 @@ def find_nearest(
                 bar.advance(len(pairs))
     tokens, lengths = store.side(rows, target=True)
     targets = [ids.tolist() for ids in np.split(tokens, lengths.cumsum()[:-1])]
-    return tokenizer.decode(targets), similarity
-
-
-def _subword_weights(store: Store, vocab: int) -> Tensor:
-    counts = np.zeros(vocab, np.int64)
-    for first in range(0, len(store), BLOCK_PAIRS):
-        rows = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
-        counts += np.bincount(store.side(rows, target=False)[0], minlength=vocab)
-    return torch.from_numpy(np.log((counts.sum() + 1) / (counts + 1)).astype(np.float32))
+    return tokenizer.decode(targets), similarity.tolist()
 
 
 def _similarity(store: Store, rows: NDArray[np.int64], weights: Tensor, table: Tensor) -> Tensor:

@@ -28,14 +28,11 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural
-from mtkit.scoring.agreement import AGREEMENT, agreement_with_people
 from mtkit.scoring.writing import Writing
 
-MAX_SENTENCE_CHARACTERS = 10_000
-"""Longest line for the metrics whose time grows with its square."""
-MAX_IDEOGRAPHS = 300
-"""Longest line for TER by characters."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
+AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
+"""Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
 
@@ -93,10 +90,11 @@ class Score:
 class SacrebleuMetric:
     """A metric of sacreBLEU; `build` makes the scorer for a writing."""
 
-    build: Callable[[Writing], BLEU | CHRF | TER]
-    name: Callable[[Writing], str]
-    max_characters: Callable[[Writing], int] = lambda _: sys.maxsize
-    """Longest line that it scores; 0 if the metric does not suit the writing."""
+    name: str
+    build: Callable[[Writing], BLEU | CHRF | TER | None]
+    """None if the metric does not suit the writing."""
+    is_slow: bool = False
+    """Whether its time grows with the square of the length of a line."""
     maximum: float = 100.0
 
     def compute(
@@ -109,17 +107,18 @@ class SacrebleuMetric:
         test: SignificanceTest | None = None,
     ) -> dict[str, Score]:
         """Score each system; intervals double the time. `test` compares each with the first."""
-        scores, title = {}, self.name(writing)
+        scorer, scores = self.build(writing), dict[str, Score]()
+        if scorer is None:
+            return scores
+        title = self.name + (writing.label if self.name == "BLEU" else "")
         if not (intervals or test):
-            scorer = self.build(writing)
             for name, lines in systems.items():
                 plain = scorer.corpus_score(lines, references)
                 scores[name] = Score(title, plain.score, str(scorer.get_signature()))
             return scores
 
         def resample(kind: Literal["bs", "ar"]) -> tuple[str, list[Result]]:
-            scorers = {"": self.build(writing)}
-            signatures, columns = PairedTest([*systems.items()], scorers, references, kind)()
+            signatures, columns = PairedTest([*systems.items()], {"": scorer}, references, kind)()
             ((name, signature),) = signatures.items()
             return str(signature), cast(list[Result], columns[name])
 
@@ -148,42 +147,29 @@ class _MosesTokenizer:
         return cast(str, self._tokenizer.tokenize(normalised, return_str=True, escape=False))
 
 
-def _bleu(writing: Writing) -> BLEU:
-    return BLEU(tokenize=writing.tokenizer, force=True)
-
-
-def _ter(writing: Writing) -> TER:
-    return TER() if writing.has_words else TER(normalized=True, asian_support=True)
-
-
-def _ter_characters(writing: Writing) -> int:
+def _ter(writing: Writing) -> TER | None:
     if writing.has_words:
-        return MAX_SENTENCE_CHARACTERS
-    return MAX_IDEOGRAPHS if writing.script in ("HAN", "KANA") else 0
+        return TER()
+    has_ideographs = writing.script in ("HAN", "KANA")
+    return TER(normalized=True, asian_support=True) if has_ideographs else None
 
 
-def _moses_bleu(writing: Writing) -> BLEU:
+def _moses_bleu(writing: Writing) -> BLEU | None:
+    code = writing.language
+    if not (code and writing.has_words):
+        return None
     bleu: Any = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
-    bleu.tokenizer = _MosesTokenizer(writing.language)
-    signature = f"moses-{writing.language}|norm:moses-punct|sacremoses:{version('sacremoses')}"
-    bleu.tokenizer_signature = signature
+    bleu.tokenizer = _MosesTokenizer(code)
+    bleu.tokenizer_signature = f"moses-{code}|norm:moses-punct|sacremoses:{version('sacremoses')}"
     return cast(BLEU, bleu)
 
 
-def _moses_characters(writing: Writing) -> int:
-    return MAX_SENTENCE_CHARACTERS if writing.language and writing.has_words else 0
-
-
-def _bleu_name(writing: Writing) -> str:
-    return "BLEU" if writing.tokenizer == "13a" else f"BLEU ({writing.tokenizer})"
-
-
 METRICS: Mapping[str, SacrebleuMetric] = {  # Post 2018, Popović 2015, Snover et al. 2006
-    "bleu": SacrebleuMetric(_bleu, _bleu_name),
-    "chrf": SacrebleuMetric(lambda _: CHRF(), lambda _: "chrF2"),
-    "ter": SacrebleuMetric(_ter, lambda _: "TER (lower is better)", _ter_characters, math.inf),
+    "bleu": SacrebleuMetric("BLEU", lambda it: BLEU(tokenize=it.tokenizer, force=True)),
+    "chrf": SacrebleuMetric("chrF2", lambda _: CHRF()),
+    "ter": SacrebleuMetric("TER (lower is better)", _ter, is_slow=True, maximum=math.inf),
     "bleu_lc_moses": SacrebleuMetric(
-        _moses_bleu, lambda _: "BLEU (lower-cased, Moses-tokenised)", _moses_characters
+        "BLEU (lower-cased, Moses-tokenised)", _moses_bleu, is_slow=True
     ),
 }
 
@@ -246,7 +232,7 @@ def compute_scores(
         metric = METRICS[key]
         if key in BLEU_KEYS and not any(map(writing.long_lines, references)):
             continue  # it would be 0 whatever the translation
-        limit = metric.max_characters(writing)
+        limit = writing.max_characters if metric.is_slow else sys.maxsize
         scored = {name: it for name, it in systems.items() if longest[name] <= limit}
         tested = test if len(scored) == len(systems) else None
         compute = partial(metric.compute, intervals=intervals, test=tested)
@@ -265,6 +251,12 @@ def _compared(score: Score, key: str, first: Score | None) -> Score:
     return replace(score, difference=difference, agreement=agreement)
 
 
+def agreement_with_people(key: str, difference: float) -> float:
+    """Estimate how often people prefer the system that a metric of AGREEMENT prefers, 0.5 to 1."""
+    ceiling, slope = AGREEMENT[key]
+    return max(0.5, ceiling / (1 + math.exp(-slope * abs(difference))))
+
+
 def resampling_obstacle(lines: int) -> str | None:
     """Return why a test set of so many lines has no intervals and tests; None if it has."""
     if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
@@ -277,7 +269,8 @@ def corpus_bleu(
 ) -> float:
     """Compute cased sacreBLEU, 0 to 100."""
     ours, right = _normalise_all(hypotheses), _normalise_all(references)
-    return float(_bleu(Writing.of(language, right)).corpus_score(ours, [right]).score)
+    scorer = BLEU(tokenize=Writing.of(language, right).tokenizer, force=True)
+    return float(scorer.corpus_score(ours, [right]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:

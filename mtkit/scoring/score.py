@@ -13,6 +13,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import kind_at
@@ -20,10 +21,9 @@ from mtkit.artifacts.runs import config_of
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
-from mtkit.scoring.agreement import AGREEMENT
 from mtkit.scoring.files import read_texts
 from mtkit.scoring.lengths import BUCKET_METRICS, Bucket, bucket_by_length
-from mtkit.scoring.metrics import ReferenceTexts, Score, SignificanceTest
+from mtkit.scoring.metrics import AGREEMENT, ReferenceTexts, Score, SignificanceTest
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
@@ -150,7 +150,7 @@ def score_systems(
     if obstacle and len(references[0]) > metrics.MAX_RESAMPLED:
         warn(obstacle)
     scores = metrics.compute_scores(systems, references, writing, intervals=not obstacle, test=test)
-    scorer = metrics.METRICS["bleu"].build(writing)
+    scorer = BLEU(tokenize=writing.tokenizer)
     ratios = (float(scorer.corpus_score(lines, references).ratio) for lines in systems.values())
     return [
         SystemScores(name, len(lines), ratio, scores[name])

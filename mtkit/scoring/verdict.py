@@ -1,9 +1,12 @@
-"""What the scores of a test set mean: scores of its parts, and a verdict in words."""
+"""What the scores of a test set mean: scores of its parts, and a verdict in words.
+
+All functions work on the report in the manifest of RUN/test: records of scores by metric, "parts"
+with such records by name, and "exposure". Tests of earlier versions have scores alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from mtkit.report import table
@@ -32,107 +35,79 @@ QUALITY_LEVELS = {
 """What translations with less BLEU are like, after Google's "Interpretation of BLEU scores"."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a test set, with its scores by metric."""
-
-    lines: int
-    scores: Mapping[str, Score]
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Part:
-        """Return the part that `score_parts` has made JSON of."""
-        scores = {key: Score.from_record(record[key]) for key in PART_METRICS if key in record}
-        return cls(int(record["lines"]), scores)
-
-
-def divide_test(similarity: Sequence[float], is_seen: Sequence[bool]) -> dict[str, list[int]]:
-    """Return the rows of each part: by similarity to the training data, and by what it holds."""
-    rows = range(len(is_seen))
-    return {
-        "all": [*rows],
-        "memory": [*rows],
-        "far": [row for row in rows if similarity[row] < MIN_SIMILARITY],
-        "seen": [row for row in rows if is_seen[row]],
-        "unseen": [row for row in rows if not is_seen[row] and any(is_seen)],
-    }
-
-
 def score_parts(
     hypotheses: Sequence[str],
     memory: Sequence[str],
     references: Sequence[str],
-    parts: Mapping[str, Sequence[int]],
+    similarity: Sequence[float],
+    is_seen: Sequence[bool],
     writing: Writing,
 ) -> dict[str, dict[str, Any]]:
-    """Return BLEU and chrF of each part that has enough lines, as JSON.
+    """Return BLEU and chrF of each part that has enough lines.
 
-    `memory` holds what a translation memory gives, and `parts` the rows of each part.
+    `memory` holds what a translation memory gives for each line; `similarity` is that of its source
+    to the nearest training source.
     """
-    records = {}
-    for name, rows in parts.items():
-        if len(rows) >= MIN_RESAMPLED or name in ("all", "memory"):
-            lines = memory if name == "memory" else hypotheses
-            ours, right = ([of[row] for row in rows] for of in (lines, references))
+    every = range(len(references))
+    rows = {
+        "all": every,
+        "memory": every,
+        "far": [row for row in every if similarity[row] < MIN_SIMILARITY],
+        "seen": [row for row in every if is_seen[row]],
+        "unseen": [row for row in every if not is_seen[row] and any(is_seen)],
+    }
+    parts = {}
+    for name, chosen in rows.items():
+        if len(chosen) >= MIN_RESAMPLED or chosen is every:
+            translations = memory if name == "memory" else hypotheses
+            ours, right = ([of[row] for row in chosen] for of in (translations, references))
             scores = compute_scores({"": ours}, [right], writing, keys=PART_METRICS)[""]
-            records[name] = {"lines": len(rows)} | {k: it.record() for k, it in scores.items()}
-    return records
+            parts[name] = {"lines": len(chosen)} | {k: it.record() for k, it in scores.items()}
+    return parts
 
 
-@dataclass(frozen=True)
-class ScoredTest:
-    """The scores of a test set, by metric, and those of its parts."""
+def scores_of(report: Mapping[str, Any]) -> dict[str, Score]:
+    """Return the scores of the whole test set, by metric."""
+    return {key: Score.from_record(report[key]) for key in METRICS if key in report}
 
-    scores: dict[str, Score]
-    parts: dict[str, Part] = field(default_factory=dict)
-    exposure: str = ""
-    """How many sources and targets occur in the training data, in words."""
 
-    @classmethod
-    def from_report(cls, report: Mapping[str, Any]) -> ScoredTest:
-        """Return what the manifest of RUN/test reports; parts may be missing."""
-        scores = {key: Score.from_record(report[key]) for key in METRICS if key in report}
-        parts = {name: Part.from_record(it) for name, it in report.get("parts", {}).items()}
-        return cls(scores, parts, report.get("exposure", ""))
-
-    def table(self) -> Iterator[str]:
-        """Yield the scores, their signatures, and the scores of the parts."""
-        rows = [["", "score [95 % interval]"], *([it.name, str(it)] for it in self.scores.values())]
-        yield from table(rows, left=2)
+def scores_table(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the scores, their signatures, and the scores of the parts."""
+    scores, parts = scores_of(report).values(), report.get("parts", {})
+    rows = [["", "score [95 % interval]"], *([it.name, str(it)] for it in scores)]
+    yield from table(rows, left=2)
+    yield ""
+    yield from (f"{it.name}  {it.signature}" for it in scores)
+    if parts:
+        names = {key: parts["all"][key]["name"] for key in PART_METRICS if key in parts["all"]}
+        rows = [["", "lines", *names.values()]]
+        for part in [it for it in PART_NAMES if it in parts]:
+            cells = (f"{parts[part][k]['score']:.2f}" if k in parts[part] else "-" for k in names)
+            rows.append([PART_NAMES[part], f"{parts[part]['lines']:,}", *cells])
         yield ""
-        yield from (f"{it.name}  {it.signature}" for it in self.scores.values())
-        if self.parts:
-            names = {key: it.name for key, it in self.parts["all"].scores.items()}
-            rows = [["", "lines", *names.values()]]
-            for name in [it for it in PART_NAMES if it in self.parts]:
-                part = self.parts[name]
-                scores = (part.scores.get(key) for key in names)
-                cells = ["-" if it is None else f"{it.value:.2f}" for it in scores]
-                rows.append([PART_NAMES[name], f"{part.lines:,}", *cells])
-            yield ""
-            yield from table(rows)
+        yield from table(rows)
 
-    def verdict(self) -> Iterator[str]:
-        """Yield what the scores mean, and how much of the test set training has seen."""
-        if self.exposure:
-            yield f"test: {self.exposure}"
-        has_unseen = "unseen" in self.parts
-        scores = self.parts["unseen"].scores if has_unseen else self.scores
-        key = "bleu" if "bleu" in scores else "chrf"
-        text = f"{scores[key].name} {scores[key].value:.2f} of 100"
-        if has_unseen:
-            text += f" on {PART_NAMES['unseen']}"
-        if "seen" in self.parts and not has_unseen:
-            text += ", which says nothing about other text, as training has seen nearly all lines"
-        elif key == "bleu" and not scores[key].name.endswith("(char)"):
-            level = next(
-                words for limit, words in QUALITY_LEVELS.items() if scores[key].value < limit
-            )
-            text = f"{level} (for text like the test set): {text}"
-        yield f"verdict: {text}"
-        if memory := self.parts.get("memory"):
-            value, ours = memory.scores[key].value, self.scores[key].value
-            text = f"copying the target of the most similar training source gives {value:.2f}"
-            if value >= ours:
-                text += ", so the model is no better: train longer, or on more pairs"
-            yield f"baseline: {text}"
+
+def verdict(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how much of the test set training has seen, and what the scores mean."""
+    if exposure := report.get("exposure"):
+        yield f"test: {exposure}"
+    parts = report.get("parts", {})
+    judged = parts.get("unseen", report)
+    key = "bleu" if "bleu" in judged else "chrf"
+    name, value = judged[key]["name"], judged[key]["score"]
+    text = f"{name} {value:.2f} of 100"
+    if "unseen" in parts:
+        text += f" on {PART_NAMES['unseen']}"
+    elif "seen" in parts:
+        text += ", which says nothing about other text: training has seen nearly every line"
+    if key == "bleu" and "(char)" not in name and ("seen" not in parts or "unseen" in parts):
+        level = next(words for limit, words in QUALITY_LEVELS.items() if value < limit)
+        text = f"{level} (for text like the test set): {text}"
+    yield f"verdict: {text}"
+    if "memory" in parts:
+        baseline = parts["memory"][key]["score"]
+        text = f"copying the target of the most similar training source gives {baseline:.2f}"
+        if baseline >= report[key]["score"]:
+            text += ", so the model is no better: train longer, or on more pairs"
+        yield f"baseline: {text}"

@@ -18,7 +18,6 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, write
 
 from mtkit.errors import UserError
-from mtkit.scoring.agreement import agreement_with_people
 from mtkit.scoring.metrics import (
     MAX_RESAMPLED,
     METRICS,
@@ -26,6 +25,7 @@ from mtkit.scoring.metrics import (
     ReferenceTexts,
     Score,
     SignificanceTest,
+    agreement_with_people,
     compute_scores,
     corpus_bleu,
     resampling_obstacle,

@@ -20,9 +20,8 @@ from commands import Stdin, call
 from mtkit.artifacts.manifest import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import MtkitError, UserError
-from mtkit.scoring.agreement import agreement_with_people
 from mtkit.scoring.lengths import BUCKET_LIMITS, bucket_by_length
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, score
+from mtkit.scoring.metrics import agreement_with_people, corpus_bleu, corpus_chrf, score
 from mtkit.scoring.score import COMET_MODEL, score_files, score_lines, worst_sentences
 from tasks import tiny_config
 

@@ -20,7 +20,7 @@ from mtkit.artifacts.storage import open_atomically
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.errors import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
-from mtkit.corpus.exposure import Exposure
+from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import Languages
@@ -220,7 +220,7 @@ def _describe_exposure(options: InitOptions, sides: Sequence[str]) -> Iterator[s
     if test := options.existing.get("test"):
         source, target = (str(options.folder / f"train.{side}") for side in sides)
         training = read_pairs(TextCorpus(source=source, target=target))
-        exposure = Exposure.of(list(read_pairs(test)), training)
+        exposure = describe_exposure(find_exposure(list(read_pairs(test)), training))
         yield f"{exposure}, which has no pair with a test source"
 
 
