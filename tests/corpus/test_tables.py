@@ -1,0 +1,237 @@
+"""Tables as spreadsheets write them: every row is read to the letter, or refused with its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import call
+from mtkit.config.corpora import TableCorpus
+from mtkit.corpus.files import count_lines, read_lines
+from mtkit.corpus.read import read_pairs
+from mtkit.corpus.tables import find_columns
+from mtkit.corpus.text import normalise
+from mtkit.decoding.lines import input_lines
+from mtkit.errors import UserError
+from mtkit.scoring.files import load_lines
+
+SENTENCES = [
+    ("A dog runs.", "Ein Hund rennt."),
+    ("Look, two men talk.", "Seht, zwei Männer reden."),
+    ('He said "no".', 'Er sagte "nein".'),
+    ("Two\nlines, really.", "Zwei\r\nZeilen, wirklich."),
+    ("It rains; a lot.", "一只狗在跑；真的。"),
+    ("We read.", "הכלב רץ."),
+]
+WORDS = [("dog", "Hund"), ("cat", "Katze"), ("house", "Haus"), ("tree", "Baum")]
+EXPORTS: dict[str, dict[str, Any]] = {
+    "Excel": {"delimiter": ";", "encoding": "utf-8-sig"},
+    "Excel in English": {"delimiter": ",", "encoding": "utf-8-sig"},
+    "Excel's Unicode text": {"delimiter": "\t", "encoding": "utf-16"},
+    "LibreOffice": {"delimiter": ",", "lineterminator": "\n", "quoting": csv.QUOTE_ALL},
+    "Google Sheets": {"delimiter": ","},
+    "pandas": {"delimiter": ",", "lineterminator": "\n"},
+    "a database": {"delimiter": "|", "quoting": csv.QUOTE_ALL},
+}
+any_cell = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n,;|"\t'))
+
+
+@pytest.fixture(autouse=True)
+def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def export(
+    rows: Sequence[Sequence[object]], name: str = "t.csv", encoding: str = "utf-8", **dialect: Any
+) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, **dialect).writerows(rows)
+    Path(name).write_bytes(text.getvalue().encode(encoding))
+    return name
+
+
+def read(path: str, *columns: str | int) -> list[tuple[str, str]]:
+    source, target = columns or find_columns(path)
+    table = TableCorpus(table=path, source_column=source, target_column=target)
+    return [(pair.source, pair.target) for pair in read_pairs(table)]
+
+
+def normalised(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(normalise(source), normalise(target)) for source, target in rows]
+
+
+@pytest.mark.parametrize("header", [("en", "de"), ("Englisch", "Deutsch"), ("原文", "译文"), None])
+@pytest.mark.parametrize("program", EXPORTS)
+def test_an_export_is_read_to_the_letter(program: str, header: tuple[str, str] | None) -> None:
+    name = "t.tsv" if "Unicode" in program else "t.csv"
+    rows = [*([header] if header else []), *SENTENCES]
+    path = export(rows, name, **EXPORTS[program])
+    assert read(path) == read(path, 0, 1) == normalised(SENTENCES)
+    if header:
+        assert read(path, *header) == normalised(SENTENCES)
+
+
+@given(st.lists(st.tuples(any_cell, any_cell), min_size=1), st.sampled_from(",;\t|"))
+def test_any_text_survives_in_quotes(rows: list[tuple[str, str]], delimiter: str) -> None:
+    header = ("source", "target")
+    path = export([header, *rows], delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    assert read(path) == normalised(rows)
+
+
+def test_a_first_line_may_tell_the_delimiter() -> None:
+    for line in ("sep=;\r\n", '"sep=;"\n'):
+        Path("t.csv").write_text(f"{line}A dog, a cat;Hund\nWe;Wir\n", newline="")
+        assert read("t.csv") == [("A dog, a cat", "Hund"), ("We", "Wir")]
+
+
+def test_a_pair_has_the_line_on_which_its_row_begins() -> None:
+    path = export(SENTENCES, lineterminator="\n")
+    pairs = read_pairs(TableCorpus(table=path))
+    assert [pair.line for pair in pairs] == [1, 2, 3, 4, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('en,de\n"A dog.,Hund.\nTwo men.,"Männer."\nWe.,Wir.\n', 2),
+        ("en,de\nWe.,Wir.\nLook, two.,Seht.\n", 3),
+        ("en,de\nWe.,Wir.\nTwo\n", 3),
+        ('en,de\nWe.,Wir.\n"A dog.,Hund.\n', 3),
+        ('en,de\n"He said \\"no\\".",Nein.\n', 2),
+        ("en,de\rWe.,Wir.\rYou.,Ihr.\r", 1),
+    ],
+    ids=["open quote", "bare comma", "one cell", "open at the end", "backslash", "old Mac"],
+)
+def test_a_row_that_is_not_certain_is_refused_with_its_line(content: str, line: int) -> None:
+    Path("t.csv").write_text(content, newline="")
+    with pytest.raises(UserError, match=rf"^t\.csv:{line}: ") as error:
+        read("t.csv")
+    assert ("tr '\\r'" in str(error.value)) == ("\r" in content)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "en,de",
+        "EN-us,pt_BR",
+        "English,German text",
+        "Source,Target",
+        "Исходный,Перевод",
+        "原文,译文",
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_header_is_recognised_and_said_once(
+    name: str, header: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*SENTENCES[:3], *SENTENCES[4:]]
+    lines = (row if '"' not in row[0] else ("No.", "Nein.") for row in rows)
+    Path(name).write_text("".join("\t".join(row) + "\n" for row in [header.split(","), *lines]))
+    assert len(read(name, 0, 1)) == len(read(name, 0, 1)) == len(rows)
+    assert capsys.readouterr().err.count("is a header") == 1
+
+
+@pytest.mark.parametrize("header", ["en\tde", "English\tGerman", "src\ttgt"])
+def test_names_are_a_header_above_single_words_too(header: str) -> None:
+    Path("t.tsv").write_text("".join("\t".join(row) + "\n" for row in [header.split("\t"), *WORDS]))
+    assert read("t.tsv") == WORDS
+
+
+@pytest.mark.parametrize("rows", [WORDS, SENTENCES[:3], [("1", "one"), ("2", "two"), ("3", "no")]])
+def test_a_first_pair_is_not_taken_for_a_header(rows: list[tuple[str, str]]) -> None:
+    assert read(export(rows)) == rows
+
+
+@pytest.mark.parametrize(
+    "numbers", [range(1, 7), [f"s{n}-a" for n in range(6)], ["0.93", "1.02", "", "0.5", "1", "2"]]
+)
+@pytest.mark.parametrize("header", [("id", "en", "de"), ("", "Quelle", "Ziel"), None])
+def test_columns_of_numbers_are_noticed(
+    header: tuple[str, ...] | None, numbers: Sequence[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(number, *pair) for number, pair in zip(numbers, SENTENCES, strict=True)]
+    path = export([*([header] if header else []), *rows])
+    assert read(path) == normalised(SENTENCES)
+    assert "reading columns 1 and 2" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"column 0 holds numbers.* --columns 1 2"):
+        read(path, 0, 1)
+
+
+def test_columns_are_asked_for_if_a_header_leaves_a_choice() -> None:
+    rows = [(*pair, "A note.") for pair in SENTENCES]
+    assert read(export([("de", "en", "note"), *rows])) == normalised(SENTENCES)
+    with pytest.raises(UserError, match=r"choose two of its columns .* a, b, note"):
+        read(export([("a", "b", "note"), *rows]))
+    assert read(export(rows)) == normalised(SENTENCES)
+
+
+def test_a_table_of_two_columns_needs_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    path = export([("en", "de"), *((f"The {n}th of all dogs.", f"Hund {n}.") for n in range(120))])
+    assert call("check", path) == 0
+    assert "train: 120 pairs" in capsys.readouterr().out
+    Path("t.jsonl").write_text('{"en": "a", "de": "b"}\n')
+    assert call("check", "t.jsonl") == 2
+    assert "--columns" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_other_unicode_encodings_are_read_everywhere(encoding: str, end: str) -> None:
+    lines = ["A dog.", "", "Ein Bär 😀", "ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ", "一"]
+    Path("a").write_bytes("".join(line + end for line in lines).encode(encoding))
+    assert list(read_lines("a")) == list(input_lines(Path("a"))) == load_lines(Path("a")) == lines
+    assert count_lines("a") == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("s.xlsx", "CSV"),
+        ("s.ods", "CSV"),
+        ("S.XLS", "CSV"),
+        ("d.docx", "plain text"),
+        ("d.pdf", "plain text"),
+        ("m.tmx", ".tsv"),
+        ("m.xliff", ".tsv"),
+        ("t.txt.xz", "gzip"),
+        ("t.csv.bz2", "gzip"),
+        ("t.zst", "gzip"),
+    ],
+)
+def test_files_of_other_programs_are_refused_with_advice(
+    name: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).write_bytes(b"PK or so\n")
+    assert call("check", name) == call("check", name, name) == call("score", "-r", name, name) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 3
+    assert all(error.startswith(f"{name} is ") and advice in error for error in errors)
+    with pytest.raises(UserError, match=advice):
+        next(input_lines(Path(name)))
+
+
+def test_old_mac_line_ends_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a").write_bytes(b"A dog.\rWhy?\r")
+    assert list(read_lines("a")) == list(input_lines(Path("a"))) == ["A dog.\rWhy?"]
+    assert load_lines(Path("a")) == ["A dog. Why?"]
+    warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 2 and all("old Mac line ends" in warning for warning in warnings)
+
+
+def test_file_names_of_any_bytes_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [os.fsdecode(name) for name in (b"caf\xe9.txt", b"\xff.txt")]
+    for number, name in enumerate(names):
+        Path(name).write_text("".join(f"{number} and {n}\n" for n in range(120)))
+    assert call("check", *names, "--json") in (0, 2)
+    assert "internal error" not in capsys.readouterr().err
+    assert call("score", "-r", *names) == 0
+    assert call("init", *names, "--valid", *names) == 2
+    assert "internal error" not in capsys.readouterr().err
