@@ -1,4 +1,4 @@
-"""Recognise the columns of a table from its first rows, and whether the first row is a header.
+"""Recognise the columns of a table, and whether its first row is a header, from a sample of rows.
 
 A header names languages or sides, or has a word above numbers, or a word or two above sentences.
 """
@@ -14,7 +14,7 @@ from mtkit.config.languages import language_code, language_names
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words besides languages that name a column of text."""
 MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
-"""SampleRows below a header of other words, and the share of them that must be sentences."""
+"""Rows below a header of other words, and the share of them that must be sentences."""
 
 SampleRows = Sequence[Sequence[str]]
 """The cells of rows that are not blank."""
@@ -31,10 +31,11 @@ def find_texts(rows: SampleRows) -> list[int]:
 def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     """Return whether the first row is a header; `columns`: those that are read."""
     first = dict(enumerate(rows[0] if rows else []))
-    read = [(first.get(at, ""), _below(rows, at)) for at in columns]
+    numbers = first.keys() - find_texts(rows)
+    read = [(first.get(at, "").strip(), _below(rows, at)) for at in columns]
     return (
         all(is_column_name(cell) for cell, _ in read)
-        or any(not _has_digit(first[at]) and not _is_text(_below(rows, at)) for at in first)
+        or any(not re.search(r"\d", first[at]) for at in numbers)
         or all(_is_title(cell, below) for cell, below in read)
     )
 
@@ -62,15 +63,9 @@ def _is_text(cells: list[str]) -> bool:
 
 def _is_title(cell: str, below: list[str]) -> bool:
     """Return whether a cell is a word or two, and those below it are sentences."""
-    words, name = cell.split(), cell.strip()
-    if len(words) not in (1, 2) or category(name[-1])[0] == "P" or _has_digit(name):
-        return False
     sentences = sum(
-        len(text.split()) > 2 or category(text[-1])[0] == "P" or len(text) > 3 * len(name)
+        len(text.split()) > 2 or category(text[-1])[0] == "P" or len(text) > 3 * len(cell)
         for text in below
     )
-    return sentences >= max(MIN_SENTENCES, MIN_SENTENCES_SHARE * len(below))
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
+    is_short = len(cell.split()) in (1, 2) and category(cell[-1])[0] != "P"
+    return is_short and sentences >= max(MIN_SENTENCES, MIN_SENTENCES_SHARE * len(below))

@@ -90,8 +90,8 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 pairs = _dataset_pairs(corpus, index)
         pair = None
         for pair in pairs:
-            source, target = normalise(pair.source), normalise(pair.target)
-            yield pair._replace(source=source, target=target)
+            texts = normalise(pair.source), normalise(pair.target)
+            yield pair if texts == pair[:2] else pair._replace(source=texts[0], target=texts[1])
         if pair is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name} is empty; give a corpus with at least one pair")

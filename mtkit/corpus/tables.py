@@ -20,7 +20,7 @@ from mtkit.report import say
 MAX_NAMED_COLUMNS = 20
 """Columns that an error lists."""
 SAMPLE_ROWS = 100
-"""SampleRows from which delimiter, header and columns are recognised."""
+"""Rows from which delimiter, header and columns are recognised."""
 DELIMITERS = "\t;,|"
 
 Columns = tuple[str | int, str | int]
@@ -34,6 +34,10 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?')
 def is_table(path: str) -> bool:
     """Return whether a file is a table, by its name."""
     return _suffix(path) in (".tsv", ".csv", ".jsonl")
+
+
+def _suffix(path: str) -> str:
+    return PurePath(path.removesuffix(".gz")).suffix
 
 
 def read_table(path: str, columns: Columns) -> Generator[tuple[int, str, str]]:
@@ -50,11 +54,7 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[int, str, str]]:
 
 
 def find_columns(path: str) -> tuple[int, int]:
-    """Return the columns of source and target in a .tsv or .csv.
-
-    Raises:
-        UserError: a header shows more than two that they may be; or this is a .jsonl.
-    """
+    """Return the columns of source and target; UserError if a header leaves a choice."""
     if _suffix(path) == ".jsonl":
         raise UserError(f"{path}: give the keys of source and target with --columns S T")
     with closing(read_lines(path)) as lines:
@@ -107,11 +107,7 @@ def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
 
 
 def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bool]:
-    """Return the numbers of the columns, and whether the first row is a header.
-
-    Raises:
-        UserError: the table has no such columns, or they hold numbers.
-    """
+    """Return the numbers of the columns, and whether the first row is a header."""
     if not rows:
         return 0, 1, False
     first = [cell.strip() for cell in rows[0]]
@@ -145,11 +141,7 @@ def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows as `_rows`; a quoted cell may contain delimiters and line breaks.
-
-    Raises:
-        UserError: a quote is missing, or a row has more cells than the first one.
-    """
+    """Yield rows as `_rows`; a quoted cell may contain delimiters and line breaks."""
     head = list(islice(lines, SAMPLE_ROWS))
     told = _SEPARATOR.fullmatch(head[0]) if head else None  # by which Excel knows the delimiter
     skipped = int(told is not None)
@@ -184,10 +176,6 @@ def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
         rows.extend(filter(None, csv.reader(text, delimiter=delimiter, strict=True)))
     alike = sum(len(row) == len(rows[0]) > 1 for row in rows)
     return alike, -sum(cell.startswith(" ") for row in rows for cell in row[1:])
-
-
-def _suffix(path: str) -> str:
-    return PurePath(path.removesuffix(".gz")).suffix
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
