@@ -128,7 +128,7 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
     return codes
 
 
-COLUMNS_HELP = "Source and target columns, by name or number (default for .tsv: 0 1)."
+COLUMNS_HELP = "Source and target columns, by name or number (default: the two that hold text)."
 LANGUAGE_HELP = (
     "Target language, such as de or ko: selects BLEU's tokenizer and adds Moses-tokenised BLEU."
 )

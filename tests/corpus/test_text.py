@@ -28,6 +28,11 @@ def test_only_spaces_and_composition_change(text: str) -> None:
     assert "\n" not in normalise(text)
 
 
+@given(any_text | spaced)
+def test_white_space_around_a_text_changes_nothing(text: str) -> None:
+    assert normalise(f"\t x{text}x \n") == normalise(f"x{text}x")
+
+
 @given(any_text)
 def test_canonically_equivalent_texts_have_one_form(text: str) -> None:
     assert normalise(unicodedata.normalize("NFD", text)) == normalise(text)
