@@ -154,7 +154,7 @@ class TrainState:
         progress, window = self.progress, self.progress.window
         sums = window.smoothed, window.nll, window.tokens, window.gradient_norm
         counts = progress.skipped, progress.skipped_in_a_row, progress.most_skipped_in_a_row
-        self.figures.copy_(torch.tensor([*sums, *counts]))
+        self.figures.copy_(self.figures.new_tensor([*sums, *counts]))
 
 
 def new_state(
