@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from mtkit import report
 
@@ -80,25 +81,13 @@ class _Bar(Progress):
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
-        from rich.table import Column
 
         console = Console(stderr=True)
-        last = Column(no_wrap=True, ratio=1)  # the only column that a narrow terminal cuts
-        bar_width = max(4, min(24, console.width - 72))
-        self.cells = console.width - len(self.description) - bar_width - 2
-        columns = (
-            rich.progress.TextColumn("{task.description}", markup=False),
-            rich.progress.BarColumn(bar_width=bar_width),
-            rich.progress.TextColumn("{task.fields[text]}", markup=False, table_column=last),
-        )
-        self.bar = rich.progress.Progress(
-            *columns,
-            console=console,
-            expand=True,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        width = max(4, min(24, console.width - 72))
+        self.cells = console.width - len(self.description) - width - 2
+        columns = "{task.description}", rich.progress.BarColumn(width), "{task.fields[text]}"
+        own: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
+        self.bar = rich.progress.Progress(*columns, console=console, **own)
         self.task = self.bar.add_task(self.description, total=self.total, text=self.counted)
         self.bar.start()
         report.set_live(self.bar)
