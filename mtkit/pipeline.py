@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
@@ -46,13 +46,13 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 
     Raises what the stages raise.
     """
-    return _run(as_config(config)).scores
+    return scores_of(_run(as_config(config))[1])
 
 
 def run_and_print(config: Config) -> None:
     """Run every stage that is not up to date, and write the scores to stdout."""
     started = time.monotonic()
-    _report(_run(config), time.monotonic() - started)
+    _print(_run(config), started)
 
 
 def finish_and_print(run: Path | None = None) -> None:
@@ -65,7 +65,11 @@ def finish_and_print(run: Path | None = None) -> None:
     if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})
     check_all_readable(config.data, "test")
-    _report(_score(config, finish(config)), time.monotonic() - started)
+    _print(_score(config, finish(config)), started)
+
+
+FinishedRun = tuple[Artifact, Mapping[str, Any]]
+"""A model, and the report of its scores on the test set; empty if there is none."""
 
 
 def _run(config: Config) -> FinishedRun:
@@ -76,41 +80,30 @@ def _run(config: Config) -> FinishedRun:
     return _score(config, train(config))
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """A model, its scores on the test set (if there is one), and what they mean."""
-
-    model: Artifact
-    scores: dict[str, Score]
-    table: Sequence[str] = ()
-    verdict: Sequence[str] = ()
-
-
-def _report(finished: FinishedRun, seconds: float) -> None:
+def _print(finished: FinishedRun, started: float) -> None:
     """Write the scores to stdout, and say what they mean, what the run took, and what is next."""
-    model, run = finished.model, finished.model.path.parent
-    data_lines(finished.table)
-    trained, spent = (
-        timedelta(seconds=round(it)) for it in (model.report["training_seconds"], seconds)
-    )
-    lines = [*finished.verdict, f"done in {spent} (training took {trained} in all): {model.path}"]
-    if finished.scores:
+    model, report = finished
+    run, trained = model.path.parent, model.report["training_seconds"]
+    if report:
+        data_lines(scores_table(report))
+        say("\n".join(verdict(report)))
         files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
-        lines.append(f"to see the worst: mtkit score -r {files} --worst 5")
-    for line in [*lines, f"to translate: echo 'a sentence' | mtkit translate -m {run}"]:
-        say(line)
+        say(f"to see the worst: mtkit score -r {files} --worst 5")
+    total, training = (timedelta(seconds=round(it)) for it in (time.monotonic() - started, trained))
+    say(f"done in {total} (training took {training} in all): {model.path}")
+    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
 
 
 def _score(config: Config, model: Artifact) -> FinishedRun:
     if config.data.test is None:
-        return FinishedRun(model, {})
+        return model, {}
     test = _test_set(config, config.data.test, model)
-    _show_samples(test.path)
     try:
-        report = test.report
-        return FinishedRun(model, scores_of(report), [*scores_table(report)], [*verdict(report)])
+        _show_samples(test.path)
+        scores_of(test.report)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
+    return model, test.report
 
 
 def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:

@@ -71,8 +71,8 @@ def test_run_and_score_print_the_same_figures_and_run_ends_with_a_verdict(
     second = figures(capsys.readouterr().out)
     assert first == {name: second[name] for name in first} and len(first) >= 3
     last = [line.partition(":")[0] for line in said.err.splitlines()[-6:]]
-    assert last[:3] == ["test", "verdict", "baseline"]
-    assert last[3].startswith("done in 0") and last[5] == "to translate"
+    assert last[:4] == ["test", "verdict", "baseline", "to see the worst"]
+    assert last[4].startswith("done in 0") and last[5] == "to translate"
 
 
 def figures(out: str) -> dict[str, str]:

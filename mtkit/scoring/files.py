@@ -9,7 +9,7 @@ from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
-from mtkit.scoring.writing import MAX_SENTENCE_CHARACTERS
+from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
 
 STDIN = "stdin"
 SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE = "source.txt", "reference.txt", "hypotheses.txt"

@@ -11,7 +11,6 @@ other sentences. A significance test says how often chance alone gives so large 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +29,8 @@ from mtkit.errors import UserError
 from mtkit.report import plural
 from mtkit.scoring.writing import Writing
 
+MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
+"""Longest line for the metrics whose time grows with its square, by words and by characters."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
 AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
 """Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
@@ -110,7 +111,8 @@ class SacrebleuMetric:
         scorer, scores = self.build(writing), dict[str, Score]()
         if scorer is None:
             return scores
-        title = self.name + (writing.label if self.name == "BLEU" else "")
+        is_usual = self.name != "BLEU" or writing.tokenizer == "13a"
+        title = self.name if is_usual else f"BLEU ({writing.tokenizer})"
         if not (intervals or test):
             for name, lines in systems.items():
                 plain = scorer.corpus_score(lines, references)
@@ -232,8 +234,10 @@ def compute_scores(
         metric = METRICS[key]
         if key in BLEU_KEYS and not any(map(writing.long_lines, references)):
             continue  # it would be 0 whatever the translation
-        limit = writing.max_characters if metric.is_slow else sys.maxsize
-        scored = {name: it for name, it in systems.items() if longest[name] <= limit}
+        limit = MAX_SENTENCE_CHARACTERS if writing.has_words else MAX_IDEOGRAPHS
+        scored = {
+            name: it for name, it in systems.items() if longest[name] <= limit or not metric.is_slow
+        }
         tested = test if len(scored) == len(systems) else None
         compute = partial(metric.compute, intervals=intervals, test=tested)
         for name, of_system in compute(scored, references, writing).items() if scored else ():

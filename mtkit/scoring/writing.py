@@ -29,8 +29,6 @@ TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     **dict.fromkeys(UNSPACED_SCRIPTS - {"KANA", "HAN"}, ("char", ())),
 }
 """sacreBLEU's tokenizer for scripts that 13a does not suit, and the packages it needs."""
-MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
-"""Longest line for the metrics whose time grows with its square, of words and of characters."""
 MIN_BLEU_WORDS = 4
 """Words of a line that has an n-gram of every order that BLEU counts."""
 MIN_LONG_LINES = 0.5
@@ -60,16 +58,6 @@ class Writing:
         """The tokenizer of BLEU: "char" if packages are not installed."""
         name, packages = TOKENIZERS.get(self.script, ("13a", ()))
         return name if all(map(find_spec, packages)) else "char"
-
-    @property
-    def label(self) -> str:
-        """What follows the name of BLEU: the tokenizer, unless it is the usual one."""
-        return "" if self.tokenizer == "13a" else f" ({self.tokenizer})"
-
-    @property
-    def max_characters(self) -> int:
-        """Longest line for the slow metrics."""
-        return MAX_SENTENCE_CHARACTERS if self.has_words else MAX_IDEOGRAPHS
 
     def long_lines(self, lines: Sequence[str]) -> float:
         """Return the share of the lines that have the four words that BLEU needs."""
