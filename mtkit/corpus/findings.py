@@ -115,11 +115,10 @@ def check_languages(
         meaning, advice = "a side is not in its declared language", "are the sides swapped?"
         finding = failed_if(note, "declared language", meaning, advice)
         yield finding if "failed" in statuses or not wrong else replace(finding, status="warned")
-    doubtful = [(name, side) for name, side, code in sides if code is None and not side.is_certain]
-    note = "; ".join(f"{name}: {_likely(side)}" for name, side in doubtful)
-    note += "; declare both languages, such as --languages en ko" if note else ""
-    meaning, advice = "a language is not certain", "other lines of it may be taken for faults"
-    finding = failed_if(note, "uncertain language", meaning, advice)
+    doubtful = [it for it in sides if it[2] is None and it[1].share <= CERTAINTY]
+    note = "; ".join(f"{name}: {_likely(side)}" for name, side, _ in doubtful)
+    meaning, advice = "a language is not certain", "declare both, such as --languages en ko"
+    finding = failed_if(note and f"{note}; {advice}", "uncertain language", meaning, advice)
     yield replace(finding, status="warned") if note else finding
 
 

@@ -23,7 +23,7 @@ _UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\
 _SHORT_WORDS = re.compile(rf"(?<!\S)(?:{_UNSPACED}{{1,6}} ){{3,}}{_UNSPACED}{{1,6}}(?!{_UNSPACED})")
 
 
-def is_split_into_subwords(text: str) -> bool:
+def has_subwords(text: str) -> bool:
     """Return whether the text has marks that subword tokenizers leave."""
     return _SUBWORDS.search(text) is not None
 

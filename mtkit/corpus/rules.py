@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.languages import count_scripts, is_foreign
-from mtkit.corpus.presplit import is_split_into_subwords, is_tokenised
+from mtkit.corpus.presplit import has_subwords, is_tokenised
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
@@ -244,15 +244,15 @@ REPORT_RULES = (
     Rule(
         "subwords",
         "already split into subwords",
-        "use the text before that: mtkit splits it itself",
-        _either_side(lambda text, _: is_split_into_subwords(text)),
+        "use the text before that",
+        _either_side(lambda text, _: has_subwords(text)),
         max_share=1.0,
         min_share=0.05,
     ),
     Rule(
         "tokenised",
-        "spaces between words and punctuation",
-        "use the text before tokenisation, as translations will look like this",
+        "words, or words and punctuation, already split by spaces",
+        "use the text before that",
         _either_side(lambda text, _: is_tokenised(text)),
         max_share=1.0,
         min_share=0.05,

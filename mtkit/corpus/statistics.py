@@ -73,11 +73,6 @@ class SideStatistics:
         return self.likely_language if can_be_identified and self.share > MAJORITY else None
 
     @property
-    def is_certain(self) -> bool:
-        """Whether nearly all lines are in one language, or the language is declared."""
-        return self.declared is not None or self.share > CERTAINTY
-
-    @property
     def is_spaced(self) -> bool:
         """Whether the scripts put spaces between words."""
         return not self.scripts & UNSPACED_SCRIPTS

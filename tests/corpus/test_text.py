@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.presplit import is_split_into_subwords, is_tokenised
+from mtkit.corpus.presplit import has_subwords, is_tokenised
 from mtkit.corpus.text import in_one_line, is_blank, normalise
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -83,7 +83,7 @@ NATURAL = [
 
 @pytest.mark.parametrize("line", NATURAL)
 def test_natural_text_is_not_taken_for_split_text(line: str) -> None:
-    assert not is_tokenised(line) and not is_split_into_subwords(line)
+    assert not is_tokenised(line) and not has_subwords(line)
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_tokenised_text_is_recognised(line: str) -> None:
     ],
 )
 def test_subwords_are_recognised(line: str) -> None:
-    assert is_split_into_subwords(line)
+    assert has_subwords(line)
