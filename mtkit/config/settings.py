@@ -185,7 +185,11 @@ class TrainingSettings(Settings):
     )
     validate_every: Interval = 500
     validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
-    best_by: Criterion = Field("bleu", description="on the validation set; step: the last is best")
+    best_by: Criterion = Field(
+        "bleu",
+        description="on the validation set; bleu: chrF if most lines have fewer than four words; "
+        "step: the last is best",
+    )
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = Field(
         "auto", description="where to train; auto: on a GPU if available"
     )

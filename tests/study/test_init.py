@@ -402,6 +402,21 @@ def test_existing_sets_are_used_and_not_trained_on(corpus: Path) -> None:
     assert not {*lines_of("x-data/train.en")} & {*lines_of("v.en")}
 
 
+def test_init_says_how_much_of_a_given_test_set_is_trained_on(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources, targets = lines_of("a.en"), lines_of("a.ko")
+    write("t.en", [*sources[:10], *[f"{it} Indeed." for it in sources[10:30]]])
+    write("t.ko", targets[:30])
+    assert call("init", "a.en", "a.ko", "--test", "t.en", "t.ko") == 0
+    trained = {*lines_of("mtkit-data/train.ko")}
+    count = sum(it in trained for it in targets[:30])
+    said = " ".join(capsys.readouterr().out.split())
+    assert 0 < count <= 30
+    assert f"0 sources and {count} targets of 30 test pairs occur in the training data" in said
+    assert not {*lines_of("mtkit-data/train.en")} & {*lines_of("t.en")}
+
+
 def test_repeated_pairs_are_trained_on_once_and_hold_out_no_more(corpus: Path) -> None:
     for language in LANGUAGES:
         write(f"b.{language}", 2 * lines_of(f"a.{language}"))
