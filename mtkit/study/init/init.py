@@ -245,8 +245,8 @@ def _summary(
         yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
     elif left_out:
         yield (
-            f"left out: {plural(left_out, 'pair')} (blank, or unfit to be held out: repeated, "
-            "faulty, or with a text that occurs in the training data)"
+            f"left out: {plural(left_out, 'pair')} (blank, with a text that another part has, "
+            "or in the share that is held out, but repeated or faulty)"
         )
     if broken := facts.settings["broken_rules"]:
         yield f"training will drop pairs that break a rule: {broken}"
