@@ -64,7 +64,7 @@ class Tokenizer:
 
     def encode_source(self, lines: list[str]) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        return _encode(self._source, [line.translate(self._spellings) for line in lines])
+        return _encode(self._source, [*map(self._spellings.spell, lines)])
 
     def encode_target(self, lines: list[str]) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
@@ -112,7 +112,7 @@ class Tokenizer:
 
     def source_offsets(self, line: str) -> list[int]:
         """Return for each subword of `line` the offset of its last character."""
-        spelled = [self._spellings[ord(character)] for character in line]
+        spelled = [self._spellings[character] for character in line]
         mapping = self._source.encode("".join(spelled), return_type="offset_mapping")
         places = [place for place, spelling in enumerate(spelled) for _ in spelling]
         # If a character is several byte subwords, only the last of them has its span.
@@ -139,8 +139,8 @@ class Tokenizer:
         return [self.vocabularies[1][i] for i in ids]
 
 
-class _Spellings(dict[int, str]):
-    """A table for `str.translate` that spells characters that a vocabulary lacks, if it can.
+class _Spellings(dict[str, str]):
+    """How a text spells each character: those that the vocabulary lacks by others, if it can.
 
     They take their compatible form (NFKC), such as fi for `ﬁ`; invisible ones become a space or
     nothing.
@@ -149,15 +149,21 @@ class _Spellings(dict[int, str]):
     def __init__(self, can_spell: Callable[[str], bool]) -> None:
         super().__init__()
         self._can_spell = can_spell
+        self._unchanged: set[str] = set()
 
-    def __missing__(self, code: int) -> str:
-        spelling = chr(code)
-        if not self._can_spell(spelling):
-            if is_blank(spelling):
-                spelling = " " if spelling.isspace() else ""
-            elif self._can_spell(compatible := unicodedata.normalize("NFKC", spelling)):
-                spelling = compatible
-        self[code] = spelling
+    def spell(self, text: str) -> str:
+        """Return the text in characters of the vocabulary."""
+        return text if self._unchanged.issuperset(text) else "".join(map(self.__getitem__, text))
+
+    def __missing__(self, character: str) -> str:
+        spelling = character
+        if self._can_spell(character):
+            self._unchanged.add(character)
+        elif is_blank(character):
+            spelling = " " if character.isspace() else ""
+        elif self._can_spell(compatible := unicodedata.normalize("NFKC", character)):
+            spelling = compatible
+        self[character] = spelling
         return spelling
 
 
