@@ -28,6 +28,7 @@ UNSPACED = re.compile(
 )
 """A letter of a script that is written without spaces between words."""
 _STOPPED_WORD = re.compile(r"([^\s()\[\]\"'“”„‘’«»/-]*)\.[\"'”’»)\]]*$")
+_VOWELS = frozenset("aeiouy")
 _FIRST_LETTER = re.compile(r"[^\W_]")
 _USED_WORD = re.compile(r"([^\s.,;:!?()\[\]\"'“”„‘’«»/-]+)(\.(?=\s+\S))?")
 """A word, and the full stop after it if the line goes on."""
@@ -107,7 +108,8 @@ def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> 
     """Return whether a sentence surely ends between the texts.
 
     It does not before a digit or a small letter, after a quotation in a Japanese sentence, or after
-    the full stop of a short number, an initial, an abbreviation, or a name of two letters.
+    the full stop of a short number, an initial, an abbreviation, a name of two letters, or a word
+    without vowels.
     """
     first = _FIRST_LETTER.search(after)
     is_quoted = before.endswith(("」", "』")) and not after.lstrip().startswith(("「", "『"))
@@ -117,7 +119,8 @@ def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> 
     word = stopped[1] if stopped else ""
     is_number = 0 < len(word) < MAX_SHORT_WORD and not any(map(str.isalpha, word))
     is_name = len(word) == 1 or (len(word) == 2 and word[0].isupper())
-    return not (is_number or is_name or "." in word or word in abbreviations)
+    is_unspoken = word.isascii() and word.isalpha() and _VOWELS.isdisjoint(word.lower())
+    return not (is_number or is_name or is_unspoken or "." in word or word in abbreviations)
 
 
 def learn_abbreviations(lines: Iterable[str]) -> set[str]:
