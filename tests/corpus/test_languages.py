@@ -6,7 +6,7 @@ import pytest
 
 from commands import call
 from mtkit.config.languages import check_language
-from mtkit.config.yaml import load_config
+from mtkit.config.yaml import demo_config, load_config
 from mtkit.corpus.languages import is_long_enough, supported_languages
 from mtkit.errors import UserError
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS
@@ -45,7 +45,7 @@ def test_other_text_is_rejected(wrong: str) -> None:
 
 def test_configs_and_commands_reject_unknown_codes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match=r"--set data.target_language=jp: .* did you mean ja"):
-        load_config(overrides=["data.target_language=jp"])
+        load_config(demo_config(), ["data.target_language=jp"])
     assert call("score", "-r", "none", "--language", "kor") == 2
     error = capsys.readouterr().err
     assert error.startswith("--language: ") and "ko" in error
