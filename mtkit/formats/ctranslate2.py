@@ -20,12 +20,13 @@ from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.report import data_lines, plural, printable, say, table, wrap
-from mtkit.scoring.metrics import corpus_bleu
+from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.scoring.writing import Writing
 
 MAX_VALIDATION_LINES = 1000
 """As many lines of validation text as training translates."""
 MAX_INT8_BLEU_LOSS = 0.3
-"""BLEU that int8 may lose on the validation text for an export to choose it."""
+"""BLEU, or chrF, that int8 may lose on the validation text for an export to choose it."""
 MIN_IDENTICAL_SHARE, MAX_BLEU_LOSS = 0.995, 0.4
 """A check fails if float32 translates fewer lines identically, or another type loses more BLEU."""
 MAX_SHOWN_LINES = 10
@@ -40,8 +41,17 @@ class EvaluationText:
     reference: list[str] | None = None
     language: str | None = None
 
-    def bleu(self, hypotheses: Sequence[str]) -> float:
-        return corpus_bleu(hypotheses, self.reference or [], self.language)
+    @property
+    def metric(self) -> str:
+        """BLEU, or chrF2 if most references are too short for it."""
+        lines = self.reference or []
+        return "BLEU" if Writing.of(self.language, lines).suits_bleu(lines) else "chrF2"
+
+    def score(self, hypotheses: Sequence[str]) -> float:
+        """Compute the metric."""
+        if self.metric == "BLEU":
+            return corpus_bleu(hypotheses, self.reference or [], self.language)
+        return corpus_chrf(hypotheses, self.reference or [])
 
 
 def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
@@ -103,13 +113,13 @@ def _choose_compute_type(opened: OpenedModel, text: EvaluationText | None) -> st
         say("exporting float32, because there is no validation text to measure int8 on")
         return "float32"
     int8, float32 = (
-        text.bleu(_translator(opened, cached(opened, name)).translate(text.source))
+        text.score(_translator(opened, cached(opened, name)).translate(text.source))
         for name in ("int8", "float32")
     )
     chosen = "int8" if float32 - int8 <= MAX_INT8_BLEU_LOSS else "float32"
     say(
-        f"exporting {chosen}: BLEU on {len(text.source):,} lines of validation text is {int8:.2f} "
-        f"in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
+        f"exporting {chosen}: {text.metric} on {len(text.source):,} lines of validation text is "
+        f"{int8:.2f} in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
     )
     if chosen == "int8":
         say("to translate with it: mtkit translate --compute-type int8")
@@ -143,15 +153,16 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
         ["identical", f"{len(identical):,} ({share:.2%})"],
         ["largest score difference", f"{difference:.1e}"],
     ]
-    bleu = [0.0, 0.0]
+    scores = [0.0, 0.0]
     if text.reference is not None:
-        bleu = [text.bleu([line.text for line in translations]) for translations in translated]
-        rows += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in zip(names, bleu, strict=True)]
+        scores = [text.score([line.text for line in translations]) for translations in translated]
+        shown = zip(names, scores, strict=True)
+        rows += [[f"{text.metric}, {name}", f"{value:.2f}"] for name, value in shown]
     data_lines([*table(rows), *_differing_lines(differing, names)])
     if names[1].endswith("float32") and share < MIN_IDENTICAL_SHARE:
         raise MtkitError(f"only {share:.2%} of the lines are identical")
-    if (loss := bleu[0] - bleu[1]) > MAX_BLEU_LOSS:
-        raise MtkitError(f"{names[1]} loses {loss:.2f} BLEU")
+    if (loss := scores[0] - scores[1]) > MAX_BLEU_LOSS:
+        raise MtkitError(f"{names[1]} loses {loss:.2f} {text.metric}")
 
 
 def _differing_lines(

@@ -63,3 +63,7 @@ class Writing:
         """Return the share of the lines that have the four words that BLEU needs."""
         tokenize = BLEU(tokenize=self.tokenizer).tokenizer
         return sum(len(tokenize(line).split()) >= MIN_BLEU_WORDS for line in lines) / len(lines)
+
+    def suits_bleu(self, lines: Sequence[str]) -> bool:
+        """Return whether enough lines have the four words that BLEU needs."""
+        return self.long_lines(lines) >= MIN_LONG_LINES

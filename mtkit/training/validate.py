@@ -13,7 +13,7 @@ from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.report import fitted, say
 from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, get_signatures
-from mtkit.scoring.writing import MIN_LONG_LINES, Writing
+from mtkit.scoring.writing import Writing
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.setup import RunInputs, TrainingRun
@@ -80,6 +80,5 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
         say(fitted(f"  hypothesis  {hypothesis}"))
         say(fitted(f"  reference   {reference}"))
     language, chrf = run.config.data.target_language, corpus_chrf(hypotheses, references)
-    if Writing.of(language, references).long_lines(references) < MIN_LONG_LINES:
-        return None, chrf
-    return corpus_bleu(hypotheses, references, language), chrf
+    suits_bleu = Writing.of(language, references).suits_bleu(references)
+    return corpus_bleu(hypotheses, references, language) if suits_bleu else None, chrf

@@ -51,15 +51,22 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 Capture = pytest.CaptureFixture[str]
 
 
-def test_int8_is_chosen_if_validation_bleu_hardly_drops(
-    trained: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("min_long_lines", "metric"), [(0.0, "BLEU"), (1.0, "chrF2")])
+def test_int8_is_chosen_if_the_validation_score_hardly_drops(
+    min_long_lines: float,
+    metric: str,
+    trained: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("mtkit.scoring.writing.MIN_LONG_LINES", min_long_lines)
+    function = {"BLEU": "corpus_bleu", "chrF2": "corpus_chrf"}[metric]
     for scores, chosen in (([20.0, 20.29], "int8"), ([20.0, 20.31], "float32")):
         values = iter(scores)
-        monkeypatch.setattr("mtkit.formats.ctranslate2.corpus_bleu", lambda *_, v=values: next(v))
+        monkeypatch.setattr(f"mtkit.formats.ctranslate2.{function}", lambda *_, v=values: next(v))
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
-        assert f"{chosen}: BLEU on 20 lines" in err
+        assert f"{chosen}: {metric} on 20 lines" in err
         assert (chosen == "int8") == ("mtkit translate --compute-type int8" in err)
     assert load(trained, "cpu").engine.name == "ctranslate2 float32"
 
@@ -94,11 +101,11 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
 def test_a_check_reports_the_agreement(trained: Path, capsys: Capture, tmp_path: Path) -> None:
     export_to_ctranslate2(str(trained), quantization="float32", check=True)
     out = capsys.readouterr().out
-    assert "identical" in out and "20 (100.00%)" in out and "BLEU, torch float32" in out
+    assert "identical" in out and "20 (100.00%)" in out and "chrF2, torch float32" in out
     (tmp_path / "text").write_text("ant bee\n\ncat")
     export_to_ctranslate2(str(trained), quantization="int8", check=True, text=tmp_path / "text")
     out = capsys.readouterr().out
-    assert str(tmp_path / "text") in out and "BLEU" not in out
+    assert str(tmp_path / "text") in out and "chrF2" not in out
 
 
 def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> None:
@@ -118,7 +125,7 @@ def test_a_failed_check_shows_the_lines_that_differ(
         compare_translators(text, ours, other)
     assert "line 1\n" in capsys.readouterr().out
     own = EvaluationText("own", SENTENCES, ours.translate(SENTENCES))
-    with pytest.raises(MtkitError, match=r"torch int8 loses \d+\.\d\d BLEU"):
+    with pytest.raises(MtkitError, match=r"torch int8 loses \d+\.\d\d chrF2"):
         other.engine.name = "torch int8"
         compare_translators(own, ours, other)
 

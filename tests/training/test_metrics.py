@@ -78,7 +78,7 @@ def test_points_are_the_finite_numbers_of_a_log(tmp_path: Path) -> None:
 def test_every_stored_score_has_its_signature(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mtkit.training.validate.MIN_LONG_LINES", 0.0)
+    monkeypatch.setattr("mtkit.scoring.writing.MIN_LONG_LINES", 0.0)
     train(fresh("transformer", data={"target_language": "zh"}))
     theirs = {"bleu": BLEU(tokenize="zh"), "chrf": CHRF()}
     for metric in theirs.values():

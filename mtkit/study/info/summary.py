@@ -36,9 +36,10 @@ SUMMARY = {
         "{weights.model.kind} of width {weights.model.d_model}",
     ],
     "scores": [
-        "test: BLEU {test.bleu.score}, chrF2 {test.chrf.score}",
+        "test: {test.bleu.name} {test.bleu.score}, chrF2 {test.chrf.score}",
         "test: chrF2 {test.chrf.score}",
         LOSS + ", BLEU {weights.validation.bleu}, chrF2 {weights.validation.chrf}",
+        LOSS + ", chrF2 {weights.validation.chrf}",
         LOSS,
     ],
     "files": ["{files}, by mtkit {version}"],
