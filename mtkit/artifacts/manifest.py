@@ -151,18 +151,8 @@ def clear_leftovers(folder: Path) -> None:
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """Return the complete artifact at `path`, its file sizes checked; `verify` checks hashes, too.
 
-    Raises UserError if there is none, or a damaged one, or one that this user may not read;
-    OtherFormatError for another version's.
+    Raises UserError if there is none, or a damaged one; OtherFormatError for another version's.
     """
-    try:
-        return _open_artifact(path, kind, verify)
-    except PermissionError as error:
-        raise UserError(
-            f"{error.filename} cannot be read ({error.strerror}); ask its owner to allow it"
-        ) from None
-
-
-def _open_artifact(path: Path, kind: Kind, verify: bool) -> Artifact:
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
         raise UserError(f"{path} should hold a {kind}, but holds a {manifest['kind']}")

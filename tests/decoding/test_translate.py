@@ -29,7 +29,6 @@ import mtkit
 from architectures import seq2seq, transformer
 from commands import Stdin
 from folders import SENTENCES, train, with_settings, write_model
-from mtkit.artifacts import manifest
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.runs import find_model
 from mtkit.artifacts.storage import write_json
@@ -397,17 +396,6 @@ def test_results_take_the_settings_of_a_call(real: Path) -> None:
     assert [samples[0] for samples in texts] == [
         it.text for it in translator.results(lines, request)
     ]
-
-
-def test_a_model_that_may_not_be_read_is_the_users_to_fix(
-    real: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path) -> str:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(manifest, "hash_file", refuse)  # root may read everything
-    with pytest.raises(UserError, match=r"model/.* cannot be read \(Permission denied\)"):
-        load(real, "cpu")
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
