@@ -20,11 +20,12 @@ SampleRows = Sequence[Sequence[str]]
 """The cells of rows that are not blank."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
+_DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
-    """Return the columns, numbered from 0, that hold neither numbers nor identifiers."""
+    """Return the columns, numbered from 0, that hold no numbers, identifiers or labels."""
     return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
 
 
@@ -35,7 +36,7 @@ def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     read = [(first.get(at, "").strip(), _below(rows, at)) for at in columns]
     return (
         all(is_column_name(cell) for cell, _ in read)
-        or any(not re.search(r"\d", first[at]) for at in numbers)
+        or any(not _DIGIT.search(first[at]) and first[at] not in _below(rows, at) for at in numbers)
         or all(_is_title(cell, below) for cell, below in read)
     )
 
@@ -55,10 +56,12 @@ def _below(rows: SampleRows, at: int) -> list[str]:
 
 
 def _is_text(cells: list[str]) -> bool:
-    """Return whether the cells are no numbers, nor identifiers that are all different."""
+    """Return whether cells are neither numbers, nor different identifiers, nor a few labels."""
+    distinct = len(set(cells))
     is_number = not any(map(str.isalpha, "".join(cells)))
-    is_name = all(map(_IDENTIFIER.fullmatch, cells)) and len(set(cells)) == len(cells)
-    return len(cells) < 2 or not (is_number or is_name)
+    is_identifier = all(map(_IDENTIFIER.fullmatch, cells)) and distinct == len(cells)
+    is_label = len(cells) > 2 and distinct <= max(1, len(cells) // 10)
+    return len(cells) < 2 or not (is_number or is_identifier or is_label)
 
 
 def _is_title(cell: str, below: list[str]) -> bool:

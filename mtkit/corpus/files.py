@@ -119,7 +119,7 @@ def text_lines(file: io.BufferedReader, name: str, max_bytes: int | None = None)
         try:
             line = raw.decode()
         except UnicodeDecodeError:
-            line, fault = raw.decode(errors="replace"), "invalid UTF-8 replaced"
+            line, fault = raw.decode(errors="replace"), fault or "invalid UTF-8 replaced"
         if fault:
             first, count = faults.get(fault, (number, 0))
             faults[fault] = first, count + 1
@@ -219,7 +219,7 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
 
 def refuse_format(name: str, start: bytes = b"") -> None:
     """Raise UserError if the name or the first bytes of a file show that it is not text."""
-    suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
+    suffix = PurePath(name.lower().removesuffix(".gz")).suffix
     for suffixes, advice in EXPORTS.items():
         if suffix in suffixes.split():
             raise UserError(f"{name} is {advice}")
@@ -227,6 +227,10 @@ def refuse_format(name: str, start: bytes = b"") -> None:
         if suffix == extension or re.match(magic, start):
             advice = "unpack it, or compress it with gzip"
             raise UserError(f"{name} is compressed as {extension}; {advice}")
+    if re.match(rb"([^\0]\0){4}|(\0[^\0]){4}", start):
+        encoding = "UTF-16BE" if start[0] == 0 else "UTF-16LE"
+        advice = f"convert it with: iconv -f {encoding} -t UTF-8"
+        raise UserError(f"{name} seems to be {encoding} without a byte order mark; {advice}")
 
 
 def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:

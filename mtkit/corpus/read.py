@@ -84,7 +84,9 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 pairs = _text_pairs(corpus, index)
             case TableCorpus():
                 pairs = _table_pairs(corpus, index)
-            case DatasetCorpus(dataset=path) if path.endswith(".csv") and Path(path).is_file():
+            case DatasetCorpus(dataset=path) if (
+                path[-4:].lower() == ".csv" and Path(path).is_file()
+            ):
                 pairs = _table_pairs(corpus, index)
             case _:
                 pairs = _dataset_pairs(corpus, index)

@@ -165,12 +165,24 @@ def test_columns_of_numbers_are_noticed(
         read(path, 0, 1)
 
 
+def test_columns_of_labels_are_noticed() -> None:
+    rows = [("en", source, "de", target) for source, target in SENTENCES]
+    assert read(export(rows)) == normalised(SENTENCES)
+    sorts = [("news" if n % 3 else "web", *pair) for n, pair in enumerate(SENTENCES * 5)]
+    assert read(export([("domain", "en", "de"), *sorts])) == normalised(SENTENCES * 5)
+
+
 def test_columns_are_asked_for_if_a_header_leaves_a_choice() -> None:
-    rows = [(*pair, "A note.") for pair in SENTENCES]
+    rows = [(*pair, f"{pair[0]} is said.") for pair in SENTENCES]
     assert read(export([("de", "en", "note"), *rows])) == normalised(SENTENCES)
     with pytest.raises(UserError, match=r"choose two of its columns .* a, b, note"):
         read(export([("a", "b", "note"), *rows]))
     assert read(export(rows)) == normalised(SENTENCES)
+
+
+def test_names_in_capitals_are_names_of_tables() -> None:
+    assert read(export(SENTENCES, "T.CSV")) == normalised(SENTENCES)
+    assert read(export(WORDS, "T.TSV", delimiter="\t")) == WORDS
 
 
 def test_a_table_of_two_columns_needs_no_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,6 +236,14 @@ def test_old_mac_line_ends_are_noticed(capsys: pytest.CaptureFixture[str]) -> No
     assert load_lines(Path("a")) == ["A dog. Why?"]
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 2 and all("old Mac line ends" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_refused(encoding: str) -> None:
+    Path("t.tsv").write_bytes("A dog.\tEin Bär.\r\n".encode(encoding))
+    for lines in (read_lines("t.tsv"), input_lines(Path("t.tsv"))):
+        with pytest.raises(UserError, match=f"iconv -f {encoding.replace('6-', '6').upper()} "):
+            next(lines)
 
 
 def test_file_names_of_any_bytes_are_read(capsys: pytest.CaptureFixture[str]) -> None:
