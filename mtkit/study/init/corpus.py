@@ -122,6 +122,8 @@ def describe_corpus(
     is_joint = overlap(*characters) >= 0.5
     texts = [characters[0] + characters[1]] if is_joint else characters
     abbreviations = learn_abbreviations(sources)
+    held_out = [pair for part, pair in placed if part != "train"]
+    tried = held_out if len(held_out) >= 100 else [pair for _, pair in placed]
     capitals = sum(source != source.lower() for source in sources)
     caseless = sum(has_no_case(source) for source in sources)
     broken = (f"{rule} ({report.estimate(rule):,})" for rule in report.drop)
@@ -130,7 +132,7 @@ def describe_corpus(
         "deduplicate": "true" if report.deduplicate else None,
         "drop": flow([*report.drop]) if report.drop else None,
         "broken_rules": ", ".join(broken),
-        "sentences": _splitting_language([pair for _, pair in placed], languages, abbreviations),
+        "sentences": _splitting_language(tried, languages, abbreviations),
         "abbreviations": flow(" ".join(sorted(abbreviations))) if abbreviations else None,
         "truecase": "true" if is_cased else None,
         "dotless_i": dotless_side(*languages) if is_cased else None,
