@@ -27,10 +27,10 @@ def find_nearest(
     The similarity, 0 to 1, is the Dice coefficient of the sets of subwords, each weighed by the
     negative logarithm of its share of the training sources: rare subwords say most.
     """
-    blocks = range(0, len(store), BLOCK_PAIRS)
+    every = np.arange(len(store))
+    blocks = [every[first : first + BLOCK_PAIRS] for first in range(0, len(store), BLOCK_PAIRS)]
     counts = np.ones(tokenizer.source_vocab)
-    for first in blocks:
-        pairs = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
+    for pairs in blocks:
         counts += np.bincount(store.side(pairs, target=False)[0], minlength=len(counts))
     weights = torch.from_numpy(-np.log(counts / counts.sum())).float()
     rows = np.zeros(len(sources), np.int64)
@@ -42,11 +42,10 @@ def find_nearest(
             table = weights.new_zeros(len(weights), len(sources[block]))  # (V, B)
             for column, ids in enumerate(tokenizer.encode_source(sources[block])):
                 table[ids, column] = weights[ids]
-            for first in blocks:
-                pairs = np.arange(first, min(first + BLOCK_PAIRS, len(store)))
+            for pairs in blocks:
                 best, at = _similarity(store, pairs, weights, table).max(dim=0)
                 is_better = best.numpy() > similarity[block]
-                rows[block][is_better] = first + at.numpy()[is_better]
+                rows[block][is_better] = pairs[at.numpy()[is_better]]
                 similarity[block] = np.maximum(similarity[block], best.numpy())
                 bar.advance(len(pairs))
     tokens, lengths = store.side(rows, target=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
+from mtkit.corpus.presplit import has_subwords, is_tokenised
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
@@ -37,7 +38,8 @@ def read_texts(
             counts = f"has {plural(len(lines), 'line')}, but {references[0]} has {expected:,}"
             raise UserError(f"{name} {counts}; line n must belong to line n")
     for name, lines in (right | systems).items():
-        if name in systems and sum(line.endswith(" .") for line in lines) * 4 > len(lines):
+        is_split = sum(is_tokenised(line) or has_subwords(line) for line in lines) * 4 > len(lines)
+        if is_split and name in systems:
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")
         if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:
             warn(

@@ -131,8 +131,14 @@ def test_tokenised_text_and_bleu_of_characters_are_warned_of(
     tmp_path: Path, capsys: Capture
 ) -> None:
     reference = write(tmp_path / "ref", ["It rains today.", "Why?"])
-    score_files([reference], [write(tmp_path / "tok", ["It rains today .", "Why ?"])])
-    assert "tok seems to be tokenised" in capsys.readouterr().err
+    for split in (
+        "It rains today .",
+        "It ra@@ ins today.",
+        "今天 下雨 了 吗 ？",
+        "▁It ▁rains ▁today.",
+    ):
+        score_files([reference], [write(tmp_path / "tok", [split, "Why?"])])
+        assert "tok seems to be tokenised" in capsys.readouterr().err
     for language, hint in (("de", False), ("th", True), ("ko", find_spec("mecab_ko") is None)):
         score_files([reference], [reference], language=language)
         assert ("counts characters" in capsys.readouterr().err) == hint
