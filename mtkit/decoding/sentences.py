@@ -116,10 +116,11 @@ def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> 
     if is_quoted or (first and (first[0].isdigit() or first[0].islower())):
         return False
     stopped = _STOPPED_WORD.search(before)
-    word = stopped[1] if stopped else ""
+    word = stopped[1].rstrip(".") if stopped else ""
     is_number = 0 < len(word) < MAX_SHORT_WORD and not any(map(str.isalpha, word))
     is_name = len(word) == 1 or (len(word) == 2 and word[0].isupper())
-    is_unspoken = word.isascii() and word.isalpha() and _VOWELS.isdisjoint(word.lower())
+    is_spoken = word.isupper() or not _VOWELS.isdisjoint(word.lower())
+    is_unspoken = word.isascii() and word.isalpha() and not is_spoken
     return not (is_number or is_name or is_unspoken or "." in word or word in abbreviations)
 
 

@@ -265,6 +265,12 @@ def test_no_line_is_split_at_a_full_stop_that_may_end_no_sentence(language: str,
     assert " " not in text or text.split()[0] not in parts
 
 
+@pytest.mark.parametrize("end", ["in the FCT.", "and so on...", "in 2007.", "by Anna."])
+def test_a_line_is_split_after_acronyms_ellipses_years_and_names(end: str) -> None:
+    parts = [f"It was seen {end}", "They left."]
+    assert split_sentences(" ".join(parts), "en") == parts
+
+
 def test_no_line_is_split_after_an_abbreviation_of_the_corpus() -> None:
     line = "Il voit Mlle. Dupont dans la rue. Elle lit."
     whole = "Il voit Mlle. Dupont dans la rue."
