@@ -20,13 +20,15 @@ MAX_TEXT_CHARACTERS = 1 << 20
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""
 
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡][\"'」』”’）]*\s*")
+# Full stops and question marks: Latin; Han and kana; Devanagari, Urdu, Ethiopic, Burmese, Khmer,
+# Armenian, Tibetan.
+_SENTENCE_END = re.compile(r"[.!?…؟][\"'”’»)\]]*\s+|[。！？｡।॥۔።፧။។៕։།][\"'”’»)\]」』）]*\s*")
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]"  # kana, Han, and their punctuation
-)
-"""A letter of a script that is written without spaces between words."""
+_CLOSE_SENTENCES = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
+"""Letters and marks of kana and Han: there is no space between their sentences."""
+UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CLOSE_SENTENCES}]")
+"""A letter of a script without spaces between words: these, Thai, Lao, Burmese, or Khmer."""
+_CLOSE = re.compile(f"[{_CLOSE_SENTENCES}]")
 _STOPPED_WORD = re.compile(r"([^\s()\[\]\"'“”„‘’«»/-]*)\.[\"'”’»)\]]*$")
 _VOWELS = frozenset("aeiouy")
 _FIRST_LETTER = re.compile(r"[^\W_]")
@@ -155,11 +157,11 @@ def find_parts(text: str, parts: Iterable[str]) -> Iterator[int]:
 
 
 def join_parts(texts: Iterable[str]) -> str:
-    """Join texts by spaces, but without a space between letters of scripts that use none."""
+    """Join texts by spaces, but without a space between kana or Han."""
     line = ""
     for text in filter(None, texts):
-        is_unspaced = line and UNSPACED.match(line[-1]) and UNSPACED.match(text)
-        line += text if is_unspaced or not line else f" {text}"
+        is_close = line and _CLOSE.match(line[-1]) and _CLOSE.match(text)
+        line += text if is_close or not line else f" {text}"
     return line
 
 

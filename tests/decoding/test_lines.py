@@ -179,6 +179,22 @@ def test_parts_fit_and_lose_no_text(line: str, limit: int) -> None:
     assert all(len(part) <= limit for part in parts)
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["वह घर जाता है।", "मैं किताब पढ़ता हूँ।"],
+        ["وہ گھر جاتا ہے۔", "کیا تم آؤ گے؟"],
+        ["እሱ ወደ ቤት ሄደ።", "አንተስ ትመጣለህ፧"],
+        ["သူ အိမ်ပြန်သည်။", "မင်းလာမလား။"],
+    ],
+)
+def test_long_lines_end_at_the_full_stops_of_their_script(sentences: list[str]) -> None:
+    line = " ".join(sentences)
+    assert [
+        part for part, _ in split_to_fit(line, lambda text: [1] * len(text), len(line) - 1)
+    ] == sentences
+
+
 def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
     assert parts_of("It rains.", 12) == ["It rains."]
     assert parts_of('He said "no." Why? Pi is 3.14.', 12) == [
@@ -204,6 +220,7 @@ def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
     assert join_parts(["It rains.", "", "Why?"]) == "It rains. Why?"
     assert join_parts(["雨が降る。", "なぜ？"]) == "雨が降る。なぜ？"
     assert join_parts(["비가 온다.", "왜?"]) == "비가 온다. 왜?"
+    assert join_parts(["สวัสดีครับ", "ผมชื่อสมชาย"]) == "สวัสดีครับ ผมชื่อสมชาย"
     assert join_parts(["雨。", "Why?"]) == "雨。 Why?"
     assert join_parts([]) == ""
 
