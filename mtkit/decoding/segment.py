@@ -106,9 +106,9 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
         for part, ids in split_to_fit(run, encode, settings.max_length, abbreviations):
             numbers: list[int] = []
             if words is not None:
-                place = text.index(part, place)
-                numbers = [words.at(place + end) for end in tokenizer.source_offsets(part)]
-                place += len(part)
+                places = _find_places(part, text, place)
+                place = places[-1] + 1
+                numbers = [words.at(places[end]) for end in tokenizer.source_offsets(part)]
             # Even a single character can have more than `max_length` subwords.
             for first in range(0, len(ids), settings.max_length):
                 cut = slice(first, first + settings.max_length)
@@ -116,6 +116,17 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
                 segments.append(Sentence([*ids[cut], EOS], prefix, key, numbers[cut]))
                 prefix = []
     return segments
+
+
+def _find_places(part: str, text: str, start: int) -> Sequence[int]:
+    """Return the offset of each character of a part in the text, where emoji may be between."""
+    if (begin := text.find(part, start)) >= 0:
+        return range(begin, begin + len(part))
+    places: list[int] = []
+    for character in part:
+        places.append(start if character == " " else text.index(character, start))
+        start = places[-1] + (character != " ")
+    return [places[i + (character == " ")] for i, character in enumerate(part)]
 
 
 def join(

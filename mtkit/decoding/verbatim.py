@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import chain, groupby, pairwise
 
+from mtkit.decoding.sentences import join_parts
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(
@@ -16,12 +17,13 @@ _EMOJI = re.compile(
 # Numbers next to words are part of the sentence: "2 dogs", "1. Mai", "in 2024".
 _BULLET = "[-–—−*•‣⁃◦·▪▫●○■□◆◇►▶➢➤✓✔→>|#]+"
 _DATE = r"\d{1,4}(?:[-./:]\d{1,4}){2}[\d.,:]{0,9}"
+_END = ".!?…。！？؟।۔"
 _NUMBER = r"\d[\d.,:]{0,9}"
 _MARKS_BEFORE = re.compile(
     rf"(?:(?:{_NUMBER} )?(?:{_BULLET}|{_DATE}|[(\[]?{_NUMBER}[)\]:]) )+(?=\S*[^\W\d_])"
 )
 _MARKS_AFTER = re.compile(
-    rf"(?<=[.!?…。！？؟।۔])(?: (?:{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?[()]))+$"
+    rf"(?<=[{_END}])(?: (?:{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?[()]))+$"
 )
 
 
@@ -34,7 +36,7 @@ def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
     """Split a text into runs, each with True (translated) or False (copied).
 
     Copied are list marks and dates before the first word, dates and marks after the last sentence,
-    and emoji that the model does not know.
+    and emoji that the model does not know; those within a sentence move to its end.
     """
     begin = before.end() if (before := _MARKS_BEFORE.match(text)) else 0
     end = after.start() if (after := _MARKS_AFTER.search(text, begin)) else len(text)
@@ -47,8 +49,18 @@ def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
     def is_translated(i: int) -> bool:
         return i % 2 == 1 and has_letters(pieces[i])
 
-    runs = [
-        ("".join(pieces[i] for i in places).strip(), translated)
-        for translated, places in groupby(range(len(pieces)), is_translated)
-    ]
-    return [run for run in runs if run[0]]
+    runs: list[tuple[str, bool]] = []
+    for translated, places in groupby(range(len(pieces)), is_translated):
+        run = "".join(pieces[i] for i in places).strip()
+        if translated and len(runs) > 1 and runs[-2][1] and not _ends_sentence(*runs[-2:]):
+            runs[-2:] = [(join_parts([runs[-2][0], run]), True), runs[-1]]
+        elif run and not translated and runs and not runs[-1][1]:
+            runs[-1] = (f"{runs[-1][0]} {run}", False)
+        elif run:
+            runs.append((run, translated))
+    return runs
+
+
+def _ends_sentence(translated: tuple[str, bool], copied: tuple[str, bool]) -> bool:
+    """Return whether a sentence ends with the first run, or with the marks after it."""
+    return translated[0].rstrip("\"'”’»)]")[-1:] in _END or any(map(_END.count, copied[0]))

@@ -161,16 +161,36 @@ def test_unknown_emoji_are_copied_in_place(translator: Translator, emoji: str) -
 def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
     lines = ["A dog runs", "Two men."]
     lines += ["A dog runs 😀.", "“😀” A dog runs", "A dog runs 😀 !\u2028😀\t… Two men."]
-    first, second, *actual = translator.translate([*lines, "😀?!", "1️⃣.", "A dog runs 😀Two men."])
+    first, _, *actual = translator.translate([*lines, "😀?!", "1️⃣."])
     assert actual == [
         f"{first} 😀.",
         f"“😀 {translator.translate(['” A dog runs'])[0]}",
         f"{first} 😀 ! 😀 {translator.translate(['… Two men.'])[0]}",
         "😀?!",
         "1️⃣.",
-        f"{first} 😀 {second}",
     ]
     assert split_verbatim(" ?! ", translator.tokenizer) == [("?!", False)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "emoji"),
+    [
+        ("It 😀 rains on 🙃 the plain.", "It rains on the plain.", "😀 🙃"),
+        ("Two men😀one boat.", "Two men one boat.", "😀"),
+        ("我😀爱你。", "我爱你。", "😀"),
+        ("비가 ☕️ 온다", "비가 온다", "☕️"),
+        (f"A {FAMILY} dog runs", "A dog runs", FAMILY),
+    ],
+)
+def test_an_emoji_within_a_sentence_leaves_its_words_together(
+    translator: Translator, line: str, words: str, emoji: str
+) -> None:
+    runs = split_verbatim(line, translator.tokenizer)
+    assert [text for text, translated in runs if translated] == [words]
+    assert " ".join(text for text, translated in runs if not translated) == emoji
+    (actual,) = translator.results([line], translator.make_request(alignments=True))
+    beside = {i for i, word in enumerate(line.split()) if word in emoji.split()}
+    assert beside.isdisjoint(i for i, _ in actual.alignment)
 
 
 def test_known_emoji_are_translated() -> None:

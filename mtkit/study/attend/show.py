@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.text import normalise
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.forced import check_attention
@@ -136,7 +137,7 @@ class Reader:
                 ((best,),) = engine.search(sentences, request).result()
             target_ids = best.tokens
         else:
-            target_ids = tokenizer.encode_target([target])[0]
+            target_ids = tokenizer.encode_target([normalise(target)])[0]
             if not 0 < len(target_ids) <= self.settings.max_length:
                 longest = self.settings.max_length
                 raise UserError(
