@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
 from mtkit.corpus.presplit import has_subwords, is_tokenised
-from mtkit.corpus.text import normalise
+from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
@@ -31,6 +31,8 @@ def read_texts(
     for role, paths, texts in (("references", references, right), ("hypotheses", files, systems)):
         if len(texts) < len(paths):
             raise UserError(f"a file of {role} is given twice; give each file once")
+    if blank := next((name for name, lines in right.items() if all(map(is_blank, lines))), None):
+        raise UserError(f"{blank} has only blank lines, so there is nothing to compare with")
     sources = {} if source is None else {str(source): load_lines(source)}
     expected = len(next(iter(right.values())))
     for name, lines in (right | systems | sources).items():
@@ -66,6 +68,6 @@ def load_lines(path: Path | None) -> list[str]:
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
         raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None
-    if b"\r" in body.replace(b"\r\n", b"\n"):
+    if b"\r" in raw.replace(b"\r\n", b"\n"):
         warn(f"{name}: {OLD_LINE_ENDS}")
     return lines

@@ -111,6 +111,21 @@ def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:
         score_files([reference, reference], [hypothesis])
 
 
+def test_windows_line_ends_are_no_fault_but_blank_references_are(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    windows, old, blank = (tmp_path / name for name in ("windows", "old", "blank"))
+    windows.write_bytes("".join(f"{line}\r\n" for line in REFERENCES).encode())
+    assert only_record([windows], [write(tmp_path / "hyp", REFERENCES)])["chrf"]["score"] == 100
+    assert capsys.readouterr().err == ""
+    old.write_bytes("\r".join(REFERENCES).encode())
+    score_files([old], [write(tmp_path / "one", ["x"])])
+    assert "old: " in capsys.readouterr().err
+    for line in ("", " ", "\u200b"):
+        with pytest.raises(UserError, match="blank has only blank lines"):
+            score_files([write(blank, [line] * len(REFERENCES))], [windows])
+
+
 def test_a_closed_stdin_is_refused(tmp_path: Path, stdin: Stdin) -> None:
     stdin(None)
     with pytest.raises(UserError, match="stdin is closed"):
