@@ -20,23 +20,22 @@ SampleRows = Sequence[Sequence[str]]
 """The cells of rows that are not blank."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
-_DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
-    """Return the columns, numbered from 0, that hold no numbers, identifiers or labels."""
+    """Return the columns, from 0, that hold no numbers, identifiers or labels, nor are blank."""
     return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
 
 
 def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     """Return whether the first row is a header; `columns`: those that are read."""
-    first = dict(enumerate(rows[0] if rows else []))
-    numbers = first.keys() - find_texts(rows)
-    read = [(first.get(at, "").strip(), _below(rows, at)) for at in columns]
+    first = dict(enumerate(cell.strip() for cell in rows[0])) if rows else {}
+    others = [(first[at], _below(rows, at)) for at in first.keys() - find_texts(rows)]
+    read = [(first.get(at, ""), _below(rows, at)) for at in columns]
     return (
         all(is_column_name(cell) for cell, _ in read)
-        or any(not _DIGIT.search(first[at]) and first[at] not in _below(rows, at) for at in numbers)
+        or any(below and not re.search(r"\d", cell) and cell not in below for cell, below in others)
         or all(_is_title(cell, below) for cell, below in read)
     )
 
@@ -61,7 +60,7 @@ def _is_text(cells: list[str]) -> bool:
     is_number = not any(map(str.isalpha, "".join(cells)))
     is_identifier = all(map(_IDENTIFIER.fullmatch, cells)) and distinct == len(cells)
     is_label = len(cells) > 2 and distinct <= max(1, len(cells) // 10)
-    return len(cells) < 2 or not (is_number or is_identifier or is_label)
+    return len(cells) == 1 or not (is_number or is_identifier or is_label)
 
 
 def _is_title(cell: str, below: list[str]) -> bool:

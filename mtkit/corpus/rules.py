@@ -257,7 +257,7 @@ REPORT_RULES = (
         max_share=1.0,
         min_share=0.05,
     ),
-    Rule("quoted cells", "cells of a spreadsheet", "name the .csv", _either_side(_is_quoted_cell)),
+    Rule("quoted cells", "cells of a spreadsheet", "rename to .csv", _either_side(_is_quoted_cell)),
 )
 """Rules that `mtkit check` applies to all pairs, blank ones too, and that drop nothing."""
 

@@ -121,8 +121,8 @@ def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bo
     for column in (source, target):
         if column < len(first) and column not in texts and len(texts) > 1:
             raise UserError(
-                f"{path}: column {column} holds numbers, identifiers or labels; choose others, "
-                f"such as --columns {texts[0]} {texts[1]}"
+                f"{path}: column {column} holds no text (numbers, identifiers, labels or nothing); "
+                f"choose others, such as --columns {texts[0]} {texts[1]}"
             )
     is_header = has_header(rows, (source, target))
     if is_header:

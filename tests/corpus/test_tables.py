@@ -161,8 +161,15 @@ def test_columns_of_numbers_are_noticed(
     path = export([*([header] if header else []), *rows])
     assert read(path) == normalised(SENTENCES)
     assert "reading columns 1 and 2" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"column 0 holds numbers.* --columns 1 2"):
+    with pytest.raises(UserError, match=r"column 0 holds no text.* --columns 1 2"):
         read(path, 0, 1)
+
+
+def test_blank_columns_are_passed_over() -> None:
+    rows = [("", *pair, "", "") for pair in SENTENCES]
+    assert read(export([("", "Quelle", "Ziel", "", ""), *rows])) == normalised(SENTENCES)
+    assert read(export(rows)) == normalised(SENTENCES)
+    assert read(export(SENTENCES[:1])) == SENTENCES[:1]
 
 
 def test_columns_of_labels_are_noticed() -> None:
