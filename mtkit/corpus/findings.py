@@ -107,31 +107,38 @@ def check_languages(
         note += "; if this is intended, name both by --languages"
     meaning, advice = "both sides are in one language", "are these the right files?"
     yield failed_if(note, "one language twice", meaning, advice)
-    sides = [("source", statistics.source, declared[0]), ("target", statistics.target, declared[1])]
+    sides = [
+        ("source", statistics.source, declared[0], declared[1]),
+        ("target", statistics.target, declared[1], declared[0]),
+    ]
     if declared != (None, None):
-        statuses = [_contradiction(side, code) for _, side, code in sides]
+        statuses = [_contradiction(side, code, other) for _, side, code, other in sides]
         wrong = [it for it, status in zip(sides, statuses, strict=True) if status != "passed"]
-        note = "; ".join(f"{name} is {_likely(side)}, not {code}" for name, side, code in wrong)
-        meaning, advice = "a side is not in its declared language", "are the sides swapped?"
+        note = "; ".join(f"{name} is {_likely(side)}, not {code}" for name, side, code, _ in wrong)
+        meaning, advice = "a side seems to be in another language", "are these the right files?"
         finding = failed_if(note, "declared language", meaning, advice)
         yield finding if "failed" in statuses or not wrong else replace(finding, status="warned")
     doubtful = [it for it in sides if it[2] is None and it[1].share <= CERTAINTY]
-    note = "; ".join(f"{name}: {_likely(side)}" for name, side, _ in doubtful)
+    note = "; ".join(f"{name}: {_likely(side)}" for name, side, *_ in doubtful)
     meaning, advice = "a language is not certain", "declare both, such as --languages en ko"
     finding = failed_if(note and f"{note}; {advice}", "uncertain language", meaning, advice)
     yield replace(finding, status="warned") if note else finding
 
 
-def _contradiction(side: SideStatistics, declared: str | None) -> Status:
-    """Return "failed" if a side is in another language than declared, "warned" if it may be."""
+def _contradiction(side: SideStatistics, declared: str | None, other: str | None) -> Status:
+    """Return "failed" if a side is in the language declared for the other, "warned" if in a third.
+
+    A third language may be a relative, which identification confuses with the declared one, and
+    surely is if identification does not know that.
+    """
     likely = side.likely_language
     if declared is None or likely in (None, langid_code(declared)):
         return "passed"
-    if not is_supported(declared):  # identification takes it for a relative, but rarely every line
-        return "warned" if side.share > CERTAINTY else "passed"
-    if side.language is not None:
+    is_swapped, is_known = likely == langid_code(other or ""), is_supported(declared)
+    if is_swapped and is_known and side.language is not None:
         return "failed"
-    return "warned" if 2 * side.votes[langid_code(declared)] < side.votes[likely] else "passed"
+    is_rare = 2 * side.votes[langid_code(declared)] < side.votes[likely]
+    return "warned" if is_rare and (is_known or is_swapped) else "passed"
 
 
 def _likely(side: SideStatistics) -> str:

@@ -188,10 +188,13 @@ def status_of(votes: dict[str, int], declared: str | None, name: str) -> str:
     ("votes", "declared", "expected"),
     [
         ({"de": 990, "nl": 10}, "de", "passed"),
-        ({"de": 990, "nl": 10}, "fr", "failed"),
+        ({"en": 990, "nl": 10}, "fr", "failed"),  # the other side's
+        ({"de": 990, "nl": 10}, "fr", "warned"),
+        ({"hr": 1000}, "sr-Latn", "warned"),
+        ({"ko": 1000}, "chr", "passed"),  # Cherokee, which py3langid does not know
         ({"no": 550, "da": 450}, "da", "passed"),  # close relatives
         ({"de": 600, "fr": 380, "da": 20}, "da", "warned"),  # a mixture without it
-        ({"nso": 750, "st": 250}, "tn", "passed"),  # Setswana, which py3langid does not know
+        ({"nso": 750, "st": 250}, "tn", "passed"),  # Setswana
         ({"en": 990, "nso": 10}, "tn", "warned"),
         ({"de": 5}, "fr", "passed"),  # too few
     ],

@@ -30,6 +30,7 @@ from safetensors.torch import load_file, save_file
 
 import mtkit
 from architectures import ARCHITECTURES
+from folders import train as train_spm
 from mtkit.artifacts.manifest import (
     MANIFEST,
     Kind,
@@ -589,7 +590,9 @@ print(loaded)
 def spoilt_protobufs(folder: Path, cases: int, seed: int) -> int:
     """Return how many of so many damaged SentencePiece models could be loaded and used."""
     pytest.importorskip("google.protobuf")
-    arguments = [str(folder / "run/tokenizer/spm.model"), str(cases), str(seed)]
+    (model,) = train_spm(normalization_rule_name="nmt_nfkc").models.values()
+    (folder / "sound.model").write_bytes(model)
+    arguments = [str(folder / "sound.model"), str(cases), str(seed)]
     done = subprocess.run(
         [sys.executable, "-c", SPOILT_PROTOBUFS, *arguments], capture_output=True, text=True
     )
@@ -601,8 +604,8 @@ CAMPAIGN = [pytest.param(2000, seed, marks=pytest.mark.campaign) for seed in ran
 
 
 @pytest.mark.parametrize(("cases", "seed"), [(150, 1), *CAMPAIGN])
-def test_no_tokenizer_crashes_the_process(finished: Path, cases: int, seed: int) -> None:
-    assert spoilt_protobufs(finished, cases, seed)
+def test_no_tokenizer_crashes_the_process(tmp_path: Path, cases: int, seed: int) -> None:
+    assert spoilt_protobufs(tmp_path, cases, seed)
 
 
 def spoil_config(model: Path, **changes: object) -> None:
