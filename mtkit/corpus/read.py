@@ -92,8 +92,7 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 pairs = _dataset_pairs(corpus, index)
         pair = None
         for pair in pairs:
-            texts = normalise(pair.source), normalise(pair.target)
-            yield pair if texts == pair[:2] else pair._replace(source=texts[0], target=texts[1])
+            yield pair
         if pair is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name} is empty; give a corpus with at least one pair")
@@ -204,7 +203,9 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
                         number - (target is None) + more[1],
                     )
                     raise UnequalSidesError(paths, counts)
-                yield Pair(source, target, index, paths[0], number, corpus.tag)
+                yield Pair(
+                    normalise(source), normalise(target), index, paths[0], number, corpus.tag
+                )
 
 
 def _table_pairs(corpus: TableCorpus | DatasetCorpus, index: int) -> Iterator[Pair]:
@@ -214,7 +215,7 @@ def _table_pairs(corpus: TableCorpus | DatasetCorpus, index: int) -> Iterator[Pa
     for path in _sides(corpus)[0]:
         with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
             for number, source, target in rows:
-                yield Pair(source, target, index, path, number, corpus.tag)
+                yield Pair(normalise(source), normalise(target), index, path, number, corpus.tag)
 
 
 def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
@@ -223,7 +224,7 @@ def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
             where = f"{corpus.dataset}:{row}"
             source = text_at(record, corpus.source_column, where)
             target = text_at(record, corpus.target_column, where)
-            yield Pair(source, target, index, corpus.dataset, row, corpus.tag)
+            yield Pair(normalise(source), normalise(target), index, corpus.dataset, row, corpus.tag)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def normalise(text: str) -> str:
 
     A single no-break or wide space stays, because some languages write it on purpose.
     """
-    text = unicodedata.normalize("NFC", text)
+    text = text if text.isascii() else unicodedata.normalize("NFC", text)
     if text.isprintable() and "  " not in text and text == text.strip(" "):
         return text  # most lines; the only printable white space is a space
     return _ENDS.sub("", _RUNS.sub(" ", text))
