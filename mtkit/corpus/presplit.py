@@ -11,7 +11,7 @@ _SUBWORDS = re.compile(
     r"[^\s@]@@(?= |$)"  # subword-nmt (Sennrich et al. 2016)
     r"|▁|￭|</w>"  # SentencePiece, OpenNMT's tokenizer, BPE with ends of words
     r"|(?<=\w )##\w"  # WordPiece
-    r"|(?<![^ ])[^ ]*Ġ[a-z]"  # byte-level BPE, as of GPT-2
+    r"|(?: Ġ\S+){3}"  # byte-level BPE, as of GPT-2; but Ġ also begins words of Maltese
 )
 _WORDS = re.compile(
     r"(?<=\w) [.,،，。、](?= |$)"

@@ -77,6 +77,7 @@ NATURAL = [
     "वह घर जाता है । वह आता है ।",
     "می\u200cروم به خانه.",
     "See ## Heading and a@b.org, @@mention or 5 > 3.",
+    "Ġorġ u Ġanna Ġew il-Ġimgħa Ġdida.",
     "The '90s were great, weren't they?",
 ]
 
@@ -113,7 +114,7 @@ def test_tokenised_text_is_recognised(line: str) -> None:
         "я чит@@ аю кни@@ ги",
         "▁the ▁gar den",
         "the gar ##den",
-        "the Ġgarden Ġis",
+        "the Ġgarden Ġis Ġgreen Ġ.",
         "gar ￭den",
         "the</w> gar den</w>",
         "我 喜@@ 欢",
