@@ -71,7 +71,7 @@ def test_bfloat16_products_stay_near_float32() -> None:
 
 # An LSTM runs in float32, so that the loss's own rounding is more of what is left to compare.
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "most"), [("transformer", 1.1), ("seq2seq", 1.25)])
+@pytest.mark.parametrize(("kind", "most"), [("transformer", 1.1), ("seq2seq", 1.3)])
 def test_bfloat16_gradients_are_as_accurate_as_plain_autocast(kind: str, most: float) -> None:
     def gradient(fused: bool, precision: str) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, precision == "bfloat16"):
