@@ -41,19 +41,11 @@ def pack(pairs: Sequence[Pair], min_width: int = 0) -> Batch:
     return pack_batch(source, target, min_width)
 
 
-def rectangles(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Tensor]:
+def rectangles(pairs: Sequence[Pair]) -> list[Tensor]:
     """Return source, input and output of the target as rectangles, a sentence per row."""
-    sources, targets = zip(*pairs, strict=True)
-    sides = (
-        [[*source, EOS] for source in sources],
-        [[BOS, *target] for target in targets],
-        [[*target, EOS] for target in targets],
-    )
-    source, target_input, target_output = (
-        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
-        for rows in sides
-    )
-    return source, target_input, target_output
+    rows = (([*source, EOS], [BOS, *target], [*target, EOS]) for source, target in pairs)
+    sides = (map(torch.tensor, side) for side in zip(*rows, strict=True))
+    return [pad_sequence([*side], batch_first=True, padding_value=PAD) for side in sides]
 
 
 def update(state: TrainState, batches: Sequence[Batch], config: Config, rate: float) -> LogWindow:

@@ -161,12 +161,8 @@ def test_padding_is_the_share_of_padding_in_the_batches(
     lengths: NDArray[np.uint16], budget: int
 ) -> None:
     plan = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
-    sides = [
-        (np.full(int(side.sum()), EOS), side)
-        for rows in plan
-        for side in lengths[rows].T.astype(int)
-    ]
-    batches = [pack_batch(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
+    sides = (lengths[rows].T.astype(int) for rows in plan)
+    batches = (pack_batch(*((np.full(side.sum(), EOS), side) for side in it)) for it in sides)
     tokens = torch.cat([ids for batch in batches for ids in (batch.source, batch.target_output)])
     assert padding(lengths, plan) == pytest.approx((tokens == PAD).double().mean().item())
     assert padding(lengths, []) == 0

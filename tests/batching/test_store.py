@@ -74,11 +74,6 @@ def test_rows_are_read_as_packed_batches(
         assert tokens.tolist() == flat + [PAD] * (len(tokens) - len(flat))
         assert tokens[-1] == PAD
         assert sentences_of(tokens, layout) == sentences
-        positions = list(chain(*(range(len(sentence)) for sentence in sentences)))
-        assert layout.position[: len(flat)].tolist() == positions
-        assert layout.mask.sum() == len(flat)
-        filled = torch.arange(len(flat))
-        assert layout.token.flatten()[layout.place[filled]].equal(filled)
     assert batch.target_tokens == sum(len(t) + 1 for _, t in chosen)
 
 

@@ -92,9 +92,7 @@ def test_a_step_that_is_not_finite_is_as_if_it_had_never_been(
         update(other, [BATCH], config, 0.1)
     with monkeypatch.context() as patch:
         poison(patch, lambda _: where == "loss")
-        hook = state.model.output_weight.register_hook(lambda grad: grad / 0)
-        if where == "loss":
-            hook.remove()
+        hook = state.model.output_weight.register_hook(lambda grad: grad / (where == "loss"))
         assert update(state, [BATCH], config, 0.1).tokens == 0
         hook.remove()
     progress = state.progress
@@ -102,15 +100,10 @@ def test_a_step_that_is_not_finite_is_as_if_it_had_never_been(
     assert update(state, [BATCH], config, 0.1) == update(other, [BATCH], config, 0.1)
     assert (progress.skipped, progress.skipped_in_a_row, progress.step) == (1, 0, done + 2)
     assert progress.most_skipped_in_a_row == 1
-    ours, theirs = (get_weights(it.model) | moments_of(it) for it in (state, other))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
-
-
-def moments_of(state: TrainState) -> dict[str, torch.Tensor]:
-    """Return the state of the optimizer, by names."""
-    of_parameters = state.optimizer.state_dict()["state"]
-    return {f"{i} {name}": it for i, of in of_parameters.items() for name, it in of.items()}
+    ours, theirs = (
+        (get_weights(it.model), it.optimizer.state_dict()["state"]) for it in (state, other)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
 def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(
