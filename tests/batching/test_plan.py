@@ -162,7 +162,8 @@ def test_padding_is_the_share_of_padding_in_the_batches(
 ) -> None:
     plan = plan_epoch(lengths, max_tokens=budget, seed=1, epoch=0)
     sides = (lengths[rows].T.astype(int) for rows in plan)
-    batches = (pack_batch(*((np.full(side.sum(), EOS), side) for side in it)) for it in sides)
+    pairs = ([(np.full(side.sum(), EOS), side) for side in both] for both in sides)
+    batches = (pack_batch(source, target) for source, target in pairs)
     tokens = torch.cat([ids for batch in batches for ids in (batch.source, batch.target_output)])
     assert padding(lengths, plan) == pytest.approx((tokens == PAD).double().mean().item())
     assert padding(lengths, []) == 0

@@ -16,7 +16,6 @@ import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.batching.build import Batches
@@ -261,15 +260,15 @@ def test_a_side_that_would_be_too_long_keeps_its_subwords(
     tokenizers: dict[str, Tokenizer], store: Store
 ) -> None:
     longest = int(store.lengths.max()) + 3
-    (stored, _), (free, _), (bounded, _) = (
-        sampled(store, tokenizers["bpe"], 1),
-        sampled(store, tokenizers["bpe"], 1, alpha=0.3),
-        sampled(store, tokenizers["bpe"], 1, longest, alpha=0.3),
-    )
+    stored, _ = sampled(store, tokenizers["bpe"], 1)
+    free, _ = sampled(store, tokenizers["bpe"], 1, alpha=0.3)
+    bounded, _ = sampled(store, tokenizers["bpe"], 1, longest, alpha=0.3)
     too_long = [len(ids) > longest for ids in free]
     assert 0 < sum(too_long) < len(store)
-    expected = zip(too_long, stored, free, strict=True)
-    assert bounded == [old if is_stored else new for is_stored, old, new in expected]
+    expected = [
+        old if is_long else new for is_long, old, new in zip(too_long, stored, free, strict=True)
+    ]
+    assert bounded == expected
 
 
 def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
@@ -279,23 +278,13 @@ def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
     chunks = chunks_of(stream_of(store, bpe, max_tokens=max_tokens, alpha=0.3), plan)
     assert len(chunks) > 1
-    sizes = np.array([count_tokens(pairs, rows) for pairs, part in chunks for rows in part])
-    assert sizes.max() <= max_tokens
-    assert sizes.sum() > store.lengths.sum() + 2 * len(store)
+    batches = [(pairs, rows) for pairs, part in chunks for rows in part]
+    sources, targets = ([ids_of(*it, target=target) for it in batches] for target in (False, True))
+    sizes = [sum(len(line) + 1 for line in side) for side in (*sources, *targets)]
+    assert max(sizes) <= max_tokens
+    assert sum(sizes) > store.lengths.sum() + 2 * len(store)
     decode = reference(bpe).decode
-    texts = [
-        decode(line)
-        for pairs, part in chunks
-        for rows in part
-        for line in ids_of(pairs, rows, target=False)
-    ]
-    assert sorted(texts) == sorted(SENTENCES)
-
-
-def count_tokens(pairs: Store | SampledPairs, rows: Rows) -> NDArray[np.integer[Any]]:
-    """Return the tokens of source and target, with EOS."""
-    tokens: NDArray[np.integer[Any]] = (pairs.lengths[rows].astype(int) + 1).sum(axis=0)
-    return tokens
+    assert sorted(decode(line) for side in sources for line in side) == sorted(SENTENCES)
 
 
 def test_max_tokens_below_the_longest_sampled_pair_is_kept(
@@ -305,7 +294,7 @@ def test_max_tokens_below_the_longest_sampled_pair_is_kept(
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)[:9]
     stream = stream_of(store, tokenizers["bpe"], max_tokens=max_tokens, alpha=0.9)
     pairs, batches = stream.chunk(Position(3), plan)
-    assert all(count_tokens(pairs, rows).max() <= max_tokens for rows in batches)
+    assert all((pairs.lengths[rows, 0] + 1).sum() <= max_tokens for rows in batches)
 
 
 def test_empty_samples_are_arrays_of_integers(
