@@ -15,13 +15,16 @@ from mtkit.scoring.writing import Writing
 
 PART_METRICS = ("bleu", "chrf")
 PART_NAMES = {
-    "all": "all lines",
-    "memory": "all lines, by a translation memory",
     "far": "lines unlike any training source",
     "seen": "lines that training has seen",
+    "all": "all lines",
     "unseen": "lines that training has not seen",
+    "memory": "  by a translation memory",
 }
-"""The parts of a test set; training has seen a line if its source or its target occurs in it."""
+"""The parts of a test set; training has seen a line if its source or its target occurs in it.
+
+The memory translates the unseen lines, or all lines if few are unseen or none is seen.
+"""
 MIN_SIMILARITY = 0.5
 """Similarity to the nearest training source below which a line is unlike the training data."""
 QUALITY_LEVELS = {
@@ -49,12 +52,13 @@ def score_parts(
     to the nearest training source.
     """
     every = range(len(references))
+    unseen = [row for row in every if not is_seen[row] and any(is_seen)]
     rows = {
         "all": every,
-        "memory": every,
+        "memory": unseen if len(unseen) >= MIN_RESAMPLED else every,
         "far": [row for row in every if similarity[row] < MIN_SIMILARITY],
         "seen": [row for row in every if is_seen[row]],
-        "unseen": [row for row in every if not is_seen[row] and any(is_seen)],
+        "unseen": unseen,
     }
     parts = {}
     for name, chosen in rows.items():
@@ -108,6 +112,6 @@ def verdict(report: Mapping[str, Any]) -> Iterator[str]:
     if "memory" in parts:
         baseline = parts["memory"][key]["score"]
         text = f"copying the target of the most similar training source gives {baseline:.2f}"
-        if baseline >= report[key]["score"]:
+        if baseline >= value:
             text += ", so the model is no better: train longer, or on more pairs"
         yield f"baseline: {text}"
