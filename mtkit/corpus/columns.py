@@ -1,6 +1,6 @@
 """Recognise the columns of a table, and whether its first row is a header, from a sample of rows.
 
-A header names languages or sides, or has a word above numbers, or a word or two above sentences.
+A header names languages or sides, has a word above numbers, or up to three words above sentences.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_title(cell: str, below: list[str]) -> bool:
-    """Return whether a cell is a word or two, and those below it are sentences."""
+    """Return whether a cell is up to three words, and those below it are sentences."""
+    name = re.sub(r"\(.*?\)", "", cell).strip()
+    words = len(name.split())
     sentences = sum(
-        len(text.split()) > 2 or category(text[-1])[0] == "P" or len(text) > 3 * len(cell)
+        len(text.split()) > 2 * words or category(text[-1])[0] == "P" or len(text) > 3 * len(name)
         for text in below
     )
-    is_short = len(cell.split()) in (1, 2) and category(cell[-1])[0] != "P"
+    is_short = words in (1, 2, 3) and category(name[-1])[0] != "P"
     return is_short and sentences >= max(MIN_SENTENCES, MIN_SENTENCES_SHARE * len(below))

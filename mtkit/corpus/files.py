@@ -39,9 +39,15 @@ COMPRESSED = {
     ".xz": rb"\xfd7zXZ\0",
     ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
     ".7z": rb"7z\xbc\xaf",
+    ".rar": rb"Rar!",
+    ".tar": rb"(?s).{257}ustar",
     ".zip": rb"PK(\x03\x04|\x05\x06)",
 }
 """Compressed formats that are refused, by the end of the name or the first bytes of a file."""
+OFFICE = re.compile(
+    rb"(?s)PK\x03\x04.{26}(\[Content_Types|_rels|mimetype)|\xd0\xcf\x11\xe0|%PDF-|{\\rtf"
+)
+"""The first bytes of spreadsheets and documents, whatever the names of the files."""
 EXPORTS = {
     ".xlsx .xls .xlsm .ods .numbers": "a spreadsheet; save it as CSV (UTF-8)",
     ".docx .doc .odt .rtf .pdf .pptx": "a document; save it as plain text (UTF-8)",
@@ -199,11 +205,10 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
     lines = 0
     try:
         _wait(file)
-        start = file.peek()
-        refuse_format(name, start)
-        is_gzip = name.endswith(".gz") or start.startswith(GZIP_MAGIC)
+        is_gzip = name.endswith(".gz") or file.peek().startswith(GZIP_MAGIC)
         reader = gzip.GzipFile(fileobj=file) if is_gzip else file
         start = reader.read1(READ_BYTES)  # without waiting: `peek` may have read it all
+        refuse_format(name, start)
         blocks: Iterator[bytes] = chain([start], iter(partial(_read, reader), b""))
         for mark, encoding in ENCODINGS.items():
             if start.startswith(mark):
@@ -226,6 +231,8 @@ def refuse_format(name: str, start: bytes = b"") -> None:
     for suffixes, advice in EXPORTS.items():
         if suffix in suffixes.split():
             raise UserError(f"{name} is {advice}")
+    if OFFICE.match(start):
+        raise UserError(f"{name} is a spreadsheet or document; save it as CSV or text (UTF-8)")
     for extension, magic in COMPRESSED.items():
         if suffix == extension or re.match(magic, start):
             advice = "unpack it, or compress it with gzip"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 from collections.abc import Sequence
@@ -122,6 +123,8 @@ def test_a_row_that_is_not_certain_is_refused_with_its_line(content: str, line: 
     [
         "en,de",
         "EN-us,pt_BR",
+        "Sentence (EN),Phrase (FR)",
+        "Câu tiếng Anh,Câu tiếng Pháp",
         "English,German text",
         "Source,Target",
         "Исходный,Перевод",
@@ -235,6 +238,25 @@ def test_files_of_other_programs_are_refused_with_advice(
     assert all(error.startswith(f"{name} is ") and advice in error for error in errors)
     with pytest.raises(UserError, match=advice):
         next(input_lines(Path(name)))
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "CSV"),
+        (b"%PDF-1.7\n", "text"),
+        (b"{\\rtf1 ", "text"),
+        (b"train.en".ljust(257, b"\0") + b"ustar", "unpack"),
+    ],
+    ids=["Excel", "old Excel", "PDF", "RTF", "tar"],
+)
+def test_formats_are_recognised_under_other_names(content: bytes, advice: str) -> None:
+    Path("a.csv").write_bytes(content)
+    Path("a.gz").write_bytes(gzip.compress(content))
+    for name in ("a.csv", "a.gz"):
+        with pytest.raises(UserError, match=advice):
+            next(read_lines(name))
 
 
 def test_old_mac_line_ends_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
