@@ -165,17 +165,19 @@ def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
         raise UserError(f"{path}:{number}: this row cannot be read ({error}); {advice}") from None
 
 
-def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
+def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
     """Return how many rows have as many cells as the first, and how few cells begin with a space.
 
-    A comma in a sentence has a space behind it, a delimiter rarely.
+    A comma in a sentence has a space behind it, a delimiter rarely. The last number is how often
+    the delimiter occurs, if it fits no row.
     """
     rows: list[list[str]] = []
     text = (f"{line}\n" for line in lines)
     with suppress(csv.Error):  # the last row may be incomplete
         rows.extend(filter(None, csv.reader(text, delimiter=delimiter, strict=True)))
     alike = sum(len(row) == len(rows[0]) > 1 for row in rows)
-    return alike, -sum(cell.startswith(" ") for row in rows for cell in row[1:])
+    spaces = sum(cell.startswith(" ") for row in rows for cell in row[1:])
+    return alike, -spaces, 0 if alike else "".join(lines).count(delimiter)
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:

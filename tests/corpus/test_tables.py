@@ -107,9 +107,18 @@ def test_a_pair_has_the_line_on_which_its_row_begins() -> None:
         ("en,de\nWe.,Wir.\nTwo\n", 3),
         ('en,de\nWe.,Wir.\n"A dog.,Hund.\n', 3),
         ('en,de\n"He said \\"no\\".",Nein.\n', 2),
+        ('We.,"Wir.\n', 1),
         ("en,de\rWe.,Wir.\rYou.,Ihr.\r", 1),
     ],
-    ids=["open quote", "bare comma", "one cell", "open at the end", "backslash", "old Mac"],
+    ids=[
+        "open quote",
+        "bare comma",
+        "one cell",
+        "open at the end",
+        "backslash",
+        "open at once",
+        "old Mac",
+    ],
 )
 def test_a_row_that_is_not_certain_is_refused_with_its_line(content: str, line: int) -> None:
     Path("t.csv").write_text(content, newline="")
