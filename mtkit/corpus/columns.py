@@ -21,6 +21,7 @@ SampleRows = Sequence[Sequence[str]]
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
 _IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
@@ -55,9 +56,9 @@ def _below(rows: SampleRows, at: int) -> list[str]:
 
 
 def _is_text(cells: list[str]) -> bool:
-    """Return whether cells are neither numbers, nor different identifiers, nor a few labels."""
+    """Return whether cells are neither numbers, dates, different identifiers, nor a few labels."""
     distinct = len(set(cells))
-    is_number = not any(map(str.isalpha, "".join(cells)))
+    is_number = not any(map(str.isalpha, "".join(cells))) or all(map(_DATE.fullmatch, cells))
     is_identifier = all(map(_IDENTIFIER.fullmatch, cells)) and distinct == len(cells)
     is_label = len(cells) > 2 and distinct <= max(1, len(cells) // 10)
     return len(cells) == 1 or not (is_number or is_identifier or is_label)

@@ -114,7 +114,11 @@ def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bo
     for column in columns:
         if column < 0 if isinstance(column, int) else column not in first:
             raise _no_column(f"{path}:1", column, [*first, "or numbers from 0"])
+        if isinstance(column, str) and first.count(column) > 1:
+            raise UserError(f"{path}:1: several columns are named {column!r}; give their numbers")
     source, target = (it if isinstance(it, int) else first.index(it) for it in columns)
+    if source == target:
+        raise UserError(f"{path}: source and target are both column {source}; choose two columns")
     if (source, target) != columns:
         return source, target, True
     texts = find_texts(rows)

@@ -38,8 +38,12 @@ def lowercase(text: str, *, dotless_i: bool = False) -> str:
 
 
 def uppercase(text: str, *, dotless_i: bool = False) -> str:
-    """Return the text in capitals; with `dotless_i`, i becomes İ."""
-    return (text.replace("i", "İ") if dotless_i else text).upper()
+    """Return the text in capitals; with `dotless_i`, i becomes İ.
+
+    Letters that begin no sentence as capitals, such as Georgian ones, stay as they are.
+    """
+    text = text.replace("i", "İ") if dotless_i else text
+    return "".join(it if it.title() == it else it.upper() for it in text)
 
 
 def truecase(

@@ -9,7 +9,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from unicodedata import category
 
 from sentencex import segment
 
@@ -23,6 +24,8 @@ BLOCK_CHARACTERS = 4096
 # Full stops and question marks: Latin; Han and kana; Devanagari, Urdu, Ethiopic, Burmese, Khmer,
 # Armenian, Tibetan.
 _SENTENCE_END = re.compile(r"[.!?…؟][\"'”’»)\]]*\s+|[。！？｡।॥۔።፧။។៕։།][\"'”’»)\]」』）]*\s*")
+_JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
+"""A joiner, or an emoji with its colour of skin."""
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
 _CLOSE_SENTENCES = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
 """Letters and marks of kana and Han: there is no space between their sentences."""
@@ -57,7 +60,7 @@ def split_to_fit(
         ends = (match.end() for match in _SENTENCE_END.finditer(text))
         parts = _split_at(ends, text, abbreviations)
         if len(parts) == 1:
-            half = len(parts[0]) // 2
+            half = _boundary(parts[0], len(parts[0]) // 2)
             spaces = [match.start() for match in _SPACE.finditer(parts[0])]
             cut = min(spaces, key=lambda space: abs(space - half), default=half)
             parts = [part for it in (parts[0][:cut], parts[0][cut:]) if (part := it.strip())]
@@ -66,6 +69,16 @@ def split_to_fit(
     else:
         for part in parts:
             yield from split_to_fit(part, encode, max_length, abbreviations)
+
+
+def _boundary(text: str, at: int) -> int:
+    """Return the next offset, or else the one before, at which no combined character is cut."""
+
+    def is_cut(at: int) -> bool:
+        return category(text[at])[0] == "M" or bool(_JOINED.search(text[at - 1 : at + 1]))
+
+    offsets = chain(range(at, len(text)), range(at - 1, 0, -1))
+    return next((offset for offset in offsets if not is_cut(offset)), at)
 
 
 def split_sentences(

@@ -293,3 +293,18 @@ def test_file_names_of_any_bytes_are_read(capsys: pytest.CaptureFixture[str]) ->
     assert call("score", "-r", *names) == 0
     assert call("init", *names, "--valid", *names) == 2
     assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [("en", "fr"), ("en", "en"), (0, 0)])
+def test_a_name_of_two_columns_and_one_column_for_both_sides_are_refused(
+    columns: tuple[str | int, str | int],
+) -> None:
+    path = export([("en", "fr", "fr"), ("A dog.", "Un chien.", "x")])
+    table = TableCorpus(table=path, source_column=columns[0], target_column=columns[1])
+    with pytest.raises(UserError, match=r"t\.csv"):
+        list(read_pairs(table))
+
+
+def test_time_stamps_are_no_text() -> None:
+    rows = [(f"2024/01/0{day} 10:00:00 AM GMT+1", *pair) for day, pair in enumerate(SENTENCES, 1)]
+    assert find_columns(export([("Timestamp", "English", "German"), *rows])) == (1, 2)

@@ -216,3 +216,7 @@ def test_alignments_count_the_words_of_the_original_line(translator: Translator)
     assert linked <= set(range(len(words)))
     assert {written[j] for _, j in actual.alignment}.isdisjoint(("😀", FAMILY))
     assert written.count("😀") == written.count(FAMILY) == 1
+
+
+def test_letters_without_capitals_stay() -> None:
+    assert uppercase("ძაღლი and ß") == "ძაღლი AND SS"

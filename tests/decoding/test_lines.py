@@ -180,6 +180,14 @@ def test_parts_fit_and_lose_no_text(line: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "character", ["ที่", "က္ကို", "\U0001f469\u200d\U0001f680", "\U0001f44b\U0001f3fd"]
+)
+def test_no_combined_character_is_cut_in_two(character: str) -> None:
+    for part in parts_of(character * 8, 9 * len(character) // 2):
+        assert part == character * (len(part) // len(character))
+
+
+@pytest.mark.parametrize(
     "sentences",
     [
         ["वह घर जाता है।", "मैं किताब पढ़ता हूँ।"],

@@ -177,9 +177,7 @@ def test_what_cannot_be_explained_is_refused(run: Path, stdin: Stdin, tmp_path: 
         explain(str(run), references=tmp_path / "short")
 
 
-@pytest.mark.parametrize(
-    "line", ["ant bee cat", "ant bee " * 20, "ant bee cat dog \N{ANT} eel fox"]
-)
-def test_short_long_and_split_sentences_are_left_out(line: str, run: Path) -> None:
+@pytest.mark.parametrize("line", ["ant bee cat", "ant bee " * 20])
+def test_short_and_long_sentences_are_left_out(line: str, run: Path) -> None:
     with pytest.raises(UserError, match="nothing to explain: "):
         explain(str(run), line)
