@@ -38,6 +38,8 @@ from mtkit.training.process_group import LostProcess
 
 MIN_STEP_TOKENS = 512
 """Tokens of a step for each process; with 256, a core trains half as fast as with 1,024."""
+WEIGHTS_PER_TOKEN = 40_000
+"""Most weights per token of a process on a CPU; beyond, threads are as fast, in less memory."""
 PROCESS_BYTES = 1 << 29
 """Memory of a process without its model: the program, its libraries and a batch."""
 COPIES = 6
@@ -77,13 +79,16 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     batch = config.batching.max_tokens
     tokens = training.accumulate * (MAX_BATCH_TOKENS if batch == "auto" else batch)
-    memory = MEMORY_SHARE * memory_limit_bytes() if device.type == "cpu" else math.inf
-    process_bytes = PROCESS_BYTES + COPIES * 4 * parameters
-    return useful_processes(devices, tokens, memory / process_bytes)
+    if device.type != "cpu":
+        return useful_processes(devices, tokens, math.inf)
+    processes = MEMORY_SHARE * memory_limit_bytes() / (PROCESS_BYTES + COPIES * 4 * parameters)
+    return useful_processes(
+        devices, tokens, min(processes, tokens * WEIGHTS_PER_TOKEN / parameters)
+    )
 
 
 def useful_processes(devices: int, tokens: int, limit: float) -> int:
-    """Return one process per device, but at most `limit`, which is how many fit into memory.
+    """Return one process per device, but at most `limit`.
 
     Each process gets at least MIN_STEP_TOKENS of a step's `tokens`.
     """
