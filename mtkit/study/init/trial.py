@@ -54,7 +54,7 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
             tokenizer = Tokenizer.load(train_tokenizer(config).path)
         except VocabularyTooLarge as error:
             # The text to train on differs a little from the sample, and may fill fewer subwords.
-            smaller = replace(plan, vocabulary=error.largest * 95 // 100)
+            smaller = replace(plan, vocabulary=error.largest * 98 // 100)
             return run_trial(facts, smaller, sample)
         data = open_batches(build_batches(config).path)
         pair_seconds = (time.perf_counter() - start) / len(trained)
