@@ -68,7 +68,7 @@ def accumulate_gradients(
 
     Return the sums of smoothed loss and nll over all processes, in nats, and `tokens`.
     """
-    sums = state.figures.new_tensor(0.0).repeat(3)
+    sums = state.figures.new_zeros(3)
     sums[2].fill_(tokens)
     for index, batch in enumerate(batches):
         # Dropout is seeded by the place of the micro-batch among those of all processes: it stays
