@@ -428,10 +428,11 @@ def test_max_tokens_auto_is_decided_once(
     batching = {"max_tokens": "auto"}
     loop = sys.modules["mtkit.training.setup"]
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 128)
-    train(fresh("transformer", batching=batching, training={"steps": 5}))
+    train(fresh("transformer", batching=batching, training={"steps": 5, "ranks": 1}))
     monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)
-    train(fresh("transformer", batching=batching))
-    train(fresh("transformer", "other", batching=batching))
+    alone = {"ranks": 1}  # other processes would not see the change
+    train(fresh("transformer", batching=batching, training=alone))
+    train(fresh("transformer", "other", batching=batching, training=alone))
     checkpoints = [checkpoints_in(Path(run, "checkpoints")) for run in ("run", "other")]
     states = [(c.path(12) / "state.json").read_text() for c in checkpoints]
     assert '"max_tokens": 128' in states[0]
