@@ -121,7 +121,7 @@ def check_languages(
     doubtful = [it for it in sides if it[2] is None and it[1].share <= CERTAINTY]
     note = "; ".join(f"{name}: {_likely(side)}" for name, side, *_ in doubtful)
     meaning, advice = "a language is not certain", "declare both, such as --languages en ko"
-    finding = failed_if(note and f"{note}; {advice}", "uncertain language", meaning, advice)
+    finding = failed_if(note, "uncertain language", meaning, advice)
     yield replace(finding, status="warned") if note else finding
 
 

@@ -495,6 +495,8 @@ def survives(action: Callable[[], None]) -> bool:
 def test_a_malicious_folder_loads_or_is_refused(
     examples: int, kind: str, finished: Path, tmp_path: Path
 ) -> None:
+    assert survives(lambda: USES[kind](finished / "run" / kind))  # as long as nothing is spoiled
+
     @settings(max_examples=examples)
     @given(st.randoms(use_true_random=False), st.booleans())
     def check(rng: random.Random, has_right_hashes: bool) -> None:

@@ -166,7 +166,8 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     for it in [*report.frequent, *(it for it in report.findings if it.name in of_corpus)]:
         if it.status == "warned":
             text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
-            warn(f"{next(paths_of(corpus))}: {it.name}: {text} (`mtkit check` shows examples)")
+            path = next(paths_of(corpus))
+            warn(f"{path}: {it.name}: {text}; {it.advice} (`mtkit check` shows examples)")
 
 
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
