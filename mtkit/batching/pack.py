@@ -1,10 +1,10 @@
 """Pack pairs: lay the sentences of a batch end to end, in one of few shapes.
 
 Most of a model treats every token alike, so it needs no rectangle: it reads the tokens of a side
-end to end. Attention and LSTMs need rows; `Layout` says where each token lies in these.
+end to end. Attention and LSTMs need rows; `Packed` says where each token lies in these.
 
-Kernels, memory and graphs are chosen once per shape. So all sizes are rounded up: the number of
-tokens to 5 significant bits, rows and widths to fewer, as only attention computes on them.
+Kernels, memory and graphs are chosen once per shape, so all sizes are rounded up. Tokens keep more
+significant bits than rows and widths, because most of a model computes on tokens only.
 """
 
 from __future__ import annotations
@@ -15,30 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOKEN_BITS, ROW_BITS, WIDTH_BITS = 5, 4, 3
+"""Significant bits to which the numbers of tokens and rows, and the widths, are rounded up."""
 MIN_WIDTH_STEP = 4
 
 Ints = NDArray[np.int64]
 
 
 def round_up(count: int, bits: int, step: int = 1) -> int:
-    """Return the next number of so many significant bits that is a multiple of `step`."""
+    """Return the smallest number from `count` on with at most `bits` significant bits.
+
+    It is a multiple of `step`, a power of two.
+    """
     step = max(step, 1 << max(0, (count - 1).bit_length() - bits))
     return -(-count // step) * step
 
 
 def padded_tokens(tokens: int) -> int:
-    """Return into how many slots the tokens of one side are laid; the last one is padding."""
+    """Return the number of tokens of one side with padding, of which there is at least one."""
     return round_up(tokens + 1, TOKEN_BITS)
 
 
 def width_for(longest: int) -> int:
-    """Return the width of the rows of sentences of up to `longest` tokens."""
+    """Return the width of rows for sentences that have up to `longest` tokens."""
     return round_up(longest, WIDTH_BITS, MIN_WIDTH_STEP)
 
 
 @dataclass(frozen=True)
 class Places:
-    """The rectangle that sentences of k pairs lie in, and where; a pair is in one row."""
+    """Where k pairs lie in two rectangles of one shape: sources in one, targets in the other.
+
+    Source and target of a pair are in the same row.
+    """
 
     rows: int
     width: int
@@ -51,9 +58,10 @@ class Places:
 
 
 def place_pairs(lengths: Ints, min_width: int) -> Places:
-    """Place pairs of (k, 2) tokens in rows as wide as the longest sentence, or `min_width`.
+    """Place pairs of (k, 2) lengths in rows as wide as the longest sentence, at least `min_width`.
 
-    Every row holds as many whole pairs as fit, or one pair if `min_width` is 0. The last is empty.
+    If `min_width` is 0, every pair has a row of its own. Otherwise rows are shared: they are filled
+    one after the other with whole pairs, in order. The last row is empty, for padding.
     """
     width = width_for(max(min_width, int(lengths.max(initial=1))))
     row, column = np.arange(len(lengths)), np.zeros_like(lengths)

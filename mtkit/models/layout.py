@@ -1,7 +1,7 @@
 """Layouts: how the sentences of a batch lie in a tensor, as a rectangle or end to end.
 
-Linear layers, norms, dropout and the loss treat every token alike; they work on either layout, and
-in training on tokens end to end, where hardly any are padding. Attention and LSTMs need rows.
+Linear layers, norms, dropout and the loss treat every token alike, so they work on either layout.
+In training the tokens lie end to end, with hardly any padding. Attention and LSTMs need rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ MASKED_BIAS = -1e9
 """Added to masked scores; finite, so that a fully masked row does not become NaN."""
 
 Bias = Float[Tensor, "*#scores"]
+"""What is added to attention scores: 0, or MASKED_BIAS where a key is hidden."""
 
 
 def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -25,7 +26,10 @@ def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "T P"] | None:
-    """Return the causal mask of `length` new positions after `past` earlier ones, as a bias."""
+    """Return the bias that hides later words, for `length` positions after `past` earlier ones.
+
+    It is None for a single position, which may see every other.
+    """
     if length == 1:
         return None
     visible = torch.ones(length, past + length, dtype=torch.bool, device=device).tril(past)
@@ -34,34 +38,37 @@ def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Ten
 
 @dataclass(frozen=True)
 class Layout:
-    """How the sentences of a batch lie in the tensors of a model: here a row each, padded."""
+    """The rectangle: a sentence in each row, padded at its end. `Packed` is the other layout."""
 
     mask: Bool[Tensor, "R W"]
     """Where a place of the rectangle holds a token."""
 
     @classmethod
     def full(cls, x: Float[Tensor, "R W D"]) -> Layout:
-        """Return the layout of `x` without padding."""
+        """Return the layout of a rectangle that has no padding."""
         return cls(torch.ones((), dtype=torch.bool, device=x.device).expand(x.shape[:2]))
 
     def pad(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "R W D"]:
-        """Return the tokens as a rectangle."""
+        """Return what lies in this layout as a rectangle."""
         return x
 
     def unpad(self, x: Float[Tensor, "R W D"]) -> Float[Tensor, "... D"]:
-        """Return a rectangle as tokens."""
+        """Return a rectangle in this layout."""
         return x
 
     def positions(self, table: nn.Module) -> Float[Tensor, "... D"]:
-        """Return the encoding of each token's position, from the first position on."""
+        """Return the encoding of each token's position; table(start, length) returns encodings."""
         return cast(Tensor, table(0, self.mask.shape[1]))
 
     def bias(self, keys: Layout) -> Bias:
-        """Return the mask of attention to the places of `keys`, (R, 1, 1 or W, W), as a bias."""
+        """Return the bias that hides padding of `keys`: (R, 1, 1, W), for all heads and queries.
+
+        If rows hold several sentences it is (R, 1, W, W), and hides the other sentences, too.
+        """
         return mask_to_bias(keys.mask)[:, None, None, :]
 
     def causal_bias(self) -> Bias | None:
-        """Return the mask that hides later words of each sentence as a bias."""
+        """Return the bias that hides later words; None for rows of one word."""
         return build_causal_bias(self.mask.shape[1], 0, self.mask.device)
 
 
@@ -69,18 +76,19 @@ class Layout:
 class Packed(Layout):
     """M tokens end to end, with padding after the last.
 
-    Padding points to padding: the last token and the last place are padding, and every token or
-    place without a counterpart points to it. So `pad` and `unpad` are each other's gradient.
+    The last token is padding, and so is the last place of the rectangle. A place without a token
+    refers to that token, and a token of padding to that place. Gradients of padding are zero, so
+    `pad` computes the gradient of `unpad`, and the reverse.
     """
 
     place: Int[Tensor, " M"]
     """The place of each token in the rectangle, row after row."""
     token: Int[Tensor, "R W"]
-    """The token at each place of R rows of width W."""
+    """The index, among the M tokens, of the token at each place of R rows of width W."""
     position: Int[Tensor, " M"]
     """The position of each token in its sentence; 0 for padding."""
     sentence: Int[Tensor, "R W"] | None = None
-    """The number of the sentence at each place; None if no row holds several sentences."""
+    """The number of the sentence at each place, from 1; 0 for padding. None if no row is shared."""
 
     def pad(self, x: Tensor) -> Tensor:
         padded = _Rearrange.apply(x, self.token.flatten(), self.place)  # type: ignore[no-untyped-call]

@@ -2,9 +2,10 @@
 
 A step of a small model is some thousand kernels, each shorter than the time that Python takes to
 launch it. A graph launches all of them at once. It reads and writes the same memory every time, so
-inputs are copied into those of the recording, and gradients keep their place.
+inputs are copied into those of the recording, and gradients stay where they are in memory.
 
-Random numbers of a recorded kernel follow from the seed at the time of its launch, as without one.
+The random numbers of a replayed graph follow from the seed that is set before the replay. They are
+those that the same kernels draw without a graph.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ class Recording:
 
 @dataclass
 class Graphs:
-    """The recorded functions of a run, by name and by the shapes of their inputs."""
+    """Recordings by function name and shapes of the inputs; None after the first call."""
 
     _recordings: dict[tuple[object, ...], Recording | None] = field(default_factory=dict)
     _pool: Any = None
     _events: deque[torch.cuda.Event] = field(default_factory=deque)
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs), which the next call with these shapes overwrites.
+        """Return function(inputs); the next call with this name and these shapes may overwrite it.
 
-        The first call of a shape runs the function, the second records it.
+        The first call runs the function, the second records and replays it, later ones replay it.
+        A name stands for one function, whose inputs have the same types in every call.
         """
         tensors = _tensors_of(inputs)
         key = (name, *(tensor.shape for tensor in tensors))
@@ -67,7 +69,7 @@ class Graphs:
         return Recording(graph, _tensors_of(own), output)
 
     def pace(self) -> None:
-        """Wait until the device is no more than STEPS_AHEAD calls of this method behind."""
+        """Wait until the device is at most STEPS_AHEAD steps behind; to be called once per step."""
         event = torch.cuda.Event()
         event.record()
         self._events.append(event)
