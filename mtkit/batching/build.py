@@ -17,7 +17,7 @@ from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
 from mtkit.artifacts.stage import Draft, Stage, describe_change, origin_of
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
-from mtkit.batching.plan import PairWeights, check_fit
+from mtkit.batching.plan import Weights, check_fit
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import BatchingSettings, Config
@@ -40,7 +40,7 @@ class Batches:
     artifact: Artifact
     train: Store
     valid: Store
-    weights: PairWeights | None
+    weights: Weights | None
     """How often an epoch contains each training pair; None: every pair once."""
     valid_source: list[str]
     """All source lines of the validation set, unfiltered."""
@@ -174,19 +174,18 @@ def _write_store(
     }
 
 
-def _read_weights(artifact: Artifact, train: Store) -> PairWeights | None:
+def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
     """Return the weights of the training pairs; None if all weights are 1."""
     try:
         weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         weights = np.empty(0)
-    count = 1 if train.corpora is None else int(train.corpora.max()) + 1
     is_valid = weights.ndim == 1 and (np.isfinite(weights) & (weights > 0)).all()
-    if not is_valid or len(weights) < count:
+    if not is_valid or len(weights) <= train.corpora.max():
         raise UserError(
             f"{artifact.path} has no weight for each corpus; rebuild it with `mtkit batch`"
         )
-    return None if (weights == 1).all() else PairWeights(weights, train.corpora)
+    return None if (weights == 1).all() else weights[train.corpora]
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -11,7 +11,6 @@ new random choice in each epoch. So it is like the whole, and is read from disk 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,28 +32,12 @@ Rows = NDArray[np.signedinteger[Any]]
 """Row numbers of pairs in a store."""
 PairLengths = NDArray[np.integer[Any]]
 """(n, 2): lengths of source and target, without EOS."""
-
-
-@dataclass(frozen=True)
-class PairWeights:
-    """How often an epoch contains each pair: the weight of its corpus."""
-
-    by_corpus: NDArray[np.float64]
-    corpora: NDArray[np.unsignedinteger[Any]] | None
-    """(n,): the index in `by_corpus` of the corpus of each pair; None if there is one corpus."""
-
-    def at(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the (k,) weights of k rows."""
-        return self.by_corpus[np.zeros_like(rows) if self.corpora is None else self.corpora[rows]]
+Weights = NDArray[np.float64]
+"""(n,): how often an epoch contains each pair."""
 
 
 def plan_epoch(
-    lengths: PairLengths,
-    *,
-    max_tokens: int,
-    seed: int,
-    epoch: int,
-    weights: PairWeights | None = None,
+    lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int, weights: Weights | None = None
 ) -> list[Rows]:
     """Return the batches of all blocks of an epoch, in order.
 
@@ -77,7 +60,7 @@ def count_blocks(rows: int) -> int:
 def plan_block(
     lengths: PairLengths,
     block: int,
-    weights: PairWeights | None = None,
+    weights: Weights | None = None,
     *,
     max_tokens: int,
     seed: int,
@@ -90,7 +73,7 @@ def plan_block(
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
     if weights is not None:
-        weight = weights.at(rows)
+        weight = weights[rows]
         whole = np.floor(weight)
         copies = whole + (random.random(len(rows)) < weight - whole)
         if not copies.any():

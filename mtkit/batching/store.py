@@ -2,7 +2,7 @@
 
 `NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS.
 `NAME.lengths` holds the (n, 2) lengths as uint16; the sum of earlier lengths is a pair's start.
-`NAME.corpora` holds the number of each pair's corpus as uint16, if there are several corpora.
+`NAME.corpora` holds the number of each pair's corpus as uint16.
 """
 
 from __future__ import annotations
@@ -41,24 +41,19 @@ def store_writer(
     Raises:
         TypeError: the type of the ids is larger than the vocabulary needs.
     """
-    dtype, has_several = token_dtype(vocab), False
-    corpora_path = folder / f"{name}.corpora"
+    dtype = token_dtype(vocab)
     with (
         (folder / f"{name}.{dtype.name}").open("wb") as all_tokens,
         (folder / f"{name}.lengths").open("wb") as all_lengths,
-        corpora_path.open("wb") as all_corpora,
+        (folder / f"{name}.corpora").open("wb") as all_corpora,
     ):
 
         def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
-            nonlocal has_several
             all_tokens.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
             all_corpora.write(corpora.tobytes())
-            has_several |= bool(corpora.any())
 
         yield append
-    if not has_several:
-        corpora_path.unlink()
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,8 @@ class Store:
     """(n, 2): lengths of source and target, without EOS."""
     starts: NDArray[np.int64]
     """(⌊n / STRIDE⌋ + 1,): where the source of every STRIDE-th row starts in `tokens`."""
-    corpora: NDArray[np.uint16] | None
-    """(n,): the number of each row's corpus; None if there is one corpus."""
+    corpora: NDArray[np.uint16]
+    """(n,): the number of each row's corpus."""
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Store:
@@ -81,11 +76,12 @@ class Store:
             UserError: the store is missing, or its files do not fit together.
         """
         dtypes = [it for it in TOKEN_DTYPES if (folder / f"{name}.{it.name}").is_file()]
-        corpora_path, corpora = folder / f"{name}.corpora", None
+        corpora_path = folder / f"{name}.corpora"
         try:
             tokens = np.memmap(folder / f"{name}.{dtypes[0].name}", dtypes[0], "r")
             lengths = np.memmap(folder / f"{name}.lengths", np.uint16, "r").reshape(-1, 2)
-            if corpora_path.is_file():
+            corpora = np.zeros(len(lengths), np.uint16)
+            if corpora_path.is_file():  # earlier versions left it out if there was one corpus
                 corpora = np.memmap(corpora_path, np.uint16, "r")
         except (OSError, ValueError, IndexError):  # missing, or of an impossible size
             message = f"{folder} has no token store {name!r}; rebuild it with `mtkit batch`"
@@ -94,7 +90,7 @@ class Store:
         sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
         starts = np.append(0, sums.cumsum())
         end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
-        if len(tokens) != end or (corpora is not None and len(corpora) != len(lengths)):
+        if len(tokens) != end or len(corpora) != len(lengths):
             raise UserError(
                 f"{folder}: files of {name!r} do not fit together; rebuild them with `mtkit batch`"
             )

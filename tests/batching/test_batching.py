@@ -202,7 +202,7 @@ def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     train_tokenizer(settings)
     data = open_batches(build_batches(settings).path)
     assert data.weights is not None
-    assert data.weights.at(np.arange(len(data.train))).tolist() == [0.5] * 30 + [3.0] * 20
+    assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
 
 
 def test_only_settings_of_the_stores_rebuild_them(

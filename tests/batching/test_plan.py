@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mtkit.batching import plan as planning
 from mtkit.batching.pack import padded_tokens, place_pairs
-from mtkit.batching.plan import MAX_AREA, PairWeights, count_blocks, padding, plan_block, plan_epoch
+from mtkit.batching.plan import MAX_AREA, count_blocks, padding, plan_block, plan_epoch
 from mtkit.errors import UserError
 from mtkit.symbols import EOS, PAD
 from mtkit.training.batch import pack_batch
@@ -26,11 +26,6 @@ some_lengths = st.lists(st.tuples(length, length), min_size=1, max_size=200).map
 )
 budgets = st.integers(41, 300)
 seeds = st.integers(0, 2**32)
-
-
-def weighted(weights: NDArray[np.float64]) -> PairWeights:
-    """Return a weight for each row."""
-    return PairWeights(weights, np.arange(len(weights), dtype=np.uint16))
 
 
 def sentence_lengths(count: int) -> NDArray[np.uint16]:
@@ -90,7 +85,7 @@ def test_the_order_of_batches_never_changes() -> None:
     """Otherwise training could not resume."""
     lengths, weights = np.array([[3, 4], [9, 2], [4, 4], [1, 1], [7, 9], [2, 6]]), np.ones(6)
     weights[[2, 4]] = 2.5, 0.5
-    batches = plan_epoch(lengths, max_tokens=12, seed=1, epoch=2, weights=weighted(weights))
+    batches = plan_epoch(lengths, max_tokens=12, seed=1, epoch=2, weights=weights)
     assert [rows.tolist() for rows in batches] == [[0, 2], [5], [1], [3, 2], [2]]
 
 
@@ -131,9 +126,7 @@ def test_a_weight_is_the_number_of_copies_and_one_pair_always_remains(
     weights: list[float], seed: int
 ) -> None:
     lengths = np.full((len(weights), 2), 5)
-    batches = plan_epoch(
-        lengths, max_tokens=64, seed=seed, epoch=0, weights=weighted(np.array(weights))
-    )
+    batches = plan_epoch(lengths, max_tokens=64, seed=seed, epoch=0, weights=np.array(weights))
     copies = np.bincount(np.concatenate(batches), minlength=len(weights))
     for count, weight in zip(copies, weights, strict=True):
         assert int(weight) <= count <= int(weight) + 1
@@ -142,9 +135,7 @@ def test_a_weight_is_the_number_of_copies_and_one_pair_always_remains(
 
 def test_fractional_weights_hold_on_average() -> None:
     lengths, weights = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000)
-    rows = np.concatenate(
-        plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weighted(weights))
-    )
+    rows = np.concatenate(plan_epoch(lengths, max_tokens=640, seed=1, epoch=0, weights=weights))
     assert np.count_nonzero(rows < 2000) == pytest.approx(500, abs=100)
     assert np.count_nonzero(rows >= 2000) == pytest.approx(3000, abs=120)
 

@@ -13,7 +13,7 @@ import torch
 
 from mtkit.batching import plan
 from mtkit.batching.build import Batches, open_batches
-from mtkit.batching.plan import PairWeights, Rows, count_blocks
+from mtkit.batching.plan import Rows, count_blocks
 from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
@@ -61,7 +61,7 @@ def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(
     one = fresh("transformer")
     data = open_batches(Path(one.run) / "batches")
     corpora = np.arange(len(data.train), dtype=np.uint16) % 2
-    weighed = replace(data, weights=PairWeights(np.array([1.0, 3.0]), corpora))
+    weighed = replace(data, weights=np.array([1.0, 3.0])[corpora])
 
     def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
         config = one.model_copy(update={"seed": seed})
