@@ -84,7 +84,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
 
 def _measure_speed(sample: TrainingSample, processes: int) -> tuple[float, float]:
     """Return the target tokens per second of training, and the seconds lost until it is as fast."""
-    start, group = time.perf_counter(), _OneOf(processes)
+    start, group = time.perf_counter(), ProcessGroup()
+    group.size = processes  # it does its share, and no other process runs
     steps = list(timed_steps(sample, sample.new_state(group), TRIAL_SECONDS, group))
     speed = median(window_rates(steps))
     lost = time.perf_counter() - start - sum(step.tokens for step in steps) / speed
@@ -113,16 +114,6 @@ def _sample_config(
         data[part] = flow(corpus)
     text = render_config(facts, roomy, run=flow(str(folder / "run")), **data)
     return Config.model_validate(yaml.safe_load(text))
-
-
-class _OneOf(ProcessGroup):
-    """The first of several processes, without the others: each is taken to do as much."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def sum(self, *values: int | float) -> tuple[int | float, ...]:
-        return tuple(self.size * value for value in values)
 
 
 @contextmanager
