@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from mtkit.artifacts.manifest import sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
-from mtkit.corpus.files import describe_file, existing_file, listed_paths, read_lines
+from mtkit.corpus.files import count_lines, describe_file, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
@@ -28,6 +28,9 @@ LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
+
+Rows = Iterator[tuple[str, int, str, str]]
+"""The file, line, source and target of each pair."""
 
 
 class Pair(NamedTuple):
@@ -67,7 +70,8 @@ class Pair(NamedTuple):
 class UnequalSidesError(UserError):
     """Two files have different numbers of lines; raised after all pairs were read."""
 
-    def __init__(self, paths: tuple[str, str], lines: tuple[int, int]) -> None:
+    def __init__(self, paths: tuple[str, str]) -> None:
+        lines = [count_lines(path) for path in paths]
         self.lengths = f"{paths[0]} has {plural(lines[0], 'line')}, but {paths[1]} has {lines[1]:,}"
         super().__init__(f"{self.lengths}; find where they diverge with `mtkit check`")
 
@@ -81,19 +85,20 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     for index, corpus in enumerate(listed(corpora)):
         match corpus:
             case TextCorpus():
-                pairs = _text_pairs(corpus, index)
+                rows = _read_texts(corpus)
             case TableCorpus():
-                pairs = _table_pairs(corpus, index)
+                rows = _read_tables(corpus)
             case DatasetCorpus(dataset=path) if (
                 path[-4:].lower() == ".csv" and Path(path).is_file()
             ):
-                pairs = _table_pairs(corpus, index)
+                rows = _read_tables(corpus)
             case _:
-                pairs = _dataset_pairs(corpus, index)
-        pair = None
-        for pair in pairs:
-            yield pair
-        if pair is None:
+                rows = _read_dataset(corpus)
+        row = None
+        for row in rows:
+            file, line, source, target = row
+            yield Pair(normalise(source), normalise(target), index, file, line, corpus.tag)
+        if row is None:
             name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
             raise UserError(f"{name} is empty; give a corpus with at least one pair")
 
@@ -185,7 +190,7 @@ def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]
         return [*settings, _load(corpus)._fingerprint]
 
 
-def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
+def _read_texts(corpus: TextCorpus) -> Rows:
     sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
         raise UserError(
@@ -193,38 +198,29 @@ def _text_pairs(corpus: TextCorpus, index: int) -> Iterator[Pair]:
             f"{len(targets)}"
         )
     for paths in zip(sources, targets, strict=True):
-        with ExitStack() as files:
-            sides = [files.enter_context(closing(read_lines(path))) for path in paths]
-            for number, (source, target) in enumerate(zip_longest(*sides), 1):
-                if source is None or target is None:
-                    more = [sum(1 for _ in side) for side in sides]
-                    counts = (
-                        number - (source is None) + more[0],
-                        number - (target is None) + more[1],
-                    )
-                    raise UnequalSidesError(paths, counts)
-                yield Pair(
-                    normalise(source), normalise(target), index, paths[0], number, corpus.tag
-                )
+        with closing(read_lines(paths[0])) as source, closing(read_lines(paths[1])) as target:
+            for number, (one, other) in enumerate(zip_longest(source, target), 1):
+                if one is None or other is None:
+                    raise UnequalSidesError(paths)
+                yield paths[0], number, one, other
 
 
-def _table_pairs(corpus: TableCorpus | DatasetCorpus, index: int) -> Iterator[Pair]:
-    """Yield a pair for each row but a header; a blank row is a blank pair."""
+def _read_tables(corpus: TableCorpus | DatasetCorpus) -> Rows:
+    """Yield the rows but headers; a blank row is a blank pair."""
     if isinstance(corpus, DatasetCorpus) and corpus.split != "train":
         raise UserError(f"{corpus.dataset}: a .csv has no split {corpus.split!r}; it is all train")
     for path in _sides(corpus)[0]:
         with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
-            for number, source, target in rows:
-                yield Pair(normalise(source), normalise(target), index, path, number, corpus.tag)
+            for row in rows:
+                yield path, *row
 
 
-def _dataset_pairs(corpus: DatasetCorpus, index: int) -> Iterator[Pair]:
+def _read_dataset(corpus: DatasetCorpus) -> Rows:
+    columns = corpus.source_column, corpus.target_column
     with _dataset_errors(corpus):
-        for row, record in enumerate(_load(corpus), 1):
-            where = f"{corpus.dataset}:{row}"
-            source = text_at(record, corpus.source_column, where)
-            target = text_at(record, corpus.target_column, where)
-            yield Pair(normalise(source), normalise(target), index, corpus.dataset, row, corpus.tag)
+        for number, record in enumerate(_load(corpus), 1):
+            source, target = (text_at(record, it, f"{corpus.dataset}:{number}") for it in columns)
+            yield corpus.dataset, number, source, target
 
 
 @contextmanager

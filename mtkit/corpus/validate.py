@@ -38,8 +38,8 @@ def check_readable(corpus: Corpus, key: Key) -> None:
         next(read_pairs(corpus))
         if isinstance(corpus, TextCorpus):
             for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):
-                files = map(existing_file, paths)
-                if all(file.stat().st_size <= MAX_COUNTED_BYTES for file in files):
-                    lines = count_lines(paths[0]), count_lines(paths[1])
-                    if lines[0] != lines[1]:
-                        raise UnequalSidesError(paths, lines)
+                is_small = all(
+                    existing_file(it).stat().st_size <= MAX_COUNTED_BYTES for it in paths
+                )
+                if is_small and count_lines(paths[0]) != count_lines(paths[1]):
+                    raise UnequalSidesError(paths)
