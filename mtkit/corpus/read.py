@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from mtkit.artifacts.manifest import sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import count_lines, describe_file, existing_file, listed_paths, read_lines
-from mtkit.corpus.tables import read_table, text_at
+from mtkit.corpus.tables import Texts, read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
@@ -28,9 +28,6 @@ LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
-
-Rows = Iterator[tuple[str, int, str, str]]
-"""The file, line, source and target of each pair."""
 
 
 class Pair(NamedTuple):
@@ -190,7 +187,7 @@ def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]
         return [*settings, _load(corpus)._fingerprint]
 
 
-def _read_texts(corpus: TextCorpus) -> Rows:
+def _read_texts(corpus: TextCorpus) -> Texts:
     sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
     if len(sources) != len(targets):
         raise UserError(
@@ -205,17 +202,16 @@ def _read_texts(corpus: TextCorpus) -> Rows:
                 yield paths[0], number, one, other
 
 
-def _read_tables(corpus: TableCorpus | DatasetCorpus) -> Rows:
+def _read_tables(corpus: TableCorpus | DatasetCorpus) -> Texts:
     """Yield the rows but headers; a blank row is a blank pair."""
     if isinstance(corpus, DatasetCorpus) and corpus.split != "train":
         raise UserError(f"{corpus.dataset}: a .csv has no split {corpus.split!r}; it is all train")
     for path in _sides(corpus)[0]:
         with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
-            for row in rows:
-                yield path, *row
+            yield from rows
 
 
-def _read_dataset(corpus: DatasetCorpus) -> Rows:
+def _read_dataset(corpus: DatasetCorpus) -> Texts:
     columns = corpus.source_column, corpus.target_column
     with _dataset_errors(corpus):
         for number, record in enumerate(_load(corpus), 1):

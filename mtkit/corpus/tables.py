@@ -25,8 +25,8 @@ DELIMITERS = "\t;,|"
 
 Columns = tuple[str | int, str | int]
 Lines = Iterator[tuple[int, str]]
-Texts = Iterator[tuple[int, str, str]]
-"""Line, source and target of each row."""
+Texts = Iterator[tuple[str, int, str, str]]
+"""The file, line, source and target of each pair."""
 
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
 
@@ -40,8 +40,8 @@ def _suffix(path: str) -> str:
     return PurePath(path.lower().removesuffix(".gz")).suffix
 
 
-def read_table(path: str, columns: Columns) -> Generator[tuple[int, str, str]]:
-    """Yield line, source and target of each row but a header; a blank row is a blank pair.
+def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
+    """Yield the texts of each row but a header; a blank row is a blank pair.
 
     Raises:
         UserError: the table has no such columns, or a row cannot be read.
@@ -84,7 +84,7 @@ def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
                 raise UserError(
                     f"{where}: not JSON ({error}); each line must be a JSON object"
                 ) from None
-        yield number, text_at(record, source, where), text_at(record, target, where)
+        yield path, number, text_at(record, source, where), text_at(record, target, where)
 
 
 def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
@@ -93,11 +93,11 @@ def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
     source, target, is_header = _locate(path, columns, [cells for _, cells in sample if cells])
     for number, cells in chain(sample, rows):
         if not cells:
-            yield number, "", ""
+            yield path, number, "", ""
         elif is_header:
             is_header = False
         elif max(source, target) < len(cells):
-            yield number, cells[source], cells[target]
+            yield path, number, cells[source], cells[target]
         else:
             raise UserError(
                 f"{path}:{number}: columns {source} and {target} (numbered from 0) are read, but "
