@@ -35,6 +35,7 @@ from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin
 from mtkit.training.train import train
 
+TEST_FILES = SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE
 SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
 
@@ -46,13 +47,14 @@ def run(config: Config | str | Path) -> dict[str, Score]:
 
     Raises what the stages raise.
     """
-    return scores_of(_run(as_config(config))[1])
+    config = as_config(config)
+    return scores_of(_test_report(config, _run_stages(config)))
 
 
 def run_and_print(config: Config) -> None:
     """Run every stage that is not up to date, and write the scores to stdout."""
     started = time.monotonic()
-    _print(_run(config), started)
+    _print(config, _run_stages(config), started)
 
 
 def finish_and_print(run: Path | None = None) -> None:
@@ -65,26 +67,21 @@ def finish_and_print(run: Path | None = None) -> None:
     if not (Path(config.run).exists() and place.samefile(config.run)):  # the run was moved
         config = config.model_copy(update={"run": str(place)})
     check_all_readable(config.data, "test")
-    _print(_score(config, finish(config)), started)
+    _print(config, finish(config), started)
 
 
-FinishedRun = tuple[Artifact, Mapping[str, Any]]
-"""A model, and the report of its scores on the test set; empty if there is none."""
-
-
-def _run(config: Config) -> FinishedRun:
+def _run_stages(config: Config) -> Artifact:
     check_all_readable(config.data, "train", "valid", "test")
     check_origin(config)
     train_tokenizer(config)
     build_batches(config)
-    return _score(config, train(config))
+    return train(config)
 
 
-def _print(finished: FinishedRun, started: float) -> None:
+def _print(config: Config, model: Artifact, started: float) -> None:
     """Write the scores to stdout, and say what they mean, what the run took, and what is next."""
-    model, report = finished
     run, trained = model.path.parent, model.report["training_seconds"]
-    if report:
+    if report := _test_report(config, model):
         data_lines(scores_table(report))
         say("\n".join(verdict(report)))
         files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
@@ -94,26 +91,25 @@ def _print(finished: FinishedRun, started: float) -> None:
     say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
 
 
-def _score(config: Config, model: Artifact) -> FinishedRun:
-    if config.data.test is None:
-        return model, {}
-    test = _test_set(config, config.data.test, model)
+def _test_report(config: Config, model: Artifact) -> Mapping[str, Any]:
+    """Return the scores of RUN/test, the translated test set; show some lines of it.
+
+    The result is empty without a test set.
+    """
+    corpus = config.data.test
+    if corpus is None:
+        return {}
+    contents = hash_corpora(corpus, "data.test")
+    inputs = {"model": model.identity, "test": contents.identity}
+    sources = {**origin_of(model), **contents.files}
+    stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs, sources)
+    test = stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))
     try:
         _show_samples(test.path)
         scores_of(test.report)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
-    return model, test.report
-
-
-def _test_set(config: Config, corpus: Corpus, model: Artifact) -> Artifact:
-    """Return the artifact RUN/test: the test set, translated and scored."""
-    contents = hash_corpora(corpus, "data.test")
-    inputs = {"model": model.identity, "test": contents.identity}
-    sources = {**origin_of(model), **contents.files}
-    path = Path(config.run) / "test"
-    stage = Stage("test", path, scores_recipe(config), inputs, sources)
-    return stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))
+    return test.report
 
 
 def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
@@ -122,11 +118,7 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
     translator = load(model.path, config.training.device)
     translations = translate_with_progress(translator, sources, "translating the test set")
     hypotheses = [translation.text for translation in translations]
-    for name, lines in (
-        (SOURCE_FILE, sources),
-        (REFERENCE_FILE, references),
-        (HYPOTHESES_FILE, hypotheses),
-    ):
+    for name, lines in zip(TEST_FILES, (sources, references, hypotheses), strict=True):
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")
     writing = Writing.of(config.data.target_language, references)
@@ -148,7 +140,7 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
 
 
 def _show_samples(folder: Path) -> None:
-    texts = [load_lines(folder / name) for name in (SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE)]
+    texts = [load_lines(folder / name) for name in TEST_FILES]
     step = max(1, len(texts[0]) // SAMPLES)
     for source, reference, hypothesis in list(zip(*texts, strict=True))[::step][:SAMPLES]:
         say(f"\n  source       {source}\n  reference    {reference}\n  translation  {hypothesis}")

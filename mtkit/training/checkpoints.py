@@ -36,9 +36,9 @@ class Checkpoints:
 
     stage: Stage
     """What all of them have in common; its path is their folder."""
-    save_model_config: Callable[[Path], None] = lambda folder: None
+    save_model_config: Callable[[Path], None]
     """Writes what decoding needs besides weights, so that a checkpoint can translate."""
-    processes: int = 1
+    processes: int
     """Number of processes that train."""
 
     @property

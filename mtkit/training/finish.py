@@ -16,12 +16,11 @@ from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
-from mtkit.models.folder import save_model_config
 from mtkit.models.weights import assign_weights, get_weights, save_weights
 from mtkit.report import say, warn
 from mtkit.training.checkpoints import DamagedCheckpointError
 from mtkit.training.process_group import SINGLE_PROCESS
-from mtkit.training.setup import TrainingRun, model_config, open_inputs, open_run
+from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainState, Validation, rank
 from mtkit.training.validate import validate, validation_signatures
 
@@ -67,7 +66,6 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         )
     if not run.group.is_main:
         return
-    config, tokenizer = run.config, run.inputs.tokenizer
     with stage.write() as draft:
         draft.report.update(
             {
@@ -82,7 +80,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
                 "training_seconds": round(state.seconds, 1),
             }
         )
-        save_model_config(draft.folder, model_config(config, tokenizer), tokenizer)
+        run.inputs.save_model_config(draft.folder)
         save_weights(best.weights, draft.folder / WEIGHTS)
 
 

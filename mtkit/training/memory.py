@@ -1,8 +1,7 @@
-"""Memory: the largest batch that fits, smaller batches when it runs out, and freed memory."""
+"""Memory: the largest batch that fits, and smaller batches when it runs out."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,8 +20,6 @@ from mtkit.training.state import TrainState
 
 MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 1 << 16
 """Range of the tokens in a batch; smaller ones are slow, and larger ones are not faster."""
-TRIM_EVERY_STEPS = 64
-"""Number of steps between two calls of `trim_heap`, which costs 1 % of their time."""
 MEMORY_SHARE = 0.7
 """Share of the free memory for batches; the rest is for validation and other programs."""
 
@@ -91,17 +88,6 @@ def _try_batch(state: TrainState, tokens: int, length: int, group: ProcessGroup)
         with state.autocast():
             loss = state.loss(batch)
         loss.smoothed.backward()
-
-
-def trim_heap() -> None:
-    """Return freed memory to the system, if the C library is glibc.
-
-    Batches differ in shape, so glibc reuses ever less of what they free: on Multi30k that is two
-    thirds of the memory after a few hundred steps.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _has_room_for_twice(device: torch.device) -> bool:

@@ -7,7 +7,6 @@ prints and writes.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
@@ -61,7 +60,7 @@ class ProcessGroup:
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all processes in the order of their ranks, sent as JSON."""
+        """Return the values of all processes in the order of their ranks."""
         return [value]
 
     def barrier(self) -> None:
@@ -97,12 +96,9 @@ class TorchProcessGroup(ProcessGroup):
         return int(largest)
 
     def gather(self, value: Any) -> list[Any]:
-        text = json.dumps(value).encode()
-        padded = bytearray(text.ljust(self.max(len(text))))
-        mine = torch.frombuffer(padded, dtype=torch.uint8).to(self.device)
-        texts = [torch.empty_like(mine) for _ in range(self.size)]
-        dist.all_gather(texts, mine)
-        return [json.loads(text.cpu().numpy().tobytes()) for text in texts]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def barrier(self) -> None:
         dist.barrier()
@@ -134,22 +130,15 @@ def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[
         raise UserError(f"the processes cannot reach each other ({reason})") from error
     if rank > 0:
         report.set_quiet(True)
-    with _as_lost_process():
+    try:
         yield TorchProcessGroup(device)
+    except RuntimeError as error:  # torch raises errors of many kinds when communication fails
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise LostProcess("a process was lost: run the same command again to resume") from error
     # A process fails if another closes its connections while it still reads the last data. So all
     # processes confirm first that they are done. A failing process keeps its connections until it
     # exits; it has then reported its own error before the others report that it is lost.
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
     dist.destroy_process_group()
-
-
-@contextmanager
-def _as_lost_process() -> Iterator[None]:
-    """Raise LostProcess if communication fails; torch raises errors of many kinds then."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
-            raise
-        raise LostProcess("a process was lost: run the same command again to resume") from error

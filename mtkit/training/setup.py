@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -52,18 +51,29 @@ class RunInputs:
     config: Config
     data: Batches
     tokenizer: Tokenizer
-    identities: dict[str, str]
-    """Identity of each artifact, by name."""
+    origin: Artifact | None
+    """The model whose weights training starts from; None: random weights."""
 
     def stage(self, kind: Literal["model", "checkpoint"], ended: int | None = None) -> Stage:
         """Return the stage of the model or of the checkpoints.
 
         `ended` is the step at which `mtkit finish` ends the run; None if the run ends as planned.
         """
-        config, origin = self.config, origin_of(self.data.artifact)
+        config, batches = self.config, self.data.artifact
         name = CHECKPOINTS if kind == "checkpoint" else kind
         recipe = checkpoint_recipe(config) if kind == "checkpoint" else model_recipe(config, ended)
-        return Stage(kind, Path(config.run) / name, recipe, self.identities, origin)
+        identities = {"tokenizer": batches.manifest["inputs"]["tokenizer"]}
+        identities["batches"] = batches.identity
+        if self.origin:
+            identities["init_from"] = self.origin.identity
+        return Stage(kind, Path(config.run) / name, recipe, identities, origin_of(batches))
+
+    def save_model_config(self, folder: Path) -> None:
+        """Write what decoding needs besides weights into a folder with weights of this run."""
+        config, tokenizer = self.config, self.tokenizer
+        vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
+        of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+        save_model_config(folder, of_model, tokenizer)
 
 
 @dataclass(frozen=True)
@@ -109,17 +119,15 @@ def open_inputs(config: Config) -> RunInputs:
     files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
     if difference := changed_files(data.artifact, files):
         warn(f"{data.artifact.path}: {difference}; rerun `mtkit batch` to use the change")
-    identities = {"tokenizer": artifact.identity, "batches": data.artifact.identity}
     tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):
-        identities["init_from"] = origin.identity
         with blame_setting(INIT_FROM):
             if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
                     f"{origin.path} has another tokenizer than this run; `mtkit train-spm` with "
                     "this setting copies the tokenizer of the model"
                 )
-    return RunInputs(config, data, tokenizer, identities)
+    return RunInputs(config, data, tokenizer, origin)
 
 
 def check_origin(config: Config) -> Artifact | None:
@@ -145,12 +153,9 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         UserError: another process writes to the run, or a checkpoint is of other settings.
     """
     config, training = inputs.config, inputs.config.training
-    save = partial(
-        save_model_config, config=model_config(config, inputs.tokenizer), tokenizer=inputs.tokenizer
-    )
-    checkpoints = Checkpoints(inputs.stage("checkpoint"), save, group.size)
+    checkpoints = Checkpoints(inputs.stage("checkpoint"), inputs.save_model_config, group.size)
     with locked(Path(config.run)) if group.is_main else nullcontext():
-        state = initial_state(config, inputs.tokenizer, group)
+        state = initial_state(config, inputs.tokenizer, group, inputs.origin)
         if group.is_main:
             clear_leftovers(checkpoints.folder)
         group.barrier()
@@ -170,19 +175,15 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         group.barrier()
 
 
-def model_config(config: Config, tokenizer: Tokenizer) -> ModelConfig:
-    """Return what decoding needs to know about a model of this run."""
-    vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
-    return ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
-
-
-def initial_state(config: Config, tokenizer: Tokenizer, group: ProcessGroup) -> TrainState:
-    """Return the state before the first step, with new weights or those of `training.init_from`."""
+def initial_state(
+    config: Config, tokenizer: Tokenizer, group: ProcessGroup, origin: Artifact | None = None
+) -> TrainState:
+    """Return the state before the first step, with random weights or those of `origin`."""
     training = config.training
     device = pick_device(training.device)
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
-    if origin := find_origin(config):
+    if origin:
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
     smoothing, optimizer = training.label_smoothing, training.optimizer

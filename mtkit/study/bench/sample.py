@@ -20,6 +20,7 @@ from mtkit.artifacts.manifest import VERSION, create
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
+from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.config.yaml import load_config
@@ -29,7 +30,6 @@ from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
 from mtkit.tokenizer.train import train_model
-from mtkit.training.setup import model_config
 
 PAIRS, SENTENCES = 29_000, 1000
 # Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of
@@ -104,8 +104,10 @@ def draw_model(folder: Path, size: str) -> None:
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # its logit is the mean of all: never among the best
     tokenizer = draw_tokenizer(vocab)
+    vocabs = {"source_vocab": vocab, "target_vocab": vocab}
+    of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
     with create(folder, "model", {"size": size}, {}) as partial:
-        save_model_config(partial, model_config(config, tokenizer), tokenizer)
+        save_model_config(partial, of_model, tokenizer)
         save_weights(get_weights(model), partial / WEIGHTS)
 
 

@@ -127,15 +127,13 @@ def open_training_sample(
     Raises:
         UserError: the config or an override is faulty, or the run has no batches.
     """
-    # Which weights are trained does not change the speed.
-    settings = [*overrides, "training.init_from=null"]
     if config_file is not None:
-        config = load_config(config_file, settings)
+        config = load_config(config_file, overrides)
         run = Path(config.run)
         tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
         yield TrainingSample(config.run, config, open_batches(run / "batches"), tokenizer)
         return
-    config = size_config(size, settings)
+    config = size_config(size, overrides)
     if config.training.subword_sampling is not None:
         raise UserError("training.subword_sampling needs text; give a config with -c")
     vocab = config.tokenizer.vocab_size
