@@ -20,7 +20,7 @@ from mtkit.decoding.translate import translate_with_progress
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.report import data_lines, plural, printable, say, table, wrap
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf
+from mtkit.scoring.metrics import METRICS, score
 from mtkit.scoring.writing import Writing
 
 MAX_VALIDATION_LINES = 1000
@@ -43,15 +43,14 @@ class EvaluationText:
 
     @property
     def metric(self) -> str:
-        """BLEU, or chrF2 if most references are too short for it."""
+        """Key of the metric: BLEU, or chrF if most references are too short for it."""
         lines = self.reference or []
-        return "BLEU" if Writing.of(self.language, lines).suits_bleu(lines) else "chrF2"
+        return "bleu" if Writing.of(self.language, lines).suits_bleu(lines) else "chrf"
 
     def score(self, hypotheses: Sequence[str]) -> float:
         """Compute the metric."""
-        if self.metric == "BLEU":
-            return corpus_bleu(hypotheses, self.reference or [], self.language)
-        return corpus_chrf(hypotheses, self.reference or [])
+        key, language = self.metric, self.language
+        return score(hypotheses, self.reference or [], language=language, keys=[key])[key].value
 
 
 def load_validation_text(opened: OpenedModel) -> EvaluationText | None:
@@ -117,8 +116,9 @@ def _choose_compute_type(opened: OpenedModel, text: EvaluationText | None) -> st
         for name in ("int8", "float32")
     )
     chosen = "int8" if float32 - int8 <= MAX_INT8_BLEU_LOSS else "float32"
+    metric = METRICS[text.metric].name
     say(
-        f"exporting {chosen}: {text.metric} on {len(text.source):,} lines of validation text is "
+        f"exporting {chosen}: {metric} on {len(text.source):,} lines of validation text is "
         f"{int8:.2f} in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
     )
     if chosen == "int8":
@@ -153,16 +153,17 @@ def compare_translators(text: EvaluationText, original: Translator, exported: Tr
         ["identical", f"{len(identical):,} ({share:.2%})"],
         ["largest score difference", f"{difference:.1e}"],
     ]
-    scores = [0.0, 0.0]
+    scores, metric = [0.0, 0.0], ""
     if text.reference is not None:
+        metric = METRICS[text.metric].name
         scores = [text.score([line.text for line in translations]) for translations in translated]
         shown = zip(names, scores, strict=True)
-        rows += [[f"{text.metric}, {name}", f"{value:.2f}"] for name, value in shown]
+        rows += [[f"{metric}, {name}", f"{value:.2f}"] for name, value in shown]
     data_lines([*table(rows), *_differing_lines(differing, names)])
     if names[1].endswith("float32") and share < MIN_IDENTICAL_SHARE:
         raise MtkitError(f"only {share:.2%} of the lines are identical")
     if (loss := scores[0] - scores[1]) > MAX_BLEU_LOSS:
-        raise MtkitError(f"{names[1]} loses {loss:.2f} {text.metric}")
+        raise MtkitError(f"{names[1]} loses {loss:.2f} {metric}")
 
 
 def _differing_lines(

@@ -182,11 +182,13 @@ def score(
     *,
     language: str | None = None,
     intervals: bool = False,
+    keys: Iterable[str] = METRICS,
 ) -> dict[str, Score]:
-    """Score translations by every metric that applies: "bleu", "chrf", "ter", "bleu_lc_moses".
+    """Score translations by each of the metrics `keys` that applies.
 
-    `references` holds a line for each hypothesis, or several such lists. `language` (of the text)
-    chooses the tokenizer of BLEU; "bleu_lc_moses" needs it.
+    These are "bleu", "chrf", "ter" and "bleu_lc_moses". `references` holds a line for each
+    hypothesis, or several such lists. `language` (of the text) chooses the tokenizer of BLEU;
+    "bleu_lc_moses" needs it.
 
     Raises:
         UserError: the numbers of lines differ, or there are none.
@@ -198,7 +200,7 @@ def score(
         lines = plural(len(hypotheses), "line")
         raise UserError(f"{lines} of hypotheses, but {counts} of references")
     writing = Writing.of(language, several[0])
-    return compute_scores({"": hypotheses}, several, writing, intervals=intervals)[""]
+    return compute_scores({"": hypotheses}, several, writing, intervals=intervals, keys=keys)[""]
 
 
 def _normalise_all(lines: Sequence[str]) -> list[str]:
@@ -268,23 +270,8 @@ def resampling_obstacle(lines: int) -> str | None:
     return f"intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,} lines, not {lines:,}"
 
 
-def corpus_bleu(
-    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
-) -> float:
-    """Compute cased sacreBLEU, 0 to 100."""
-    ours, right = _normalise_all(hypotheses), _normalise_all(references)
-    scorer = BLEU(tokenize=Writing.of(language, right).tokenizer, force=True)
-    return float(scorer.corpus_score(ours, [right]).score)
-
-
-def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Compute chrF2, 0 to 100."""
-    ours, right = _normalise_all(hypotheses), _normalise_all(references)
-    return float(CHRF().corpus_score(ours, [right]).score)
-
-
 def get_signatures(language: str | None, references: Sequence[str]) -> dict[str, str]:
-    """Return the signatures of `corpus_bleu` and `corpus_chrf`."""
+    """Return the signatures of BLEU and chrF for these references."""
     writing = Writing.of(language, references)
     keys = ("bleu", "chrf")
     return {k: METRICS[k].compute({"": [""]}, [[""]], writing)[""].signature for k in keys}

@@ -12,7 +12,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.report import fitted, say
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, get_signatures
+from mtkit.scoring.metrics import get_signatures, score
 from mtkit.scoring.writing import Writing
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
@@ -79,6 +79,7 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
         say(fitted(f"  source      {source}"))
         say(fitted(f"  hypothesis  {hypothesis}"))
         say(fitted(f"  reference   {reference}"))
-    language, chrf = run.config.data.target_language, corpus_chrf(hypotheses, references)
+    language = run.config.data.target_language
+    scores = score(hypotheses, references, language=language, keys=("bleu", "chrf"))
     suits_bleu = Writing.of(language, references).suits_bleu(references)
-    return corpus_bleu(hypotheses, references, language) if suits_bleu else None, chrf
+    return scores["bleu"].value if suits_bleu else None, scores["chrf"].value

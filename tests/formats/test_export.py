@@ -60,10 +60,9 @@ def test_int8_is_chosen_if_the_validation_score_hardly_drops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mtkit.scoring.writing.MIN_LONG_LINES", min_long_lines)
-    function = {"BLEU": "corpus_bleu", "chrF2": "corpus_chrf"}[metric]
     for scores, chosen in (([20.0, 20.29], "int8"), ([20.0, 20.31], "float32")):
         values = iter(scores)
-        monkeypatch.setattr(f"mtkit.formats.ctranslate2.{function}", lambda *_, v=values: next(v))
+        monkeypatch.setattr(EvaluationText, "score", lambda *_, v=values: next(v))
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: {metric} on 20 lines" in err

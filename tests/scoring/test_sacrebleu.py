@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
-from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, write
+from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, write
 
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import (
@@ -27,7 +27,6 @@ from mtkit.scoring.metrics import (
     SignificanceTest,
     agreement_with_people,
     compute_scores,
-    corpus_bleu,
     resampling_obstacle,
     score,
 )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES
+from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, corpus_chrf
 
-from mtkit.scoring.metrics import corpus_bleu, corpus_chrf, score
+from mtkit.scoring.metrics import score
 from mtkit.scoring.verdict import MIN_SIMILARITY, score_parts, scores_of, scores_table, verdict
 from mtkit.scoring.writing import Writing
 

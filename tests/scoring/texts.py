@@ -1,6 +1,10 @@
 """Four German sentences, translated well, otherwise, and badly; a sentence of each script."""
 
+from collections.abc import Sequence
 from pathlib import Path
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 REFERENCES = [
     "Ein Hund rennt über die Wiese.",
@@ -47,3 +51,13 @@ def write(path: Path, lines: list[str]) -> Path:
     """Write a line each."""
     path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Compute sacreBLEU's BLEU."""
+    return float(BLEU(force=True).corpus_score(hypotheses, [references]).score)
+
+
+def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Compute sacreBLEU's chrF2."""
+    return float(CHRF().corpus_score(hypotheses, [references]).score)
