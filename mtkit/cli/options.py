@@ -15,9 +15,6 @@ from typer.core import TyperCommand, TyperOption
 from mtkit import report
 from mtkit.errors import UserError
 
-OPTIONAL_VALUES = {"--paired": ("approximate", "bootstrap")}
-"""Values of options that may be left out, and the default first."""
-
 
 def flag(*names: str, help: str) -> Any:
     """Return an option without a value."""
@@ -31,17 +28,10 @@ VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
 class _Command(TyperCommand):
     """A command that refuses an option given twice, unless the option is repeatable.
 
-    Help has plain names for values. An option of OPTIONAL_VALUES may stand without its value.
+    Help has plain names for values.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        following = zip(args, [*args[1:], ""], strict=False)
-        args = [
-            f"{arg}={OPTIONAL_VALUES[arg][0]}"
-            if arg in OPTIONAL_VALUES and after not in OPTIONAL_VALUES[arg]
-            else arg
-            for arg, after in following
-        ]
         try:
             if not ctx.resilient_parsing:  # shell completion
                 self._refuse_repetition(ctx, self.make_parser(ctx).parse_args(args=list(args))[2])

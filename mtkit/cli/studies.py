@@ -22,13 +22,6 @@ from mtkit.cli.options import (
 from mtkit.errors import UserError
 from mtkit.report import show
 
-Paired = Annotated[
-    Literal["bootstrap", "approximate"] | None,
-    Option(
-        help="Test the difference from the first system (default: approximate randomisation; "
-        "p-values of sacreBLEU's bootstrap are about half as large)."
-    ),
-]
 References = Annotated[
     list[Path],
     Option(
@@ -47,12 +40,13 @@ def score(
     ),
     language: Language = None,
     source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
-    paired: Paired = None,
+    paired: bool = flag(
+        "--paired", help="Test the difference from the first system for significance."
+    ),
     worst: int = Option(
         0, min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."
     ),
     by_length: bool = flag("--by-length", help="Score by length of the source; needs --source."),
-    plot: Path | None = Option(None, metavar="FILE", help="Draw --by-length scores (.png, .svg)."),
     comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
     json: Json = False,
 ) -> None:
@@ -65,13 +59,8 @@ def score(
         refuse("needs the source text; give it with --source", by_length=by_length, comet=comet)
     elif not (worst or by_length or comet):
         refuse("needs --worst, --by-length or --comet", source=source)
-    if not by_length:
-        refuse("needs --by-length", plot=plot)
     from mtkit.scoring.score import score_files, score_lines
-    from mtkit.study.plots.picture import check_picture, draw_length_scores
 
-    if plot is not None:
-        check_picture(plot)
     systems = score_files(
         reference,
         hypotheses or [],
@@ -83,8 +72,6 @@ def score(
         comet=comet,
     )
     show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
-    if plot is not None:
-        draw_length_scores(systems, plot)
 
 
 @dataclass(frozen=True)
@@ -249,7 +236,6 @@ def compare(
     runs: list[Path] = Argument(
         ..., metavar="RUN", help="Run directories; the first is the baseline."
     ),
-    paired: Paired = "approximate",
     plot: Plot = None,
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
@@ -260,4 +246,4 @@ def compare(
     """
     from mtkit.study.compare import compare
 
-    compare(runs, paired=paired, plot=plot)
+    compare(runs, plot)

@@ -6,15 +6,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
-from mtkit.scoring.metrics import ReferenceTexts, Score, compute_scores, resampling_obstacle
+from mtkit.scoring.metrics import ReferenceTexts, Score, resampling_obstacle, score_rows
 from mtkit.scoring.writing import Writing
 
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Most source words (or twice as many characters) in each bucket; a last one holds the rest."""
-BUCKET_METRICS = ("bleu", "chrf")
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,9 @@ class Bucket:
         self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
     ) -> Bucket:
         """Return the bucket with the scores of its lines alone."""
-        ours, *right = ([lines[row] for row in self.rows] for lines in (hypotheses, *references))
         intervals = resampling_obstacle(len(self.rows)) is None
-        compute = partial(compute_scores, intervals=intervals, keys=BUCKET_METRICS)
-        return replace(self, scores=compute({"": ours}, right, writing)[""])
+        scores = score_rows(self.rows, hypotheses, references, writing, intervals=intervals)
+        return replace(self, scores=scores)
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""

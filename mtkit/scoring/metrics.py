@@ -5,7 +5,8 @@ punctuation normalisation and tokenisation (sacremoses, no escaping), then sacre
 tokenize=none and no smoothing. Its scale differs from sacreBLEU's own BLEU.
 
 A test set is a sample of sentences. A confidence interval says how far a score would move with
-other sentences. A significance test says how often chance alone gives so large a difference.
+other sentences. A significance test says how often chance alone gives so large a difference: here
+approximate randomisation (Riezler and Maxwell 2005).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from typing import Any, Literal, cast
@@ -31,14 +31,14 @@ from mtkit.scoring.writing import Writing
 
 MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
 """Longest line for the metrics whose time grows with its square, by words and by characters."""
+MAIN_METRICS = ("bleu", "chrf")
+"""The metrics of validations, and of parts of a test set."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
 AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
 """Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
 
-SignificanceTest = Literal["bootstrap", "approximate"]
-"""Paired bootstrap resampling (Koehn 2004), approximate randomisation (Riezler, Maxwell 2005)."""
 ReferenceTexts = Sequence[Sequence[str]]
 """One or more reference translations, each a list of lines."""
 
@@ -54,7 +54,6 @@ class Score:
     """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004)."""
     p_value: float | None = None
     """Of the difference from the first system, if tested."""
-    test: SignificanceTest | None = None
     difference: float | None = None
     """From the score of the first system."""
     agreement: float | None = None
@@ -72,7 +71,7 @@ class Score:
         if self.interval is not None:
             record["interval"] = list(self.interval)
         if self.p_value is not None:
-            record |= {"p": self.p_value, "test": self.test}
+            record["p"] = self.p_value
         if self.difference is not None:
             record |= {"difference": self.difference, "agreement": self.agreement}
         return record | {"signature": self.signature}
@@ -105,7 +104,7 @@ class SacrebleuMetric:
         writing: Writing,
         *,
         intervals: bool = False,
-        test: SignificanceTest | None = None,
+        test: bool = False,
     ) -> dict[str, Score]:
         """Score each system; intervals double the time. `test` compares each with the first."""
         scorer, scores = self.build(writing), dict[str, Score]()
@@ -126,15 +125,13 @@ class SacrebleuMetric:
 
         # For intervals alone, too: sacreBLEU's own way fails for some numbers.
         signature, results = resample("bs")
-        tests = resample("ar")[1] if test == "approximate" else results
-        for name, result, tested in zip(systems, results, tests, strict=True):
+        p_values = [it.p_value for it in resample("ar")[1]] if test else [None] * len(results)
+        for name, result, p in zip(systems, results, p_values, strict=True):
             mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
             bounds = max(0.0, mean - half), min(mean + half, self.maximum)
-            p = None
-            if test and tested is not tests[0]:  # of equal systems sacreBLEU says that p is near 0
-                p = 1.0 if result.score == results[0].score else tested.p_value
-            shown = bounds if intervals else None
-            scores[name] = Score(title, result.score, signature, shown, p, test)
+            if p is not None and result.score == results[0].score:
+                p = 1.0  # sacreBLEU says that it is near 0
+            scores[name] = Score(title, result.score, signature, bounds, p)
         return scores
 
 
@@ -213,12 +210,13 @@ def compute_scores(
     writing: Writing,
     *,
     intervals: bool = False,
-    test: SignificanceTest | None = None,
+    test: bool = False,
     keys: Iterable[str] = METRICS,
 ) -> dict[str, dict[str, Score]]:
     """Return system → metric → score, for each of the metrics `keys` that applies.
 
-    All texts are compared in the form of `normalise`.
+    All texts are compared in the form of `normalise`. `test` tests the difference of every system
+    from the first.
 
     Raises:
         UserError: a test needs another system, or fewer or more lines.
@@ -231,20 +229,30 @@ def compute_scores(
     references = [_normalise_all(lines) for lines in references]
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
     first = next(iter(systems))
-    longest = {name: max(map(len, chain(it, *references))) for name, it in systems.items()}
+    longest = max(map(len, chain(*systems.values(), *references)))
+    is_long = longest > (MAX_SENTENCE_CHARACTERS if writing.has_words else MAX_IDEOGRAPHS)
+    has_ngrams = any(map(writing.long_lines, references))  # else BLEU would be 0
     for key in keys:
         metric = METRICS[key]
-        if key in BLEU_KEYS and not any(map(writing.long_lines, references)):
-            continue  # it would be 0 whatever the translation
-        limit = MAX_SENTENCE_CHARACTERS if writing.has_words else MAX_IDEOGRAPHS
-        scored = {
-            name: it for name, it in systems.items() if longest[name] <= limit or not metric.is_slow
-        }
-        tested = test if len(scored) == len(systems) else None
-        compute = partial(metric.compute, intervals=intervals, test=tested)
-        for name, of_system in compute(scored, references, writing).items() if scored else ():
-            scores[name][key] = _compared(of_system, key, scores[first].get(key))
+        if (metric.is_slow and is_long) or (key in BLEU_KEYS and not has_ngrams):
+            continue
+        computed = metric.compute(systems, references, writing, intervals=intervals, test=test)
+        for name, it in computed.items():
+            scores[name][key] = _compared(it, key, scores[first].get(key))
     return scores
+
+
+def score_rows(
+    rows: Sequence[int],
+    hypotheses: Sequence[str],
+    references: ReferenceTexts,
+    writing: Writing,
+    *,
+    intervals: bool = False,
+) -> dict[str, Score]:
+    """Score some lines, numbered from 0, by MAIN_METRICS as a corpus of their own."""
+    ours, *right = ([lines[row] for row in rows] for lines in (hypotheses, *references))
+    return compute_scores({"": ours}, right, writing, intervals=intervals, keys=MAIN_METRICS)[""]
 
 
 def _compared(score: Score, key: str, first: Score | None) -> Score:
@@ -273,5 +281,6 @@ def resampling_obstacle(lines: int) -> str | None:
 def get_signatures(language: str | None, references: Sequence[str]) -> dict[str, str]:
     """Return the signatures of BLEU and chrF for these references."""
     writing = Writing.of(language, references)
-    keys = ("bleu", "chrf")
-    return {k: METRICS[k].compute({"": [""]}, [[""]], writing)[""].signature for k in keys}
+    return {
+        key: METRICS[key].compute({"": [""]}, [[""]], writing)[""].signature for key in MAIN_METRICS
+    }

@@ -22,8 +22,8 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.lengths import BUCKET_METRICS, Bucket, bucket_by_length
-from mtkit.scoring.metrics import AGREEMENT, ReferenceTexts, Score, SignificanceTest
+from mtkit.scoring.lengths import Bucket, bucket_by_length
+from mtkit.scoring.metrics import AGREEMENT, MAIN_METRICS, ReferenceTexts, Score
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
@@ -94,7 +94,7 @@ def score_files(
     *,
     language: str | None = None,
     source: Path | None = None,
-    paired: SignificanceTest | None = None,
+    paired: bool = False,
     worst: int = 0,
     by_length: bool = False,
     comet: bool = False,
@@ -142,7 +142,7 @@ def score_systems(
     systems: Mapping[str, Sequence[str]],
     references: ReferenceTexts,
     writing: Writing,
-    test: SignificanceTest | None = None,
+    test: bool = False,
 ) -> list[SystemScores]:
     """Score every system with intervals, and test it against the first if requested."""
     describe_writing(writing, references[0])
@@ -209,17 +209,16 @@ def score_with_comet(
 
 def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield a row per metric with a column per system, then the signatures."""
-    scores = {key: score for system in systems for key, score in system.scores.items()}
-    shown = {key: scores[key] for key in (*metrics.METRICS, COMET) if key in scores}
+    shown = systems[0].scores
     rows = header([""], [system.name for system in systems])
     for key, score in shown.items():
-        of_systems = [system.scores.get(key) for system in systems]
-        rows.append([score.name, *("-" if it is None else str(it) for it in of_systems)])
+        of_systems = [system.scores[key] for system in systems]
+        rows.append([score.name, *map(str, of_systems)])
         for label, name, form in COMPARISONS:
-            values = [getattr(it, name, None) for it in of_systems]
-            if key in AGREEMENT or name == "p_value":
+            values = [getattr(it, name) for it in of_systems]
+            if values[-1] is not None and (key in AGREEMENT or name == "p_value"):
                 cells = ("" if value is None else form.format(value) for value in values)
-                rows.extend([[f"  {label}", *cells]] * any(value is not None for value in values))
+                rows.append([f"  {label}", *cells])
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
     yield ""
@@ -230,7 +229,7 @@ def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield the tables of scores and of scores by length, then the worst sentences."""
     yield from score_table(systems)
     buckets = systems[0].by_length
-    for key in [it for it in BUCKET_METRICS if buckets and it in systems[0].scores]:
+    for key in [it for it in MAIN_METRICS if buckets and it in systems[0].scores]:
         title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
         rows = header([title, "lines"], [system.name for system in systems])
         for place, bucket in enumerate(buckets):

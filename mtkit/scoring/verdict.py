@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mtkit.report import table
-from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, compute_scores
+from mtkit.scoring.metrics import MAIN_METRICS, METRICS, MIN_RESAMPLED, Score, score_rows
 from mtkit.scoring.writing import Writing
 
-PART_METRICS = ("bleu", "chrf")
 PART_NAMES = {
     "far": "lines unlike any training source",
     "seen": "lines that training has seen",
@@ -64,8 +63,7 @@ def score_parts(
     for name, chosen in rows.items():
         if len(chosen) >= MIN_RESAMPLED or chosen is every:
             translations = memory if name == "memory" else hypotheses
-            ours, right = ([of[row] for row in chosen] for of in (translations, references))
-            scores = compute_scores({"": ours}, [right], writing, keys=PART_METRICS)[""]
+            scores = score_rows(chosen, translations, [references], writing)
             parts[name] = {"lines": len(chosen)} | {k: it.record() for k, it in scores.items()}
     return parts
 
@@ -83,7 +81,7 @@ def scores_table(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from (f"{it.name}  {it.signature}" for it in scores)
     if parts:
-        names = {key: parts["all"][key]["name"] for key in PART_METRICS if key in parts["all"]}
+        names = {key: parts["all"][key]["name"] for key in MAIN_METRICS if key in parts["all"]}
         rows = [["", "lines", *names.values()]]
         for part in [it for it in PART_NAMES if it in parts]:
             cells = (f"{parts[part][k]['score']:.2f}" if k in parts[part] else "-" for k in names)

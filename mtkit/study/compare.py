@@ -17,7 +17,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, header, table, warn, wrap
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
-from mtkit.scoring.metrics import SignificanceTest, resampling_obstacle
+from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.scoring.writing import Writing
 from mtkit.study.plots.picture import check_picture, draw_curves
@@ -40,12 +40,7 @@ class ComparedRun:
     hypotheses: Sequence[str] = ()
 
 
-def compare(
-    runs: Sequence[Path],
-    *,
-    paired: SignificanceTest | None = "approximate",
-    plot: Path | None = None,
-) -> None:
+def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
     """Write how the runs differ; scores are tested against those of the first run.
 
     `plot` draws the learning curves into a picture.
@@ -62,7 +57,7 @@ def compare(
     data_lines(_settings(opened))
     for of in curves:  # all runs on one scale
         data_lines(["", *draw_sparklines(*of)])
-    data_lines(_scores(opened, paired))
+    data_lines(_scores(opened))
     if plot is not None:
         names = {run.name: () for run in opened}
         panels = [(title, axis, names | of_runs) for title, axis, of_runs in curves]
@@ -116,7 +111,7 @@ def _curves(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str, dict[str, P
             yield title, axis, curves
 
 
-def _scores(runs: Sequence[ComparedRun], paired: SignificanceTest | None) -> Iterator[str]:
+def _scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield the scores of the runs that share the test set of the first of them."""
     tested = [run for run in runs if run.hypotheses]
     for run in tested[1:]:
@@ -127,11 +122,11 @@ def _scores(runs: Sequence[ComparedRun], paired: SignificanceTest | None) -> Ite
             tested.remove(run)
     if not tested:
         return
-    first, *others = tested
-    test = paired if others else None
-    if test and (obstacle := resampling_obstacle(len(first.references))):
+    first = tested[0]
+    obstacle = resampling_obstacle(len(first.references))
+    if obstacle and len(tested) > 1:
         warn(f"no significance test is made: {obstacle}")
-        test = None
+    test = len(tested) > 1 and not obstacle
     hypotheses = {run.name: run.hypotheses for run in tested}
     writing = Writing.of(first.config.data.target_language, first.references)
     yield ""

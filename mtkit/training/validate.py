@@ -12,7 +12,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.report import fitted, say
-from mtkit.scoring.metrics import get_signatures, score
+from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score
 from mtkit.scoring.writing import Writing
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
@@ -80,6 +80,6 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
         say(fitted(f"  hypothesis  {hypothesis}"))
         say(fitted(f"  reference   {reference}"))
     language = run.config.data.target_language
-    scores = score(hypotheses, references, language=language, keys=("bleu", "chrf"))
+    scores = score(hypotheses, references, language=language, keys=MAIN_METRICS)
     suits_bleu = Writing.of(language, references).suits_bleu(references)
     return scores["bleu"].value if suits_bleu else None, scores["chrf"].value

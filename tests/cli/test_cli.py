@@ -151,7 +151,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("translate -m nowhere", "nowhere "),
         ("score -r a --source a", "--source needs --worst"),
         ("score -r a --comet", "--comet needs the source text"),
-        ("score -r a --plot a.png", "--plot needs --by-length"),
         ("attend --json", "--json needs --explain"),
         ("attend --explain --average", "--average cannot be used with --explain"),
         ("attend --view html --head 1", "--head cannot be used with --view html"),

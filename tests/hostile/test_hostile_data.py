@@ -530,7 +530,7 @@ def test_slow_metrics_are_left_out_for_very_long_lines(name: str, capsys: Captur
     assert call("score", "-r", "b", "a", "b", "--language", "en") == 0
     out, err = capsys.readouterr()
     assert err.startswith("warning: a ") and "10,000 characters" in err
-    assert re.search(r"^TER .*  - +0\.00$", out, re.MULTILINE)
+    assert "TER" not in out and "chrF2" in out
 
 
 def test_score_reads_pipes_and_refuses_bad_files(capsys: Capture, stdin: Stdin) -> None:

@@ -21,18 +21,9 @@ from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
 from mtkit.models.layers import compute_sinusoids
 from mtkit.report import cell_width
-from mtkit.scoring.lengths import Bucket
-from mtkit.scoring.metrics import Score
-from mtkit.scoring.score import SystemScores
 from mtkit.study.info.info import info
 from mtkit.study.info.plot import first_epoch, length_histogram, position_encodings, schedule
-from mtkit.study.plots.picture import (
-    check_picture,
-    draw_length_scores,
-    find_fonts,
-    make_figure,
-    save_picture,
-)
+from mtkit.study.plots.picture import check_picture, find_fonts, make_figure, save_picture
 from mtkit.study.plots.terminal import (
     BLOCKS,
     PLOT_WIDTH,
@@ -134,25 +125,6 @@ def test_curves_fit_a_terminal_of_80_columns(curves: dict[str, list[tuple[float,
 )
 def test_numbers_have_few_digits_and_separators(value: float, text: str) -> None:
     assert format_number(value) == text
-
-
-def test_scores_of_a_few_lines_are_pale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[tuple[float, float]] = []
-
-    def record(
-        _: Any, x: Any, y: Any, reach: Any, alpha: float | None = None, **style: Any
-    ) -> None:
-        drawn.extend([] if alpha is None else [(y, alpha)])
-
-    monkeypatch.setattr("matplotlib.axes.Axes.errorbar", record)
-    monkeypatch.setattr("mtkit.study.plots.picture._add_legend", lambda *_: None)
-    buckets = [
-        Bucket("words", shortest, shortest + 4, range(lines), {"bleu": Score("BLEU", value, "")})
-        for shortest, lines, value in ((1, 2, 99.0), (6, 40, 20.0), (16, 9, 1.0))
-    ]
-    systems = [SystemScores(name, 51, 1.0, {}, by_length=buckets) for name in "ab"]
-    draw_length_scores(systems, tmp_path / "scores.svg")
-    assert drawn == [(99.0, 0.3), (20.0, 1.0), (1.0, 0.3)] * 2
 
 
 @pytest.fixture

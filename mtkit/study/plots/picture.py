@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mtkit.scoring.score import SystemScores
-
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Colours that colour-blind people can distinguish (Okabe and Ito 2008)."""
@@ -31,9 +29,6 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "grid.alpha": 0.3,
 }
-MARKERS = "os^Dv"
-FEW_LINES = 10
-"""Fewer lines have no confidence interval, and their score says little."""
 NUMBERS = "{x:,.6g}"
 """Numbers along an axis, with separators of thousands."""
 
@@ -152,35 +147,4 @@ def draw_curves(
         panel.remove()
     if len(panels[0][2]) > 1:
         _add_legend(drawn, axes[0])
-    save_picture(drawn, path)
-
-
-def draw_length_scores(systems: Sequence[SystemScores], path: Path) -> None:
-    """Draw a panel per metric: scores with intervals, over buckets of source lengths.
-
-    Those of a few lines are pale.
-    """
-    buckets = systems[0].by_length
-    metrics = list(buckets[-1].scores)
-    width = max(5.0, 0.3 * len(buckets) * len(systems))
-    drawn, panels = make_figure(width=width * len(metrics), columns=len(metrics))
-    for key, panel in zip(metrics, panels, strict=True):
-        for place, system in enumerate(systems):
-            shift = 0.6 * (place - (len(systems) - 1) / 2) / len(systems)  # no bar hides another
-            colour = COLOURS[place % len(COLOURS)]
-            style: Any = {"fmt": MARKERS[place % len(MARKERS)], "color": colour, "markersize": 5}
-            panel.errorbar([], [], [], label=system.name, **style)
-            for x, bucket in enumerate(system.by_length):
-                if score := bucket.scores.get(key):
-                    ends = score.interval or (score.value, score.value)
-                    reach = [[abs(end - score.value)] for end in ends]
-                    alpha = 0.3 if len(bucket.rows) < FEW_LINES else 1.0
-                    panel.errorbar(x + shift, score.value, reach, alpha=alpha, **style)
-        panel.set_ylabel(buckets[-1].scores[key].name)
-        labels = [f"{bucket.label}\n{len(bucket.rows):,}" for bucket in buckets]
-        panel.set_xticks(range(len(labels)), labels)
-        unit = f"{buckets[0].unit} of the source"
-        panel.set_xlabel(f"{unit}, and number of lines (pale: under {FEW_LINES})")
-        panel.set_ylim(bottom=0)
-    _add_legend(drawn, panels[0])
     save_picture(drawn, path)
