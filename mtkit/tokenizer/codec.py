@@ -167,14 +167,23 @@ class _Spellings(dict[str, str]):
         return spelling
 
 
-def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Return the opened model, and its subwords by id."""
+def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
+    """Return the SentencePiece model of the file `path`, opened, and its subwords by id.
+
+    Raises:
+        UserError: it is not a SentencePiece model.
+    """
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
         pieces = processor.id_to_piece(list(range(processor.vocab_size())))  # fails if not UTF-8
     except (RuntimeError, OSError, ValueError) as error:
-        raise UserError(f"{path} is not a SentencePiece model; train one with mtkit") from error
+        raise UserError(f"{path} is not a SentencePiece model") from error
+    return processor, pieces
+
+
+def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
+    processor, pieces = open_processor(path, model)
     ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if ids != (PAD, UNK, BOS, EOS):
         raise UserError(

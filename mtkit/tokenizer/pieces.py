@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import SentencePieceProcessor
-
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.codec import open_processor
 
 SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 
@@ -51,13 +50,9 @@ def parse_model(path: Path) -> Any:
 
     try:
         model = path.read_bytes()
-        processor = SentencePieceProcessor()
-        processor.load_from_serialized_proto(model)
-        processor.id_to_piece(list(range(processor.vocab_size())))  # fails if not UTF-8
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from None
-    except (RuntimeError, ValueError):
-        raise UserError(f"{path} is not a SentencePiece model") from None
+    open_processor(path, model)
     return ModelProto.FromString(model)
 
 
