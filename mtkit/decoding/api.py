@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 from weakref import ref
 
 from mtkit.config.base import validated
@@ -35,6 +35,8 @@ REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
 """Settings of `make_request` that are in no section of a config."""
 READY_SECONDS = 0.02
 """How long to wait for a full window before finished translations are yielded."""
+
+Section = TypeVar("Section", DecodingSettings, SamplingSettings)
 
 
 @dataclass
@@ -180,27 +182,26 @@ def _change_request(
     base: Request, settings: Mapping[str, Any], models: Sequence[OpenedModel]
 ) -> Request:
     _check_names(settings)
-    values = base.n_best, base.attention, base.scores, base.sampling is not None
-    own: dict[str, Any] = dict(zip(REQUEST_SETTINGS, values, strict=True))
     changes = {name: value for name, value in settings.items() if value is not None}
-    own |= {name: changes[name] for name in own if name in changes}
-    decoding, sampling = (
-        {name: changes[name] for name in section.model_fields if name in changes}
-        for section in (DecodingSettings, SamplingSettings)
-    )
-    if sampling and not own["sample"]:
-        raise UserError(f"{next(iter(sampling))} needs sample=True")
-    searched = validated(DecodingSettings, {**base.settings.model_dump(), **decoding})
+    own = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
+    is_sampled = own.pop("sample", base.sampling is not None)
+    sampling = changes.keys() & SamplingSettings.model_fields.keys()
+    if sampling and not is_sampled:
+        raise UserError(f"{min(sampling)} needs sample=True")
+    drawn = _change(base.sampling or SamplingSettings(), changes) if is_sampled else None
+    request = replace(base, settings=_change(base.settings, changes), sampling=drawn, **own)
     for model in models:
         try:
-            model.config.model.check_length("max_length", searched.max_length)
+            model.config.model.check_length("max_length", request.settings.max_length)
         except ValueError as error:
             raise UserError(str(error)) from None
-    drawn = None
-    if own["sample"]:
-        before = (base.sampling or SamplingSettings()).model_dump()
-        drawn = validated(SamplingSettings, {**before, **sampling})
-    return Request(searched, own["n_best"], drawn, own["alignments"], own["scores"])
+    return request
+
+
+def _change(section: Section, changes: Mapping[str, Any]) -> Section:
+    """Return the section with those changes that are settings of it."""
+    own = {name: value for name, value in changes.items() if name in type(section).model_fields}
+    return validated(type(section), section.model_dump() | own)
 
 
 def _check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None:

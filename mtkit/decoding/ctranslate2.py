@@ -166,7 +166,7 @@ def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | 
     """Return why a model with `length` positions does not support the request, or None."""
     if request.sampling is not None:
         return "sampling: with CTranslate2 a sample would depend on other sentences"
-    if request.attention:
+    if request.alignments:
         return "alignments: CTranslate2 does not return the attention of every hypothesis"
     if request.settings.max_length >= length:
         return f"max_length {request.settings.max_length}: CTranslate2 supports {length - 1}"

@@ -40,8 +40,8 @@ class Request:
     """Number of hypotheses (at most the beam) or of samples for each sentence."""
     sampling: SamplingSettings | None = None
     """Settings of sampling; None: search for the best hypotheses."""
-    attention: bool = False
-    """Whether hypotheses contain their attention weights, which alignments need."""
+    alignments: bool = False
+    """Whether hypotheses contain their attention weights, from which words are aligned."""
     scores: bool = True
     """Whether hypotheses have scores. Without scores greedy CTranslate2 takes a tenth less time."""
 

@@ -76,7 +76,7 @@ class PyTorchEngine(Engine):
         """Start the search; raise ValueError if the model is in training mode (dropout)."""
         if self.model.training:
             raise ValueError("the model is in training mode; call eval() first")
-        if request.attention:
+        if request.alignments:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens
         share = -(-sum(len(sentence.source) for sentence in sentences) // self.workers)
@@ -107,7 +107,7 @@ class PyTorchEngine(Engine):
             stepper = Sampler(sampling, noise.to(device), settings.length_penalty)
         hypotheses = search(self.model, source, stepper, constraints, settings.max_length)
         attention = None
-        if request.attention:
+        if request.alignments:
             target = hypotheses.tokens[:, : request.n_best]
             weights = attention_to_source(self.model, source, target.flatten(0, 1))  # (B·K, T, S)
             attention = weights.unflatten(0, target.shape[:2]).cpu().numpy()

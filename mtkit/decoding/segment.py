@@ -98,7 +98,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
         )
     ]
     segments: list[Segment] = []
-    words, place = Words(text) if request.attention else None, 0
+    words, place = Words(text) if request.alignments else None, 0
     for run, is_translated in runs:
         if not is_translated:
             segments.append(run)

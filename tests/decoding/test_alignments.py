@@ -119,7 +119,7 @@ def test_words_are_those_of_str_split(text: str) -> None:
 @pytest.mark.parametrize("text", [*SENTENCES, ODD, "犬", "a\u200bb \u200b", "a½½ ½"])
 def test_source_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode_source([text])
-    request = Request(DecodingSettings(max_length=200), attention=True)
+    request = Request(DecodingSettings(max_length=200), alignments=True)
     (sentence,) = segment(Line(text), tokenizer, request)
     assert isinstance(sentence, Sentence) and sentence.source[:-1] == ids
     numbers = sentence.words
@@ -300,7 +300,7 @@ def test_the_alignment_is_the_last_field_of_a_line(copier: Translator, tmp_path:
 
 def test_a_model_without_attention_has_no_alignments(tokenizer: Tokenizer) -> None:
     engine = PyTorchEngine(make("seq2seq-none", vocab=tokenizer.source_vocab).float())
-    request = Request(DecodingSettings(beam=1, max_length=8), attention=True)
+    request = Request(DecodingSettings(beam=1, max_length=8), alignments=True)
     with pytest.raises(UserError, match="no attention"):
         Translator(engine, tokenizer, request).translate(["Why?"])
 
