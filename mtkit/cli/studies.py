@@ -164,10 +164,6 @@ def export(
     quantization: ComputeType | None = Option(
         None, help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
     ),
-    check: bool = flag("--check", help="Compare translations of ctranslate2 with PyTorch's."),
-    text: Path | None = Option(
-        None, metavar="FILE", help="Text that --check translates (default: validation text)."
-    ),
 ) -> None:
     """Export a model to another format, or import one.
 
@@ -176,8 +172,7 @@ def export(
     Example: mtkit export --to huggingface -o exported
     """
     if from_ is not None:
-        options = {"to": to, "model": model, "quantization": quantization}
-        refuse("cannot be used with --from", check=check, text=text, **options)
+        refuse("cannot be used with --from", to=to, model=model, quantization=quantization)
         from mtkit.formats.huggingface import from_huggingface
 
         from_huggingface(folder, output)
@@ -186,17 +181,15 @@ def export(
         raise UserError(f"{folder} is used only with --from; give a model of mtkit with -m")
     if to is None:
         raise UserError("export: choose a format with --to ctranslate2 or --to huggingface")
-    if not check:
-        refuse("needs --check", text=text)
     if to == "huggingface":
-        refuse("needs --to ctranslate2", check=check, quantization=quantization)
+        refuse("needs --to ctranslate2", quantization=quantization)
         from mtkit.formats.huggingface import export_to_huggingface
 
         export_to_huggingface(model, output)
         return
     from mtkit.formats.ctranslate2 import export_to_ctranslate2
 
-    export_to_ctranslate2(model, output, quantization=quantization, check=check, text=text)
+    export_to_ctranslate2(model, output, quantization=quantization)
 
 
 def info(

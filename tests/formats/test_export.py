@@ -1,9 +1,11 @@
-"""Laws of `export --to ctranslate2`: the choice of the compute type, the check, and refusals."""
+"""Laws of `export --to ctranslate2`: the choice of the compute type, and refusals."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import pytest
@@ -13,16 +15,12 @@ from architectures import seq2seq, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.decoding.api import load
-from mtkit.errors import MtkitError, UserError
-from mtkit.formats.ctranslate2 import (
-    EvaluationText,
-    compare_translators,
-    export_to_ctranslate2,
-    load_validation_text,
-)
+from mtkit.errors import UserError
+from mtkit.formats.ctranslate2 import batches_of, export_to_ctranslate2
 from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.folder import open_model
 from mtkit.pipeline import run
+from mtkit.scoring.metrics import METRICS, Score
 from tasks import tiny_config
 
 SETTINGS = {"training": {"steps": 2, "validate_every": 2, "average": 1, "save_every": 2}}
@@ -62,7 +60,11 @@ def test_int8_is_chosen_if_the_validation_score_hardly_drops(
     monkeypatch.setattr("mtkit.scoring.writing.MIN_LONG_LINES", min_long_lines)
     for scores, chosen in (([20.0, 20.29], "int8"), ([20.0, 20.31], "float32")):
         values = iter(scores)
-        monkeypatch.setattr(EvaluationText, "score", lambda *_, v=values: next(v))
+
+        def scored(*_: Any, keys: list[str], values: Iterator[float] = values, **__: Any) -> Any:
+            return {keys[0]: Score(METRICS[keys[0]].name, next(values), "")}
+
+        monkeypatch.setattr("mtkit.formats.ctranslate2.score", scored)
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: {metric} on 20 lines" in err
@@ -76,11 +78,11 @@ def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Cap
 
 
 def test_text_of_another_run_is_not_used(trained: Path, alone: Path) -> None:
-    validation = load_validation_text(open_model(trained))
-    assert validation and validation.reference and len(validation.source) == 20
+    batches = batches_of(open_model(trained))
+    assert batches and len(batches.valid_source) == len(batches.valid_target) == 20
     shutil.copytree(trained / "batches", alone.parent / "batches")
     shutil.copy(trained / "config.yaml", alone.parent)
-    assert load_validation_text(open_model(alone)) is None
+    assert batches_of(open_model(alone)) is None
 
 
 def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> None:
@@ -95,38 +97,6 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
     assert [result.hypotheses[0] for result in actual] == [line.tokens for line in expected]
     manifest = open_artifact(tmp_path / "out", "export", verify=True).manifest
     assert manifest["inputs"] == {"model": open_model(alone).artifact.identity}
-
-
-def test_a_check_reports_the_agreement(trained: Path, capsys: Capture, tmp_path: Path) -> None:
-    export_to_ctranslate2(str(trained), quantization="float32", check=True)
-    out = capsys.readouterr().out
-    assert "identical" in out and "20 (100.00%)" in out and "chrF2, torch float32" in out
-    (tmp_path / "text").write_text("ant bee\n\ncat")
-    export_to_ctranslate2(str(trained), quantization="int8", check=True, text=tmp_path / "text")
-    out = capsys.readouterr().out
-    assert str(tmp_path / "text") in out and "chrF2" not in out
-
-
-def test_a_check_without_text_writes_nothing(alone: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text("")
-    for text in (None, tmp_path / "empty"):
-        with pytest.raises(UserError, match="no lines to compare"):
-            export_to_ctranslate2(str(alone), tmp_path / "out", check=True, text=text)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_failed_check_shows_the_lines_that_differ(
-    alone: Path, trained: Path, capsys: Capture
-) -> None:
-    text = EvaluationText("sentences", SENTENCES, SENTENCES)
-    ours, other = (load(path, "cpu", engine="torch") for path in (alone, trained))
-    with pytest.raises(MtkitError, match=r"only \d+\.\d\d% of the lines are identical"):
-        compare_translators(text, ours, other)
-    assert "line 1\n" in capsys.readouterr().out
-    own = EvaluationText("own", SENTENCES, ours.translate(SENTENCES))
-    with pytest.raises(MtkitError, match=r"torch int8 loses \d+\.\d\d chrF2"):
-        other.engine.name = "torch int8"
-        compare_translators(own, ours, other)
 
 
 def test_what_cannot_be_exported_is_refused(alone: Path, tmp_path: Path) -> None:
