@@ -1,13 +1,8 @@
-"""Word alignments from attention between subwords.
-
-A soft alignment has weights between words; a hard one has links (i, j) from source word i to target
-word j, numbered from 0.
-"""
+"""Word alignments from attention: links (i, j) from source word i to target word j."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -17,43 +12,17 @@ Links = set[tuple[int, int]]
 _NEIGHBOURS = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """The alignment of consecutive source words with consecutive target words."""
+def align(
+    attention: Float[np.ndarray, "T S"], target_words: Sequence[int], source_words: Sequence[int]
+) -> Links:
+    """Return links between words, from attention between subwords without EOS.
 
-    source: int
-    """Number of the first source word in the line."""
-    target: int
-    """Number of the first target word in the translation."""
-    weights: Float[np.ndarray, "J I"]
-    """Attention of each target word to each source word; rows sum to 1."""
-
-    @classmethod
-    def of(
-        cls, attention: Float[np.ndarray, "T S"], target: Sequence[int], source: Sequence[int]
-    ) -> Block:
-        """Return a block, from attention between subwords without EOS and the word of each."""
-        first = min(source), min(target)
-        words = [[word - min(side) for word in side] for side in (target, source)]
-        weights = merge(attention, *words)
-        tiny = np.finfo(weights.dtype).tiny
-        return cls(*first, weights / weights.sum(1, keepdims=True).clip(min=tiny))
-
-    @property
-    def links(self) -> Links:
-        return {
-            (self.source + i, self.target + j) for i, j in symmetrise(*best_links(self.weights))
-        }
-
-
-def soft_links(blocks: Sequence[Block]) -> list[tuple[int, int, float]]:
-    """Return triples of source word, target word, and weight, without weights that round to 0."""
-    return [
-        (block.source + i, block.target + j, weight)
-        for block in blocks
-        for (j, i), share in np.ndenumerate(block.weights)
-        if (weight := round(float(share), 4))
-    ]
+    `target_words` and `source_words`: the number of the word of each subword.
+    """
+    sides = target_words, source_words
+    rows, columns = ([word - min(words) for word in words] for words in sides)
+    links = symmetrise(*best_links(merge(attention, rows, columns)))
+    return {(min(source_words) + i, min(target_words) + j) for i, j in links}
 
 
 def merge(
@@ -72,7 +41,11 @@ def merge(
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
-    """Link each target word to its best source word, and the reverse; words need some weight."""
+    """Link each target word to its best source word, and the reverse; words need some weight.
+
+    The weights of each target word count relative to their sum.
+    """
+    weights = weights / weights.sum(axis=1, keepdims=True).clip(min=np.finfo(weights.dtype).tiny)
     forward = {(i, j) for j, i in enumerate(weights.argmax(axis=1).tolist()) if weights[j, i] > 0}
     backward = {(i, j) for i, j in enumerate(weights.argmax(axis=0).tolist()) if weights[j, i] > 0}
     return forward, backward

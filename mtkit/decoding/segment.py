@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import in_one_line, is_blank, normalise
@@ -25,9 +24,6 @@ from mtkit.decoding.sentences import (
 from mtkit.decoding.verbatim import has_letters, split_verbatim
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-
-if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
-    from mtkit.decoding.alignment import Block
 
 
 @dataclass(frozen=True)
@@ -57,20 +53,8 @@ class Translation:
     """Whether the output reached `max_length`, or the line was cut to MAX_TEXT_CHARACTERS."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of the n-best list, or the other samples, all with different texts."""
-    blocks: tuple[Block, ...] = ()
-    """The alignment of each segment that has words, if requested."""
-
-    @property
-    def alignment(self) -> set[tuple[int, int]]:
-        """Links (i, j) from word i of the line to word j of `text`, numbered from 0."""
-        return {link for block in self.blocks for link in block.links}
-
-    @property
-    def soft_alignment(self) -> list[tuple[int, int, float]]:
-        """Triples of source word, target word, and attention weight; see `soft_links`."""
-        from mtkit.decoding.alignment import soft_links
-
-        return soft_links(self.blocks)
+    alignment: set[tuple[int, int]] = field(default_factory=set)
+    """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
 
 
 def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]:
@@ -199,18 +183,19 @@ def _utf8(text: str) -> str:
 def _translation(
     hypothesis: Hypothesis, text: str, sentence: Sentence, line: Line, tokenizer: Tokenizer
 ) -> Translation:
-    blocks: tuple[Block, ...] = ()
+    links: set[tuple[int, int]] = set()
     if hypothesis.attention is not None and text.strip():
-        from mtkit.decoding.alignment import Block
+        # Few translations need numpy, whose import takes as long as all others.
+        from mtkit.decoding.alignment import align
 
-        at, offsets = Words(text).at, tokenizer.target_offsets(hypothesis.tokens)
-        blocks = (Block.of(hypothesis.attention, list(map(at, offsets)), sentence.words),)
+        words = map(Words(text).at, tokenizer.target_offsets(hypothesis.tokens))
+        links = align(hypothesis.attention, list(words), sentence.words)
     if sentence.prefix:  # to the letter, however the vocabulary spells it
         (spelled,) = tokenizer.decode([sentence.prefix])
         if text.startswith(spelled):
             text = in_one_line(_utf8(line.prefix)).strip() + text[len(spelled) :]
     pieces = tokenizer.target_pieces(hypothesis.tokens)
-    return Translation(text, hypothesis.score, pieces, not hypothesis.finished, blocks=blocks)
+    return Translation(text, hypothesis.score, pieces, not hypothesis.finished, alignment=links)
 
 
 def _join_segments(parts: Sequence[Translation], length_penalty: float) -> Translation:
@@ -228,11 +213,11 @@ def _join_segments(parts: Sequence[Translation], length_penalty: float) -> Trans
     score = None
     if len(scores) == len(parts):
         score = sum(scores) / float(max(len(tokens), 1) ** length_penalty)
-    blocks: list[Block] = []
-    if any(part.blocks for part in parts):
+    links: set[tuple[int, int]] = set()
+    if any(part.alignment for part in parts):
         words = Words(text)
         for part, place in zip(parts, find_parts(text, texts), strict=True):
             first = words.at(place)
-            blocks += [replace(block, target=block.target + first) for block in part.blocks]
+            links |= {(i, first + j) for i, j in part.alignment}
     truncated = any(part.truncated for part in parts)
-    return Translation(text, score, tokens, truncated, blocks=tuple(blocks))
+    return Translation(text, score, tokens, truncated, alignment=links)

@@ -81,7 +81,7 @@ class Format:
     jsonl: bool = False
     """Write a JSON object."""
     alignments: bool = False
-    """Add links between words in Pharaoh format, and in JSON also their weights."""
+    """Add links between words in Pharaoh format."""
 
     @property
     def rows(self) -> int:
@@ -114,7 +114,6 @@ class Format:
         record: dict[str, Any] = {name: getattr(translation, name) for name in names}
         if self.alignments:
             record["alignment"] = to_pharaoh(translation.alignment)
-            record["soft_alignment"] = translation.soft_alignment
         return record
 
 

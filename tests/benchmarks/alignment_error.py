@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from alignments import alignment_error_rate, from_pharaoh
-from mtkit.decoding.alignment import Block, Links, best_links, symmetrise
+from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.forced import teacher_force
 from mtkit.decoding.sentences import Words
 from mtkit.models.folder import open_model
@@ -74,7 +74,7 @@ def error_rates(pairs: list[Pair], layers: list[int], first: int, sure: list[Lin
     weights = []
     for pair in pairs:
         read = pair.attention[layers].mean(dim=(0, 1))[first : first + len(pair.target_words)]
-        weights.append(Block.of(read.numpy(), pair.target_words, pair.source_words).weights)
+        weights.append(merge(read.numpy(), pair.target_words, pair.source_words))
     return [alignment_error_rate([way(one) for one in weights], sure) for way in WAYS.values()]
 
 
