@@ -36,7 +36,7 @@ REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
 READY_SECONDS = 0.02
 """How long to wait for a full window before finished translations are yielded."""
 
-Section = TypeVar("Section", DecodingSettings, SamplingSettings)
+_Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
 
 
 @dataclass
@@ -198,7 +198,7 @@ def _change_request(
     return request
 
 
-def _change(section: Section, changes: Mapping[str, Any]) -> Section:
+def _change(section: _Section, changes: Mapping[str, Any]) -> _Section:
     """Return the section with those changes that are settings of it."""
     own = {name: value for name, value in changes.items() if name in type(section).model_fields}
     return validated(type(section), section.model_dump() | own)
