@@ -103,11 +103,10 @@ def open_batches(path: Path) -> Batches:
 
 
 def _check_budget(path: Path, settings: BatchingSettings) -> None:
-    """Raise UserError if a pair exceeds the budget; training determines an automatic budget."""
-    budget = settings.max_tokens
-    if budget != "auto" and budget <= settings.max_length:  # else every pair fits
+    """Raise UserError if a pair exceeds the budget."""
+    if settings.max_tokens <= settings.max_length:  # else every pair fits
         for name in ("train", "valid"):
-            check_fit(Store.open(path, name).lengths, budget)
+            check_fit(Store.open(path, name).lengths, settings.max_tokens)
 
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:

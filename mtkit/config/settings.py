@@ -81,11 +81,8 @@ class BatchingSettings(Settings):
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check` whose training pairs are dropped"
     )
-    max_tokens: Annotated[
-        Annotated[PositiveInt, Field(le=10**9)] | Literal["auto"], Scope.TRAINING
-    ] = Field(
-        4096,
-        description="tokens of a batch, the longer side, with padding; auto: what memory holds",
+    max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
+        4096, le=10**9, description="tokens of a batch, the longer side, with padding"
     )
     workers: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
         0, description="threads that encode; 0: one per core"

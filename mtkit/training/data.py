@@ -80,15 +80,13 @@ class Stream:
     config: Config
     data: Batches
     tokenizer: Tokenizer
-    max_tokens: int
-    """Largest number of padded tokens in a micro-batch."""
     group: ProcessGroup = SINGLE_PROCESS
     row_width: int = 0
     """Width of rows that several sentences share; 0: every sentence has a row of its own."""
 
     def __post_init__(self) -> None:
         for store in (self.data.train, self.data.valid):
-            check_fit(store.lengths, self.max_tokens)
+            check_fit(store.lengths, self.config.batching.max_tokens)
         _ = self._samplers
 
     def steps(self, position: Position) -> Iterator[StepData]:
@@ -132,7 +130,7 @@ class Stream:
             self.data.train.lengths,
             position.block,
             self.data.weights,
-            max_tokens=self.max_tokens,
+            max_tokens=self.config.batching.max_tokens,
             seed=self.config.seed,
             epoch=position.epoch,
         )
@@ -175,13 +173,14 @@ class Stream:
         rows = np.concatenate(plan[start : start + size])
         name = f"{self.config.seed}/{position.epoch}/{position.block * CHUNK_SEEDS + start}"
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
-        max_length = min(self.config.batching.max_length, self.max_tokens - 1)
+        batching = self.config.batching
+        max_length = min(batching.max_length, batching.max_tokens - 1)
         sides = (
             _sample(store.side(rows, target=index == 1), sampler, 2 * seed + index, max_length)
             for index, sampler in enumerate(self._samplers)
         )
         pairs = SampledPairs(*sides)
-        batches = plan_epoch(pairs.lengths, max_tokens=self.max_tokens, seed=seed, epoch=0)
+        batches = plan_epoch(pairs.lengths, max_tokens=batching.max_tokens, seed=seed, epoch=0)
         return pairs, batches
 
 

@@ -33,7 +33,6 @@ from mtkit.models.weights import build_without_weights
 from mtkit.signals import STOP_SIGNALS, StopSignals, exit_on_stop_signals
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.memory import MAX_BATCH_TOKENS, MEMORY_SHARE
 from mtkit.training.process_group import LostProcess
 
 MIN_STEP_TOKENS = 512
@@ -42,6 +41,8 @@ WEIGHTS_PER_TOKEN = 40_000
 """Most weights per token of a process on a CPU; beyond, threads are as fast, in less memory."""
 PROCESS_BYTES = 1 << 29
 """Memory of a process without its model: the program, its libraries and a batch."""
+MEMORY_SHARE = 0.7
+"""Share of the free memory for training; the rest is for validation and other programs."""
 COPIES = 6
 """Copies of the parameters: weights, gradients, gradients on their way, two moments, a mean."""
 
@@ -77,8 +78,7 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
         return min(recorded, devices)
     model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    batch = config.batching.max_tokens
-    tokens = training.accumulate * (MAX_BATCH_TOKENS if batch == "auto" else batch)
+    tokens = training.accumulate * config.batching.max_tokens
     if device.type != "cpu":
         return useful_processes(devices, tokens, math.inf)
     processes = MEMORY_SHARE * memory_limit_bytes() / (PROCESS_BYTES + COPIES * 4 * parameters)

@@ -35,7 +35,6 @@ from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
-from mtkit.training.memory import largest_batch
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
@@ -162,12 +161,9 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         checkpoint = checkpoints.load_last(state)
         if group.size > 1:
             warm_up_ddp(state, group)
-        progress = state.progress
-        if not progress.max_tokens:
-            progress.max_tokens = largest_batch(state, inputs.data, training.accumulate, group)
         _announce(config, state, group, checkpoint)
         width = pick_row_width(state.model)
-        stream = Stream(config, inputs.data, inputs.tokenizer, progress.max_tokens, group, width)
+        stream = Stream(config, inputs.data, inputs.tokenizer, group, width)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
         if checkpoint is None and group.is_main:
             remove(checkpoints.path(0))  # one of other settings has no step to resume from
@@ -187,10 +183,7 @@ def initial_state(
         load_weights(model, origin.path / WEIGHTS)
     precision = pick_precision(training.precision, device)
     smoothing, optimizer = training.label_smoothing, training.optimizer
-    state = new_state(model.to(device), smoothing, optimizer, precision, group)
-    if config.batching.max_tokens != "auto":
-        state.progress.max_tokens = config.batching.max_tokens
-    return state
+    return new_state(model.to(device), smoothing, optimizer, precision, group)
 
 
 def pick_row_width(model: EncoderDecoder) -> int:
@@ -208,8 +201,6 @@ def _announce(
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     where = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
     say(f"train: {config.model.name}, {parameters:,} parameters, {progress.precision} on {where}")
-    if config.batching.max_tokens == "auto":
-        say(f"train: batches of {progress.max_tokens:,} tokens")
     if checkpoint is not None:
         say(f"train: resuming after step {progress.step:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:

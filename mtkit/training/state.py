@@ -81,8 +81,6 @@ class TrainingProgress:
     """The numbers of a run, which a checkpoint keeps as JSON."""
 
     precision: Precision = "float32"
-    max_tokens: int = 0
-    """Padded tokens in a batch; 0 until `batching.max_tokens: auto` has been resolved."""
     step: int = 0
     position: Position = field(default_factory=Position)
     skipped: int = 0

@@ -44,7 +44,8 @@ def validation_signatures(inputs: RunInputs) -> dict[str, str]:
 def _loss(run: TrainingRun, state: TrainState) -> float:
     """Return the loss in nats per target token."""
     store, group = run.inputs.data.valid, run.group
-    plan = plan_epoch(store.lengths, max_tokens=state.progress.max_tokens, seed=0, epoch=0)
+    max_tokens = run.config.batching.max_tokens
+    plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=0, epoch=0)
     losses: list[tuple[float, int]] = []
     loss_of = TrainingLoss(state.model, smoothing=0.0).eval()
     for rows in plan[group.rank :: group.size]:

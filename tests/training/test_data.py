@@ -20,10 +20,10 @@ from mtkit.training import data as training_data
 from mtkit.training.data import Position, StepData, Stream
 
 
-def stream_of(config: Config, max_tokens: int) -> Stream:
+def stream_of(config: Config) -> Stream:
     run = Path(config.run)
     tokenizer = Tokenizer.load(run / "tokenizer")
-    return Stream(config, open_batches(run / "batches"), tokenizer, max_tokens)
+    return Stream(config, open_batches(run / "batches"), tokenizer)
 
 
 @pytest.mark.parametrize(("block_rows", "count"), [(10**6, 13), (60, 26)])
@@ -40,7 +40,7 @@ def test_a_stream_resumed_anywhere_equals_one_from_the_beginning(
     monkeypatch.setattr(plan, "RUN_ROWS", 5)
     sampling = {"alpha": 0.3} if sampled else None
     config = fresh("transformer", training={"accumulate": 2, "subword_sampling": sampling})
-    stream = stream_of(config, 256)
+    stream = stream_of(config)
 
     def some(position: Position, count: int) -> list[StepData]:
         return list(islice(stream.steps(position), count))
@@ -65,7 +65,7 @@ def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(
 
     def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
         config = one.model_copy(update={"seed": seed})
-        stream = replace(stream_of(config, 256), data=data)
+        stream = replace(stream_of(config), data=data)
         positions = [Position(epoch, block) for block in range(count_blocks(len(data.train)))]
         return [batch for position in positions for batch in stream.plan(position)]
 
@@ -81,7 +81,7 @@ def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Confi
     config = fresh("transformer", training={"subword_sampling": {"alpha": 0.5}})
     sampled = set()
     for seed in (1, 2):
-        stream = stream_of(config.model_copy(update={"seed": seed}), 256)
+        stream = stream_of(config.model_copy(update={"seed": seed}))
         plan = [np.arange(len(stream.data.train))]
         for epoch in (0, 1):
             ids, _ = stream.chunk(Position(epoch), plan)[0].side(plan[0][:100], target=False)
@@ -95,7 +95,7 @@ def test_an_epoch_has_about_as_many_steps_as_estimated(
 ) -> None:
     """Even if each chunk ends in a step of fewer batches."""
     monkeypatch.setattr(training_data, "CHUNK_BATCHES", 6)
-    config = fresh("transformer", training={"accumulate": 5, "subword_sampling": sampling})
-    stream = stream_of(config, 64)
+    training = {"accumulate": 5, "subword_sampling": sampling}
+    stream = stream_of(fresh("transformer", training=training, batching={"max_tokens": 64}))
     steps = takewhile(lambda step: step.position.epoch == 0, stream.steps(Position()))
     assert stream.steps_per_epoch() == pytest.approx(len(list(steps)) + 1, rel=0.1)

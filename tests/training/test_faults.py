@@ -23,7 +23,6 @@ from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.runs import checkpoint_steps
 from mtkit.artifacts.stage import Stage
-from mtkit.batching.build import Batches
 from mtkit.batching.store import Store
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.errors import Interrupted, MtkitError, UserError
@@ -31,7 +30,6 @@ from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
 from mtkit.report import set_quiet
-from mtkit.training import memory
 from mtkit.training.batch import Batch
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Position, Stream
@@ -249,7 +247,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
 ) -> None:
     config = fresh(kind, model={"dropout": 0.0}, training={"accumulate": 2})
     inputs = open_inputs(config)
-    data = next(Stream(config, inputs.data, inputs.tokenizer, 256).steps(Position()))
+    data = next(Stream(config, inputs.data, inputs.tokenizer).steps(Position()))
     step = partial(train_step, tokens=data.tokens, rate=0.1, seed=config.seed, clip_norm=1.0)
     states = []
     for limit in (256, 160):
@@ -395,20 +393,6 @@ def test_a_run_with_only_damaged_checkpoints_is_an_error(fresh: Callable[..., Co
         train(fresh("transformer", training={"steps": 20}))
 
 
-def test_max_tokens_auto_is_the_largest_batch_that_fits(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = fresh("transformer", batching={"max_tokens": "auto"})
-    state = state_of(config)
-    train, valid = (Mock(lengths=np.array([pair])) for pair in ([5, 7], [3, 9]))
-    data = Mock(spec=Batches, train=train, valid=valid)
-    out_of_memory_above(3000, monkeypatch)
-    assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == 2048
-    assert all(parameter.grad is None for parameter in state.model.parameters())
-    monkeypatch.setattr(memory, "memory_limit_bytes", lambda: 0.0)
-    assert memory.largest_batch(state, data, 1, SINGLE_PROCESS) == memory.MIN_BATCH_TOKENS
-
-
 def test_a_validation_pair_over_max_tokens_is_refused_before_training(
     fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,23 +404,6 @@ def test_a_validation_pair_over_max_tokens_is_refused_before_training(
     with pytest.raises(UserError, match=r"max_tokens: 256 is less than the longest pair \(301"):
         train(config)
     assert not list(Path("run").glob("checkpoints/step-*"))
-
-
-def test_max_tokens_auto_is_decided_once(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batching = {"max_tokens": "auto"}
-    loop = sys.modules["mtkit.training.setup"]
-    monkeypatch.setattr(loop, "largest_batch", lambda *_: 128)
-    train(fresh("transformer", batching=batching, training={"steps": 5, "ranks": 1}))
-    monkeypatch.setattr(loop, "largest_batch", lambda *_: 256)
-    alone = {"ranks": 1}  # other processes would not see the change
-    train(fresh("transformer", batching=batching, training=alone))
-    train(fresh("transformer", "other", batching=batching, training=alone))
-    checkpoints = [checkpoints_in(Path(run, "checkpoints")) for run in ("run", "other")]
-    states = [(c.path(12) / "state.json").read_text() for c in checkpoints]
-    assert '"max_tokens": 128' in states[0]
-    assert '"max_tokens": 256' in states[1]
 
 
 def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(

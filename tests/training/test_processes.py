@@ -126,7 +126,6 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     assert started(large) == 4
     assert started(fresh("transformer")) == 1
     assert started(fresh("transformer", training={"accumulate": 12})) == 6
-    assert started(fresh("transformer", batching={"max_tokens": "auto"})) == 8
     assert started(fresh("transformer", training={"ranks": 5})) == 5
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
         with monkeypatch.context() as patch:

@@ -212,9 +212,10 @@ def stream_of(
     max_tokens: int = 10**6,
     **sampling: Any,
 ) -> Stream:
-    config = config_of(sampling or None, max_length=max_length).model_copy(update={"seed": seed})
+    config = config_of(sampling or None, max_length=max_length, max_tokens=max_tokens)
+    config = config.model_copy(update={"seed": seed})
     data = Mock(spec=Batches, train=store, valid=store)
-    return Stream(config, data, tokenizer, max_tokens)
+    return Stream(config, data, tokenizer)
 
 
 def chunks_of(stream: Stream, plan: list[Rows]) -> list[tuple[Store | SampledPairs, list[Rows]]]:

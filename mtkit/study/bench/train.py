@@ -30,7 +30,6 @@ from mtkit.report import plural, show
 from mtkit.study.bench.sample import describe_machine, draw_batches, draw_tokenizer, size_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import Stream
-from mtkit.training.memory import largest_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import initial_state, pick_row_width
@@ -67,11 +66,7 @@ class TrainingSample:
 
     def new_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
         """Return the state before the first step."""
-        training = self.config.training
-        state = initial_state(self.config, self.tokenizer, group)
-        if not state.progress.max_tokens:
-            state.progress.max_tokens = largest_batch(state, self.data, training.accumulate, group)
-        return state
+        return initial_state(self.config, self.tokenizer, group)
 
 
 @dataclass(frozen=True)
@@ -88,8 +83,8 @@ def timed_steps(
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
     config = sample.config
-    max_tokens, width = state.progress.max_tokens, pick_row_width(state.model)
-    stream = Stream(config, sample.data, sample.tokenizer, max_tokens, group, width)
+    width = pick_row_width(state.model)
+    stream = Stream(config, sample.data, sample.tokenizer, group, width)
     last = time.perf_counter()
     for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
@@ -174,13 +169,14 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> dic
     peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
     if device.type == "cuda":
         peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
-    plan = plan_epoch(lengths, max_tokens=state.progress.max_tokens, seed=config.seed, epoch=0)
+    max_tokens = config.batching.max_tokens
+    plan = plan_epoch(lengths, max_tokens=max_tokens, seed=config.seed, epoch=0)
     record = {
         "workload": sample.name,
         "model": config.model.name,
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.progress.precision,
-        "max_tokens": state.progress.max_tokens,
+        "max_tokens": max_tokens,
         "processes": group.size,
         "tokens_per_second": {of.__name__: round(of(rates), 1) for of in (median, min, max)},
         "windows": len(rates),

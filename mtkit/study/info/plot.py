@@ -12,7 +12,7 @@ from torch import Tensor
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import PairLengths, Rows, padding, plan_epoch
 from mtkit.config.schedules import ScheduleInputs
-from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.models.layers import compute_sinusoids
@@ -92,8 +92,6 @@ def length_histogram(lengths: PairLengths) -> dict[str, Points]:
 def first_epoch(run: Path, config: Config) -> tuple[PairLengths, list[Rows], str]:
     """Return the lengths in RUN/batches, the batches of the first epoch, and a line on padding."""
     batches, budget = open_batches(run / "batches"), config.batching.max_tokens
-    if budget == "auto":
-        budget = BatchingSettings.model_fields["max_tokens"].default
     lengths, weights = batches.train.lengths, batches.weights
     plan = plan_epoch(lengths, max_tokens=budget, seed=config.seed, epoch=0, weights=weights)
     share = padding(lengths, plan)
