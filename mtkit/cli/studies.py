@@ -196,13 +196,11 @@ def info(
     path: Path | None = Argument(
         None, metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
     ),
-    all: bool = flag("--all", help="Print every figure, setting, file and checkpoint."),
+    all: bool = flag("--all", help="Print every figure, setting and file."),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),
     explain: bool = flag("--explain", help="Explain each setting of --config in a comment."),
-    plot: Literal["positions", "schedule", "curves", "lengths"] | None = Option(
-        None, help="Plot learning rate, training curves, lengths or (with -o) positional encodings."
-    ),
+    plot: bool = flag("--plot", help="Plot the learning curves in the terminal, or with -o."),
     output: Path | None = Option(
         None, "-o", "--output", help="Write the plot to this .png or .svg file."
     ),
@@ -210,7 +208,7 @@ def info(
     """Describe a run, model or artifact.
 
     Prints its state, data, sizes and scores, and what to do next; all its figures with --all.
-    Example: mtkit info runs/latest --plot curves
+    Example: mtkit info runs/latest --plot
     """
     if plot:
         refuse("cannot be used with --plot", all=all, verify=verify, config=config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,9 @@ from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.scoring.writing import Writing
-from mtkit.study.plots.picture import check_picture, draw_curves
-from mtkit.study.plots.terminal import Points, draw_sparklines
-from mtkit.training.metrics import MetricsLog, points_of
-
-SCORES = {"validation loss": "loss", "validation BLEU": "bleu", "validation chrF2": "chrf"}
-X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
-"""The x axes of the learning curves: a field of the records, and its factor."""
+from mtkit.study.curves import X_AXES, draw_sparklines, learning_curves
+from mtkit.study.picture import check_picture, draw_curves
+from mtkit.training.metrics import MetricsLog
 
 
 @dataclass(frozen=True)
@@ -53,17 +49,16 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
     if len(set(runs)) < max(2, len(runs)):
         raise UserError("compare: give at least two different runs")
     opened = [_open(path) for path in runs]
-    curves = list(_curves(opened))
+    records = {run.name: run.records for run in opened}
+    panels = list(learning_curves(records, ["valid"], X_AXES))
     data_lines(_settings(opened))
-    for of in curves:  # all runs on one scale
-        data_lines(["", *draw_sparklines(*of)])
+    for panel in panels:  # all runs on one scale
+        data_lines(["", *draw_sparklines(panel)])
     data_lines(_scores(opened))
     if plot is not None:
-        names = {run.name: () for run in opened}
-        panels = [(title, axis, names | of_runs) for title, axis, of_runs in curves]
         if not panels:
             raise UserError("no run has logged a validation, so there is nothing to plot")
-        draw_curves(panels, plot)
+        draw_curves(panels, list(records), plot)
 
 
 def _open(path: Path) -> ComparedRun:
@@ -97,18 +92,6 @@ def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
         yield "no differences"
     for names, texts in partial.items():
         yield from ("", *wrap(", ".join(texts), f"only in {names}: "))
-
-
-def _curves(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str, dict[str, Points]]]:
-    """Yield title, x axis, and points by run, of the runs that have any."""
-    for (title, field), (axis, (x, factor)) in product(SCORES.items(), X_AXES.items()):
-        curves: dict[str, Points] = {
-            run.name: [(at * factor, y) for at, y in points]
-            for run in runs
-            if (points := points_of(run.records, "valid", field, x))
-        }
-        if curves:
-            yield title, axis, curves
 
 
 def _scores(runs: Sequence[ComparedRun]) -> Iterator[str]:

@@ -162,7 +162,7 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("info", "runs/latest "),
         ("info nowhere", "nowhere "),
         ("info nowhere --config", "nowhere: "),
-        ("info --plot curves --verify", "--verify cannot be used with --plot"),
+        ("info --plot --verify", "--verify cannot be used with --plot"),
         ("info --config --all", "--all cannot be used with --config"),
         ("info --explain", "--explain needs --config"),
         ("info -o a.png", "--output needs --plot"),

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import font_manager
 
-from mtkit.config.schedules import Cosine, InverseSqrt, Plateau, ScheduleInputs
-from mtkit.config.settings import Config
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
-from mtkit.models.layers import compute_sinusoids
 from mtkit.report import cell_width
-from mtkit.study.info.info import info
-from mtkit.study.info.plot import first_epoch, length_histogram, position_encodings, schedule
-from mtkit.study.plots.picture import check_picture, find_fonts, make_figure, save_picture
-from mtkit.study.plots.terminal import (
+from mtkit.study.curves import (
     BLOCKS,
     PLOT_WIDTH,
+    Panel,
     draw_sparkline,
     draw_sparklines,
     format_number,
 )
+from mtkit.study.info.info import info
+from mtkit.study.picture import check_picture, find_fonts, make_figure, save_picture
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
@@ -115,8 +110,8 @@ def test_a_sparkline_begins_and_ends_with_its_points(points: list[tuple[float, f
     )
 )
 def test_curves_fit_a_terminal_of_80_columns(curves: dict[str, list[tuple[float, float]]]) -> None:
-    lines = draw_sparklines("loss", "step", {name: sorted(of) for name, of in curves.items()})
-    assert max(map(cell_width, lines)) <= 80
+    panel = Panel("loss", "step", {name: sorted(of) for name, of in curves.items()})
+    assert max(map(cell_width, draw_sparklines(panel))) <= 80
 
 
 @pytest.mark.parametrize(
@@ -143,93 +138,37 @@ def run(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
-def config_of(run: Path, **training: object) -> Config:
-    config = tiny_config(run, "transformer")
-    return config.model_copy(update={"training": config.training.model_copy(update=training)})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["schedule", "curves", "lengths"])
-def test_every_plot_of_a_run_is_text_or_picture(what: str, run: Path, capsys: Capture) -> None:
-    info(run, plot=what)  # type: ignore[arg-type]
+def test_the_curves_of_a_run_are_text_or_a_picture(run: Path, capsys: Capture) -> None:
+    info(run, plot=True)
     text = capsys.readouterr().out
     assert "█" in text
-    info(run / "config.yaml", plot=what)  # type: ignore[arg-type]
+    for name in ("training loss, 1.125 to 2.25", "validation loss, 8 to 8", "BLEU, 4 to 8"):
+        assert f"{name}, by step, 0 to 8\n" in text
+    info(run / "config.yaml", plot=True)
     assert capsys.readouterr().out == text
-    info(run, plot=what, output=run / "view.svg")  # type: ignore[arg-type]
+    info(run, plot=True, output=run / "view.svg")
     assert (run / "view.svg").read_bytes().startswith(b"<?xml")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"wrote {run / 'view.svg'}\n")
 
 
-def test_plotted_positions_are_those_of_the_model(run: Path) -> None:
-    table = position_encodings(run, config_of(run))
-    np.testing.assert_array_equal(table, compute_sinusoids(len(table), 32))
-    with pytest.raises(UserError, match=r"model\.kind"):
-        position_encodings(run, tiny_config(run, "seq2seq"))
-    with pytest.raises(UserError, match="holds no model"):
-        position_encodings(run, tiny_config(run, "transformer", model={"positions": "learned"}))
-
-
-def test_plotted_positions_name_their_halves(run: Path) -> None:
-    with pytest.raises(UserError, match="with -o"):
-        info(run, plot="positions")
-    info(run, plot="positions", output=run / "view.svg")
-    picture = (run / "view.svg").read_text(encoding="utf-8")
-    assert "<!-- sine -->" in picture and "<!-- cosine -->" in picture
-
-
-@pytest.mark.parametrize(
-    "shape", [InverseSqrt(peak=0.01), Cosine(peak=1.0), Plateau(peak=1.0, patience=1)]
-)
-def test_the_plotted_schedule_is_that_of_training(
-    shape: InverseSqrt | Cosine | Plateau, run: Path
-) -> None:
-    drawn = schedule(run, config_of(run, schedule=shape, warmup=3, steps=3000))
-    assert [step for step, _ in drawn[:3]] == [1, 3, 4] and drawn[-1][0] == 3000
-    for step, rate in drawn:
-        assert rate == shape.rate(step, ScheduleInputs(3, 3000, 32, [(4, 8.0), (8, 8.0)]))
-
-
-def test_epochs_are_counted_in_batches(run: Path) -> None:
-    config = config_of(run, steps=None, epochs=3, accumulate=2)
-    batches = len(first_epoch(run, config)[1])
-    drawn = schedule(run, config)
-    assert drawn[-1][0] == 3 * math.ceil(batches / 2)
-
-
-def test_every_sentence_is_in_one_range_of_lengths() -> None:
-    lengths = np.random.default_rng(1).integers(1, 60, (500, 2)).astype(np.uint16)
-    lengths[7] = 400, 3
-    curves = length_histogram(lengths)
-    assert list(curves) == ["source", "target"]
-    for curve in curves.values():
-        bounds, counts = zip(*curve, strict=True)
-        assert sum(counts) == 500
-        assert bounds[0] == 0 and list(bounds) == sorted(set(bounds))
-    assert curves["source"][-1][1] >= 1
-
-
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({"plot": "curves", "output": Path("a.gif")}, "a.gif "),
-        ({"plot": "curves", "path": Path(".")}, ". "),
-        ({"plot": "curves", "path": Path("no.yaml")}, "no.yaml: "),
+        ({"output": Path("a.gif")}, "a.gif "),
+        ({"path": Path(".")}, ". "),
+        ({"path": Path("no.yaml")}, "no.yaml: "),
     ],
 )
 def test_what_cannot_be_plotted_is_named(options: dict[str, Any], key: str, run: Path) -> None:
     with pytest.raises(UserError, match=f"^{re.escape(key)}"):
-        info(**options)
+        info(plot=True, **options)
 
 
 @pytest.mark.parametrize(
     ("place", "options"),
-    [
-        ("run/batches", {"plot": "schedule"}),
-        ("nothing", {"plot": "schedule"}),
-        ("nothing", {"config": True}),
-    ],
+    [("run/batches", {"plot": True}), ("nothing", {"plot": True}), ("nothing", {"config": True})],
 )
 def test_a_run_named_by_the_environment_is_never_replaced_by_a_config(
     place: str, options: dict[str, Any], run: Path, monkeypatch: pytest.MonkeyPatch
@@ -239,7 +178,7 @@ def test_a_run_named_by_the_environment_is_never_replaced_by_a_config(
         info(**options)
     monkeypatch.setenv("MTKIT_MODEL", "")
     Path("mtkit.yaml").write_bytes(demo_config().read_bytes())
-    info(**options)
+    info(config=True)
 
 
 @pytest.mark.parametrize("kind", ["model", "test", "batches"])
@@ -258,4 +197,4 @@ def test_a_missing_or_damaged_manifest_is_found_by_verify(kind: str, run: Path) 
 def test_a_run_without_a_log_has_no_curves(run: Path) -> None:
     (run / "metrics.jsonl").unlink()
     with pytest.raises(UserError, match=r"metrics\.jsonl"):
-        info(run, plot="curves")
+        info(run, plot=True)

@@ -24,7 +24,7 @@ from mtkit.decoding.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, fitted, printable, say
-from mtkit.study.plots.picture import find_fonts, make_figure, save_picture
+from mtkit.study.picture import find_fonts, make_figure, save_picture
 from mtkit.symbols import SPACE
 
 AttentionKind = Literal["cross", "encoder", "decoder"]

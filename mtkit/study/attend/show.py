@@ -29,7 +29,7 @@ from mtkit.models.weights import load_model
 from mtkit.report import data, plural, say, styled
 from mtkit.study.attend import maps
 from mtkit.study.attend.maps import AttentionKind, HeatMap, Label, MapSelection, word_numbers
-from mtkit.study.plots.picture import check_picture
+from mtkit.study.picture import check_picture
 from mtkit.symbols import BOS, EOS
 from mtkit.tokenizer.codec import Tokenizer
 

@@ -25,7 +25,7 @@ from mtkit.models.layout import Layout
 from mtkit.progress import progress
 from mtkit.report import plural, show, table
 from mtkit.study.bench.sample import describe_machine
-from mtkit.study.plots.picture import check_picture, make_figure, save_picture
+from mtkit.study.picture import check_picture, make_figure, save_picture
 
 SEQUENCE_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3

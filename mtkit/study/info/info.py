@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import yaml
 
@@ -23,9 +23,9 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, printable, table
-from mtkit.study.info.summary import as_text, collect_facts, read_index, summarise
-from mtkit.study.plots.picture import check_picture
-from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
+from mtkit.study.info.summary import as_text, collect_facts, summarise
+from mtkit.study.picture import check_picture, draw_curves
+from mtkit.training.metrics import MetricsLog
 
 CONFIGURED = ("config.", "model.")
 """What `info --config` prints."""
@@ -38,26 +38,37 @@ def info(
     verify: bool = False,
     config: bool = False,
     explain: bool = False,
-    plot: Literal["positions", "schedule", "curves", "lengths"] | None = None,
+    plot: bool = False,
     output: Path | None = None,
 ) -> None:
     """Describe a run, model, other artifact or config file on stdout, in short or in `full`.
 
-    `config` prints its settings instead, with comments if `explain`. `plot` draws it instead, in
-    the terminal or as the picture `output`.
+    `config` prints its settings instead, with comments if `explain`. `plot` draws its learning
+    curves instead, in the terminal or as the picture `output`.
 
     Raises:
         UserError: there is no such thing, or `verify` finds damage.
     """
-    if plot is not None:
+    if plot:
         if output is not None:
             check_picture(output)
-        from mtkit.study.info.plot import PLOTS  # loads torch
-
-        PLOTS[plot](*_open_run(path), output)
+        _plot(_open_run(path)[0], output)
         return
     lines = _settings_yaml(path, explain) if config else _describe(path, full, verify)
     data_lines(map(printable, lines))
+
+
+def _plot(run: Path, output: Path | None) -> None:
+    from mtkit.study.curves import draw_sparklines, learning_curves  # loads numpy
+
+    log = MetricsLog(run)
+    panels = list(learning_curves({"": log.read()}))
+    if not panels:
+        raise UserError(f"{log.path} is empty, as nothing is logged yet; train with `mtkit train`")
+    if output is not None:
+        draw_curves(panels, [""], output)
+    else:
+        data_lines(line for panel in panels for line in (*draw_sparklines(panel), ""))
 
 
 def _open_run(path: Path | None) -> tuple[Path, Config]:
@@ -111,24 +122,8 @@ def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
         return
     shown = {name: value for name, value in facts.items() if not name.startswith(CONFIGURED)}
     yield from table([(name, as_text(value)) for name, value in shown.items()], left=2)
-    yield from _checkpoint_table(folder, records)
 
 
 def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
     kind = kind_at(folder)
     return None if kind is None else open_artifact(folder, kind, verify=verify)
-
-
-def _checkpoint_table(run: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    index = read_index(run)
-    valid = {record["step"]: record for record in records if record.get("kind") == "valid"}
-    rows = [["checkpoint", "step", *(name for name, _ in SHOWN_SCORES.values())]]
-    for step in checkpoint_steps(run / CHECKPOINTS):
-        of_step = valid.get(step, {})
-        cells = [
-            f"{of_step[key]:{digits}}" if isinstance(of_step.get(key), float) else "-"
-            for key, (_, digits) in SHOWN_SCORES.items()
-        ]
-        marks = [mark for mark in ("best", "last") if index.get(mark) == step]
-        rows.append([", ".join(marks), f"{step:,}", *cells])
-    yield from ["", *table(rows)] if len(rows) > 1 else ()

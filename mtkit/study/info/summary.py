@@ -112,7 +112,7 @@ def _facts_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_progress(run: Path, records: Records, model: Artifact | None) -> dict[str, Any]:
-    last, index = records[-1], read_index(run)
+    last, index = records[-1], _read_index(run)
     step, steps = max(last["step"], index.get("last", 0)), index.get("steps", 0)
     ends, seconds = None, last.get("seconds")
     trained = None if model is None else model.report.get("steps")
@@ -126,7 +126,7 @@ def _describe_progress(run: Path, records: Records, model: Artifact | None) -> d
     return {"step": reached, "epoch": last.get("epoch"), "ends": ends}
 
 
-def read_index(run: Path) -> dict[str, int]:
+def _read_index(run: Path) -> dict[str, int]:
     """Return the steps in the index of checkpoints; none if it cannot be read."""
     try:
         index = read_json(run / CHECKPOINTS / INDEX)

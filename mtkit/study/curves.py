@@ -1,31 +1,73 @@
-"""Curves as rows of characters: sparklines."""
+"""Learning curves of runs, and curves as rows of characters: sparklines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import Any
 
 import numpy as np
 
 from mtkit.report import MAX_CELLS, cell_width, table
+from mtkit.training.metrics import points_of
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
 """Points (x, y), x ascending."""
 
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves by name, with one title and one x axis."""
+
+    title: str
+    axis: str
+    curves: Mapping[str, Points]
+
+
+LOGGED = {
+    "training loss": ("train", "loss"),
+    "validation loss": ("valid", "loss"),
+    "validation BLEU": ("valid", "bleu"),
+    "validation chrF2": ("valid", "chrf"),
+    "learning rate": ("train", "learning_rate"),
+    "tokens per second": ("train", "tokens_per_second"),
+}
+"""Kind and field of the records of metrics.jsonl that a curve shows."""
+X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
+"""A field of the records, and its factor."""
 PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def draw_sparklines(title: str, axis: str, curves: Mapping[str, Points]) -> Iterator[str]:
+def learning_curves(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    kinds: Iterable[str] = ("train", "valid"),
+    axes: Iterable[str] = ("step",),
+) -> Iterator[Panel]:
+    """Yield a panel for each figure and axis, with the curves of the runs that logged it.
+
+    `runs` holds the records of metrics.jsonl by the name of the run; `kinds` are those to show.
+    """
+    for (title, (kind, field)), axis in product(LOGGED.items(), axes):
+        x, factor = X_AXES[axis]
+        points = {name: points_of(records, kind, field, x) for name, records in runs.items()}
+        curves = {name: [(at * factor, y) for at, y in of] for name, of in points.items() if of}
+        if curves and kind in kinds:
+            yield Panel(title, axis, curves)
+
+
+def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, and name, sparkline and last value of each curve."""
+    curves = panel.curves
     x, y = zip(*chain.from_iterable(curves.values()), strict=True)
     until, low, high = max(x), min(y), max(y)
     scale = f"{format_number(low)} to {format_number(high)}"
-    yield f"{title}, {scale}, by {axis}, 0 to {format_number(until)}"
+    yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
     ends = {name: format_number(points[-1][1]) for name, points in curves.items()}
     others = max(map(cell_width, ends)) + max(map(len, ends.values())) + 4  # spaces between
     width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, MAX_CELLS - others))

@@ -6,7 +6,7 @@ matplotlib is imported only where it is used, and without pyplot: there is no cu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from mtkit.report import say, warn
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from mtkit.study.curves import Panel
 
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -123,28 +125,23 @@ def _covered(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
     return {character for character in characters if font.get_char_index(ord(character))}
 
 
-def draw_curves(
-    panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]], path: Path
-) -> None:
-    """Draw a panel for each title, label of the x axis, and curves by name; save the picture.
-
-    A curve without points keeps its colour: give each panel the same names.
-    """
+def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:
+    """Draw the panels, each with a curve for every one of `names` that it has; save the picture."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     width, height = 4 + 3 * columns, 1 + 2.5 * rows
     drawn, axes = make_figure(width=width, height=height, rows=rows, columns=columns)
-    for panel, (title, axis, curves) in zip(axes, panels, strict=False):
-        for name, points in curves.items():
+    for drawing, panel in zip(axes, panels, strict=False):
+        for name in names:  # a curve without points keeps its colour
+            points = panel.curves.get(name, ())
             x, y = [x for x, _ in points], [y for _, y in points]
-            panel.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
-        panel.set_xlim(left=0)
-        panel.set_title(title, fontsize="medium")
-        panel.set_xlabel(axis)
-        are_whole = all(x == round(x) for points in curves.values() for x, _ in points)
-        panel.locator_params(axis="x", integer=are_whole)
-    for panel in axes[len(panels) :]:
-        panel.remove()
-    if len(panels[0][2]) > 1:
+            drawing.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
+        drawing.set_xlim(left=0)
+        drawing.set_title(panel.title, fontsize="medium")
+        drawing.set_xlabel(panel.axis)
+        drawing.locator_params(axis="x", integer=panel.axis == "step")
+    for drawing in axes[len(panels) :]:
+        drawing.remove()
+    if len(names) > 1:
         _add_legend(drawn, axes[0])
     save_picture(drawn, path)

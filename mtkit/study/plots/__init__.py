@@ -1,1 +1,0 @@
-"""Draws pictures with matplotlib, and plots of characters for the terminal."""
