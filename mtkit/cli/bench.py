@@ -33,8 +33,7 @@ def train(
 ) -> None:
     """Measure the speed of training.
 
-    Prints target tokens per second, arithmetic speed compared with a large matrix product,
-    memory, padding, and time spent waiting for data.
+    Prints target tokens per second, memory, padding, and time spent waiting for data.
     Example: mtkit bench train --size base
     """
     from mtkit.study.bench.train import bench_train
@@ -46,12 +45,12 @@ def train(
 
 
 def translate(
-    models: list[str] | None = Option(
+    model: str | None = Option(
         None,
         "-m",
         "--model",
         metavar="PATH",
-        help="Run or model directory; repeat the option for an ensemble (default: a random model).",
+        help="Run or model directory (default: a random model).",
     ),
     input: Path | None = Option(
         None, metavar="FILE", help="Text to translate (default: the test set of the run)."
@@ -73,11 +72,11 @@ def translate(
     """
     from mtkit.study.bench.translate import bench_translate, open_translation_task
 
-    if models and size is not None:
+    if model and size is not None:
         raise UserError("--size: not with -m, because -m gives the model")
-    if input is not None and not models:
+    if input is not None and not model:
         raise UserError("--input needs -m, because a random model cannot translate text")
-    with open_translation_task(models or [], input, size or "tiny") as task:
+    with open_translation_task(model, input, size or "tiny") as task:
         bench_translate(
             task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
         )

@@ -4,8 +4,8 @@
     python tests/benchmarks/training_time.py -c mtkit.yaml
 
 One process trains for a few steps under the profiler of torch, which makes small operators look
-slower than they are. GFLOP/s of a product beside those of a large square product (`mtkit bench
-train`) say what a better kernel could gain.
+slower than they are. GFLOP/s of a product beside those of the largest one say what a better kernel
+could gain.
 """
 
 from __future__ import annotations

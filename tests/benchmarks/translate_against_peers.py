@@ -87,14 +87,12 @@ def main() -> None:
     options = _options()
     with (
         TemporaryDirectory(prefix="mtkit-peers-") as folder,
-        open_translation_task(
-            [options.model] if options.model else [], options.input, options.size
-        ) as opened,
+        open_translation_task(options.model, options.input, options.size) as opened,
     ):
         os.environ["XDG_CACHE_HOME"] = folder
         lines, text = opened.lines[: options.sentences], Path(folder) / "input.txt"
         text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        task = Task(options, Path(folder), open_model(opened.models[0]), text, lines)
+        task = Task(options, Path(folder), open_model(opened.model), text, lines)
         print(f"{len(task.lines):,} sentences, beam {options.beam}, {CORES} cores", flush=True)
         for part in options.parts or PARTS:
             PARTS[part](task)

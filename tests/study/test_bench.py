@@ -153,7 +153,7 @@ def test_windows_are_whole_steps_and_about_equal_spans() -> None:
 
 
 @pytest.mark.slow
-def test_training_reports_speed_memory_and_share_of_the_limit(capfd: Capture) -> None:
+def test_training_reports_speed_and_memory(capfd: Capture) -> None:
     options = [word for override in SMALL for word in ("--set", override)]
     options += ["--precision", "float32", "--seconds", "0.2", "--quiet"]
     assert call("bench", "train", *options, "--json") == 0
@@ -162,8 +162,7 @@ def test_training_reports_speed_memory_and_share_of_the_limit(capfd: Capture) ->
     record = json.loads(captured.out)
     rates = record["tokens_per_second"]
     assert 0 < rates["min"] <= rates["median"] <= rates["max"]
-    assert record["gflop_per_second"] > 0
-    for share in ("padding", "waiting_for_data", "share_of_limit"):
+    for share in ("padding", "waiting_for_data"):
         assert 0 <= record[share] < 1
     assert (record["precision"], record["max_tokens"]) == ("float32", 512)
     assert record["tokens_per_step"] <= 512
@@ -202,19 +201,6 @@ def test_translation_is_reported_for_a_beam_and_greedily(
         assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.05)
         assert row["latency_ms"]["p50"] <= row["latency_ms"]["p95"] <= row["latency_ms"]["p99"]
         assert row["peak_mib"] > 50
-
-
-@pytest.mark.slow
-def test_an_ensemble_is_measured_with_the_engines_that_support_it(
-    drawn: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    (tmp_path / "text").write_text("w9 w17\n", encoding="utf-8")
-    options = ["-m", str(drawn), "-m", str(drawn), "--input", str(tmp_path / "text")]
-    options += ["--device", "cpu", "--beam", "1", "--seconds", "0.1"]
-    assert call("bench", "translate", *options) == 0
-    captured = capsys.readouterr()
-    assert [line.split()[0] for line in captured.out.splitlines()[-2:]] == ["torch", "torch"]
-    assert captured.err.count("left out: ") == 2
 
 
 # What cannot be measured

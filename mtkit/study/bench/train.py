@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
-from torch.utils.benchmark import Timer
 
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import Batches, open_batches
@@ -22,8 +20,7 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
-from mtkit.models.device import TORCH_DTYPES, pick_device
-from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
 from mtkit.report import plural, show
@@ -41,14 +38,11 @@ WARM_UP_STEPS = 3
 """Number of steps before anything counts: kernels are chosen, memory and batches are prefetched."""
 WINDOWS = 10
 """Number of spans of time that a measurement is divided into; the median span counts."""
-MATRIX_WIDTH = {"cpu": 1024, "cuda": 8192}
-"""Width of the square matrices whose product measures the arithmetic limit, by device."""
 REPORT = """\
 {workload}: {model}, {parameters:,} parameters
 {precision}, {processes} x {processor}, {threads}, torch {torch}
 
 target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
-arithmetic        {gflop_per_second:,.0f} GFLOP/s, {share_of_limit:.1%} of the limit
 step              {step_ms:,.1f} ms  ({steps:,} steps, {tokens_per_step:,.0f} target tokens each)
 waiting for data  {waiting_for_data:.2%}
 padding           {padding:.2%}
@@ -187,30 +181,7 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> dic
         "padding": round(padding(lengths, plan), 4),
         "peak_mib": peak,
     }
-    speed = _operations_per_token(state.model) * median(rates)
-    limit = sum(group.gather(_matrix_operations_per_second(state)))
-    record["gflop_per_second"] = round(speed / 1e9, 1)
-    # The model FLOPs utilization of Chowdhery et al. 2022 (PaLM), by a limit that is measured.
-    return record | {"share_of_limit": round(speed / limit, 4)} | describe_machine(device)
-
-
-def _operations_per_token(model: EncoderDecoder) -> int:
-    """Return six for each parameter that is multiplied, forward and backward (Kaplan et al. 2020).
-
-    Those of tables that are only looked up are not.
-    """
-    tables = {part.weight for part in model.modules() if isinstance(part, nn.Embedding)}
-    looked_up = sum(table.numel() for table in tables - {model.output_weight})
-    return 6 * (sum(parameter.numel() for parameter in model.parameters()) - looked_up)
-
-
-def _matrix_operations_per_second(state: TrainState) -> float:
-    device = state.model.device
-    width, dtype = MATRIX_WIDTH.get(device.type, 4096), TORCH_DTYPES[state.progress.precision]
-    matrix = torch.randn(width, width, dtype=dtype, device=device)
-    scope, threads = {"a": matrix, "out": matrix @ matrix}, torch.get_num_threads()
-    timer = Timer("torch.matmul(a, a, out=out)", globals=scope, num_threads=threads)
-    return 2 * width**3 / timer.blocked_autorange(min_run_time=0.2).median
+    return record | describe_machine(device)
 
 
 def _text(record: dict[str, Any]) -> Iterator[str]:

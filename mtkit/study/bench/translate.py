@@ -31,7 +31,13 @@ from mtkit.progress import progress
 from mtkit.report import plural, say, show, table
 from mtkit.scoring.files import SOURCE_FILE
 
-ENGINES = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8")}
+ENGINES = (
+    ("torch", "float32"),
+    ("torch", "bfloat16"),
+    ("ctranslate2", "float32"),
+    ("ctranslate2", "int8"),
+)
+"""What is measured: the names of engines, and of data types of their computation."""
 WARM_UP_LINES = 64
 """Number of lines before anything counts: kernels are chosen, memory is allocated."""
 MIN_SINGLE_LINES = 20
@@ -40,30 +46,30 @@ COLUMNS = ("", "beam", "sentences/s", "tokens/s", "a line: p50 ms", "p95", "p99"
 
 @dataclass(frozen=True)
 class TranslationTask:
-    """What is translated, and the model or ensemble that translates it."""
+    """What is translated, and the model that translates it."""
 
     name: str
-    models: Sequence[str]
+    model: str
     lines: list[str]
 
 
 @contextmanager
 def open_translation_task(
-    models: Sequence[str], text: Path | None, size: str
+    model: str | None, text: Path | None, size: str
 ) -> Iterator[TranslationTask]:
-    """Open models and a text, by default the test set of the first model's run.
+    """Open a model and a text, by default the test set of the model's run.
 
-    Without models, draw a model of that size and its text.
+    Without a model, draw one of that size and its text.
 
     Raises:
         UserError: there is no such model, or no text to translate.
     """
-    if models:
-        path = text or find_model(models[0]).path.parent / "test" / SOURCE_FILE
+    if model:
+        path = text or find_model(model).path.parent / "test" / SOURCE_FILE
         lines = list(input_lines(path)) if text or path.exists() else []
         if not any(map(str.strip, lines)):
             raise UserError(f"{path}: there is no text to translate; give a file with --input")
-        yield TranslationTask(" + ".join(models), models, lines)
+        yield TranslationTask(model, model, lines)
         return
     from mtkit.study.bench.sample import draw_model, draw_sentences
 
@@ -73,7 +79,7 @@ def open_translation_task(
     ):
         draw_model(Path(folder) / "model", size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield TranslationTask(name, [folder], draw_sentences(size))
+        yield TranslationTask(name, str(Path(folder) / "model"), draw_sentences(size))
 
 
 def bench_translate(
@@ -91,24 +97,24 @@ def bench_translate(
 
     rows = []
     with progress("measuring", unit="engines and beams") as shown:
-        for library in ENGINES if engine == "auto" else [engine]:
-            for compute_type in ENGINES[library]:
-                load = partial(
-                    load_translator, task.models, device, engine=library, compute_type=compute_type
-                )
-                try:
-                    # Converted now, so that it is not measured.
-                    name = load(beam=beam).engine.name
-                except UserError as error:
-                    if engine != "auto" or library == "torch":
-                        raise
-                    say(f"an engine is left out: {error}")
-                    continue
-                for width in dict.fromkeys((beam, 1)):
-                    search = partial(load, beam=width, scores=False)  # as `mtkit translate`
-                    rate = measure_in_process(search, task.lines, seconds)
-                    rows.append({"engine": name, "beam": width} | rate)
-                    shown.advance()
+        for library, compute_type in ENGINES:
+            if engine not in ("auto", library):
+                continue
+            load = partial(
+                load_translator, task.model, device, engine=library, compute_type=compute_type
+            )
+            try:
+                name = load(beam=beam).engine.name  # converted now, so that it is not measured
+            except UserError as error:
+                if engine != "auto" or library == "torch":
+                    raise
+                say(f"an engine is left out: {error}")
+                continue
+            for width in dict.fromkeys((beam, 1)):
+                search = partial(load, beam=width, scores=False)  # as `mtkit translate`
+                rate = measure_in_process(search, task.lines, seconds)
+                rows.append({"engine": name, "beam": width} | rate)
+                shown.advance()
 
     record = {"task": task.name, "sentences": len(task.lines), "cores": len(available_cpus())}
     record |= describe_machine(pick_device(device)) | {"engines": rows}
