@@ -1,8 +1,10 @@
 """A stage: an artifact of some kind, made from some inputs with some settings.
 
-with stage.build(config) as draft:       # locked; complete at the end, or as it was before
+def fill(draft):
     (draft.folder / "spm.model").write_bytes(model)
     draft.report["lines"] = 1000
+
+artifact = stage.ensure(config, fill)    # complete at the end, or as it was before
 
 Hashes decide whether an artifact is up to date. For people its report holds the value of each
 setting, and the size and hash of each file, that it was made from.
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, create, hash_file, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, create, open_artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
 from mtkit.config.base import flattened
@@ -28,8 +30,6 @@ if TYPE_CHECKING:  # translation reads no settings of training
 
 FROM = "from"
 """Key in the report of a manifest, under which the origin stands."""
-MAX_BYTES_TO_HASH = 1 << 26
-"""Largest unchanged-looking file that is hashed again; it takes less than a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -71,28 +71,22 @@ class Stage:
         return open_artifact(self.path, self.kind)
 
     def ensure(self, config: Config, fill: Callable[[Draft], None]) -> Artifact:
-        """Return the artifact, filled by `fill` unless it is up to date."""
-        if artifact := self.current():
-            say(f"{self.kind}: up to date")
-            return artifact
-        with self.build(config) as draft:
-            fill(draft)
-        return self.open()
-
-    @contextmanager
-    def build(self, config: Config) -> Iterator[Draft]:
-        """Yield a draft that replaces the artifact when the block ends, and save the config.
+        """Return the artifact; unless it is up to date, `fill` it first, and save the config.
 
         Raises UserError if another process writes to the run, or checkpoints need the artifact.
         """
+        if artifact := self.current():
+            say(f"{self.kind}: up to date")
+            return artifact
         self.explain_rebuild()
         with locked(Path(config.run)), self.write() as draft:
-            yield draft
+            fill(draft)
             save_config(config)
+        return self.open()
 
     @contextmanager
     def write(self) -> Iterator[Draft]:
-        """Yield a draft as `build` does, in a run that is locked already, or in no run."""
+        """Yield a draft that replaces the artifact when the block ends; lock the run before."""
         report: dict[str, Any] = {FROM: self.origin} if self.sources else {}
         settings = self.recipe.resolved()
         with create(self.path, self.kind, settings, self.inputs, report) as folder:
@@ -157,14 +151,19 @@ def origin_of(artifact: Artifact) -> Mapping[str, Any]:
 def describe_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Describe the first difference between two origins, or return None if there is none.
 
-    Names that only one of them has count if they are files, which were not read before.
+    Names that only one of them has count if they are files, which were not read before; but a
+    renamed file is unchanged.
     """
     shared = [name for name in now if name in before and before[name] != now[name]]
     shared.sort(key=lambda name: not name.endswith(".kind"))  # the kind explains the others
     if shared:
         return _describe(shared[0], before[shared[0]], now[shared[0]])
-    added = (name for name in now if before and name not in before and isinstance(now[name], dict))
-    return next((f"{name} was not read before" for name in added), None)
+    known = {facts.get("sha256") for facts in before.values() if isinstance(facts, dict)}
+    for name, facts in now.items():
+        is_new = isinstance(facts, dict) and name not in before
+        if before and is_new and facts["sha256"] not in known:
+            return f"{name} was not read before"
+    return None
 
 
 def _describe(name: str, before: Any, now: Any) -> str:
@@ -174,25 +173,3 @@ def _describe(name: str, before: Any, now: Any) -> str:
                 return f"{name} had {before.get(unit)} {unit}, now {now.get(unit)}"
         return f"{name} has other text of the same length"
     return f"{name} was {before}, now {now}"
-
-
-def changed_files(artifact: Artifact, files: Mapping[str, Path]) -> str | None:
-    """Describe the first of the files that has changed since the artifact was made from it.
-
-    Files of the same size are hashed if they are small, or younger than the artifact. A renamed
-    file is unchanged if any input of the artifact had its text.
-    """
-    before, made = origin_of(artifact), (artifact.path / MANIFEST).stat().st_mtime
-    hashes = [facts.get("sha256") for facts in before.values() if isinstance(facts, dict)]
-    for name, file in files.items():
-        match before.get(name):
-            case None if hashes and not (file.is_file() and hash_file(file) in hashes):
-                return f"{name} was not read then"
-            case {"bytes": int(was), "sha256": str(digest)} if file.is_file():
-                now = file.stat()
-                if was != now.st_size:
-                    return f"{name} had {was} bytes, now {now.st_size}"
-                is_doubtful = was <= MAX_BYTES_TO_HASH or now.st_mtime > made
-                if is_doubtful and hash_file(file) != digest:
-                    return f"{name} has other text of the same length"
-    return None

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.manifest import Artifact, clear_leftovers, open_artifact, remove
+from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact, remove
 from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -21,10 +21,11 @@ from mtkit.artifacts.runs import (
     locked,
     save_config,
 )
-from mtkit.artifacts.stage import Stage, changed_files, origin_of
+from mtkit.artifacts.stage import Stage, describe_change, origin_of
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config
+from mtkit.corpus.files import describe_file
 from mtkit.corpus.read import files_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
@@ -116,7 +117,13 @@ def open_inputs(config: Config) -> RunInputs:
         raise UserError(f"{run / 'batches'} is encoded with another tokenizer; rerun `mtkit batch`")
     check_settings(data.artifact, config)
     files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
-    if difference := changed_files(data.artifact, files):
+    made, before = (run / "batches" / MANIFEST).stat().st_mtime, origin_of(data.artifact)
+    now = {
+        name: describe_file(path)
+        for name, path in files.items()
+        if path.is_file() and (name not in before or path.stat().st_mtime > made)
+    }
+    if difference := describe_change(before, now):
         warn(f"{data.artifact.path}: {difference}; rerun `mtkit batch` to use the change")
     tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):

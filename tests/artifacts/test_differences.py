@@ -34,6 +34,7 @@ def text(lines: int, size: int, name: str = "x") -> dict[str, Any]:
         (text(5, 50), text(5, 48, "y"), "data.train: a had 50 bytes, now 48"),
         (text(5, 50), text(5, 50, "y"), "data.train: a has other text of the same length"),
         ({"seed": 1}, {"seed": 1, **text(5, 50)}, "data.train: a was not read before"),
+        (text(5, 50), {"data.train: b": {"lines": 5, "bytes": 50, "sha256": "x"}}, None),
         ({}, text(5, 50), None),
         ({"seed": 1}, {"seed": 1, "added": 7}, None),
     ],
