@@ -6,13 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from threading import Condition, Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
 
-class Prefetcher(Iterator[Item]):
-    """An iterator over `items`, up to `capacity` of which another thread produces in advance.
+class Prefetcher(Generic[Item]):
+    """Items that another thread produces, up to `capacity` of them in advance.
 
     An error of `items` is raised to the consumer after the last item. If `size_of` is given,
     capacity and counts are sums of sizes, which the last item may exceed.
@@ -33,11 +33,6 @@ class Prefetcher(Iterator[Item]):
         # A daemon, so that the process can end while this thread waits for input.
         self.thread = Thread(target=self._produce, args=[items], daemon=True)
         self.thread.start()
-
-    def __next__(self) -> Item:
-        for item in self.take(1):
-            return item
-        raise StopIteration
 
     def take(self, count: int, patience: float = 0.0) -> list[Item]:
         """Wait for an item, then up to `patience` seconds for `count` items, and return them.
@@ -106,7 +101,8 @@ def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
     """
     prefetcher = Prefetcher(items, count + 1)
     try:
-        yield from prefetcher
+        while taken := prefetcher.take(1):
+            yield from taken
     finally:
         prefetcher.close()
         prefetcher.thread.join()

@@ -57,17 +57,18 @@ def test_prefetch_leaves_no_thread_behind(taken: int) -> None:
 
 
 def test_items_come_in_order_and_end_alike() -> None:
-    assert list(Prefetcher(range(100))) == list(range(100))
+    items = Prefetcher(range(100))
+    assert [items.take(1) for _ in range(101)] == [*([it] for it in range(100)), []]
 
     def failing() -> Iterator[int]:
         yield 1
         raise KeyError("two")
 
     items = Prefetcher(failing())
-    assert next(items) == 1
+    assert items.take(1) == [1]
     for _ in range(2):
         with pytest.raises(KeyError, match="two"):
-            next(items)
+            items.take(1)
         assert items.ready_within(60.0)
 
 
@@ -83,10 +84,10 @@ def test_no_more_items_are_produced_than_there_is_room_for() -> None:
                 gate.wait()
 
     items = Prefetcher(making())
-    assert next(items) == 0 and next(items) == 1
+    assert items.take(1) == [0] and items.take(1) == [1]
     assert not items.ready_within(0.01)
     gate.set()
-    assert next(items) == 2
+    assert items.take(1) == [2]
     items.close()
     items.thread.join()
     assert len(made) <= 5

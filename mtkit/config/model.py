@@ -116,7 +116,20 @@ class Embeddings(Settings):
 
     def as_transformer(self) -> TransformerSettings:
         """Return two Transformers alike as one; ValueError naming the setting that differs."""
-        raise ValueError(f"model.kind is {self.kind}")
+        pair = self.as_pair()
+        encoder, decoder = pair.encoder, pair.decoder
+        if not isinstance(encoder, TransformerEncoderSettings):
+            raise ValueError(f"model.encoder.kind is {encoder.kind}")
+        if not isinstance(decoder, TransformerDecoderSettings):
+            raise ValueError(f"model.decoder.kind is {decoder.kind}")
+        for name in ("ffn", "heads", "norm", "activation"):
+            theirs, ours = getattr(encoder, name), getattr(decoder, name)
+            if ours != theirs:
+                raise ValueError(
+                    f"model.decoder.{name} is {ours}, but that of the encoder is {theirs}"
+                )
+        layers = decoder.layers if decoder.layers != encoder.layers else None
+        return pair.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
 
     def check_length(self, setting: str, length: int) -> None:
         """Raise ValueError for a length without a learned position for each token and EOS."""
@@ -185,21 +198,6 @@ class EncoderDecoderSettings(PositionSettings):
     def as_pair(self) -> EncoderDecoderSettings:
         return self
 
-    def as_transformer(self) -> TransformerSettings:
-        encoder, decoder = self.encoder, self.decoder
-        if not isinstance(encoder, TransformerEncoderSettings):
-            raise ValueError(f"model.encoder.kind is {encoder.kind}")
-        if not isinstance(decoder, TransformerDecoderSettings):
-            raise ValueError(f"model.decoder.kind is {decoder.kind}")
-        for name in ("ffn", "heads", "norm", "activation"):
-            theirs, ours = getattr(encoder, name), getattr(decoder, name)
-            if ours != theirs:
-                raise ValueError(
-                    f"model.decoder.{name} is {ours}, but that of the encoder is {theirs}"
-                )
-        layers = decoder.layers if decoder.layers != encoder.layers else None
-        return self.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
-
 
 class TransformerSettings(TransformerLayers, PositionSettings):
     """Short for a Transformer encoder and decoder whose layers are alike (Vaswani et al. 2017)."""
@@ -213,9 +211,6 @@ class TransformerSettings(TransformerLayers, PositionSettings):
         encoder = self.part(TransformerEncoderSettings, layers=self.encoder_layers or self.layers)
         decoder = self.part(TransformerDecoderSettings, layers=self.decoder_layers or self.layers)
         return self.part(EncoderDecoderSettings, encoder=encoder, decoder=decoder)
-
-    def as_transformer(self) -> TransformerSettings:
-        return self
 
 
 class Seq2SeqSettings(LstmLayers, Embeddings):

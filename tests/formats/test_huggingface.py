@@ -235,7 +235,7 @@ def test_search_settings_are_exported_or_named(
         (transformer(activation="gated"), "model.activation: gated"),
         (transformer(positions="learned"), "model.positions: learned"),
         (transformer(neighbourhood=3), "model.neighbourhood: 3"),
-        (seq2seq(), "model.kind is seq2seq"),
+        (seq2seq(), "model.encoder.kind is lstm"),
         (pair(encoder=LAYERS, decoder=LAYERS | {"ffn": 32}), "model.decoder.ffn is 32"),
     ],
 )

@@ -24,7 +24,7 @@ def test_a_pair_of_equal_transformers_becomes_its_short_form(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "setting"),
     [
-        (seq2seq(), "model.kind is seq2seq"),
+        (seq2seq(), "model.encoder.kind is lstm"),
         (pair(encoder=LAYERS, decoder=LSTM), "model.decoder.kind is lstm"),
         (pair(encoder=LSTM, decoder=LAYERS), "model.encoder.kind is lstm"),
         (pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}), "model.decoder.heads is 2"),
