@@ -44,7 +44,7 @@ LSTM = {"kind": "lstm", "layers": 2}
 ARCHITECTURES: dict[str, ModelSettings] = {
     "transformer": transformer(),
     "transformer-prenorm": transformer(norm="pre", activation="gelu"),
-    "transformer-gated-learned": transformer(activation="gated", positions="learned"),
+    "transformer-gated": transformer(activation="gated"),
     "transformer-swish-bias": transformer(activation="swish", output_bias=True),
     "transformer-deep-encoder": transformer(encoder_layers=3, decoder_layers=1, tie="target"),
     "transformer-neighbourhood": transformer(neighbourhood=2, tie="none"),
@@ -54,10 +54,9 @@ ARCHITECTURES: dict[str, ModelSettings] = {
     "seq2seq-additive": seq2seq(attention="additive", bidirectional=False, layers=1),
     "seq2seq-none": seq2seq(attention="none", input_feeding=False, tie="target"),
     "transformer-lstm": pair(encoder=LAYERS, decoder=LSTM | {"layers": 1}),
-    "transformer-lstm-learned": pair(
+    "transformer-lstm-prenorm": pair(
         encoder=LAYERS | {"norm": "pre"},
         decoder=LSTM | {"attention": "additive", "input_feeding": False},
-        positions="learned",
     ),
     "lstm-transformer": pair(encoder=LSTM, decoder=LAYERS | {"layers": 1}),
     "lstm-transformer-prenorm": pair(
@@ -67,9 +66,7 @@ ARCHITECTURES: dict[str, ModelSettings] = {
         output_bias=True,
     ),
     "lstm-lstm-unlike": pair(
-        encoder=LSTM | {"layers": 1},
-        decoder=LSTM | {"layers": 3, "attention": "dot"},
-        positions="learned",
+        encoder=LSTM | {"layers": 1}, decoder=LSTM | {"layers": 3, "attention": "dot"}
     ),
     "transformer-transformer-unlike": pair(
         encoder=LAYERS | {"neighbourhood": 2}, decoder=LAYERS | {"heads": 2, "norm": "pre"}

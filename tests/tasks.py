@@ -64,7 +64,6 @@ def tiny_config(folder: Path, kind: str, **changes: Any) -> Config:
             "validate_every": 6,
             "save_every": 5,
             "average": 2,
-            "sample_translations": 0,
         },
         "decoding": {"beam": 2, "max_length": 20},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -76,7 +76,13 @@ class ModelConfig(Settings):
     target_vocab: Vocabulary
     decoding: DecodingSettings
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> ModelConfig:
-        self.model.check_length("decoding.max_length", self.decoding.max_length)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_version(cls, values: Any) -> Any:
+        """Ignore sinusoidal positions, which earlier versions recorded; refuse learned ones."""
+        match values:
+            case {"model": {"positions": "learned"}}:
+                raise ValueError("learned positions are no longer supported; train another model")
+            case {"model": {"positions": "sinusoidal", "max_positions": int(), **settings}}:
+                return values | {"model": settings}
+        return values

@@ -99,6 +99,7 @@ class Embeddings(Settings):
     tie: Tie = Field(
         "all", description="share the output weights with the target embedding, or with both (all)"
     )
+    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
 
     @model_validator(mode="after")
     def _check_pair(self) -> Embeddings:
@@ -131,26 +132,8 @@ class Embeddings(Settings):
         layers = decoder.layers if decoder.layers != encoder.layers else None
         return pair.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
 
-    def check_length(self, setting: str, length: int) -> None:
-        """Raise ValueError for a length without a learned position for each token and EOS."""
-        positions = self.as_pair().learned_positions
-        if positions is not None and length >= positions:
-            raise ValueError(
-                f"{setting} is {length}, but must be below model.max_positions, {positions}"
-            )
 
-
-class PositionSettings(Embeddings):
-    """Settings around an encoder and a decoder, at least one of which may use positions."""
-
-    positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="positional encodings of Transformers; an LSTM needs none"
-    )
-    max_positions: Length = Field(1024, description="number of learned positions")
-    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
-
-
-class EncoderDecoderSettings(PositionSettings):
+class EncoderDecoderSettings(Embeddings):
     """Any encoder with any decoder (Chen et al. 2018)."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
@@ -169,7 +152,7 @@ class EncoderDecoderSettings(PositionSettings):
                 raise ValueError(f"d_model {width} is not a multiple of heads {half.heads}")
         if isinstance(self.encoder, LstmEncoderSettings) and self.encoder.bidirectional and is_odd:
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
-        if self.has_positions and self.positions == "sinusoidal" and is_odd:
+        if self.has_positions and is_odd:
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
         encoder, decoder = self.encoder, self.decoder
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
@@ -190,16 +173,11 @@ class EncoderDecoderSettings(PositionSettings):
         """Whether the encoder or the decoder uses positions."""
         return "transformer" in (self.encoder.kind, self.decoder.kind)
 
-    @property
-    def learned_positions(self) -> int | None:
-        """Number of learned positions; None if positions are unbounded."""
-        return self.max_positions if self.has_positions and self.positions == "learned" else None
-
     def as_pair(self) -> EncoderDecoderSettings:
         return self
 
 
-class TransformerSettings(TransformerLayers, PositionSettings):
+class TransformerSettings(TransformerLayers, Embeddings):
     """Short for a Transformer encoder and decoder whose layers are alike (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"

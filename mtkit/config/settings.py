@@ -137,7 +137,7 @@ class Muon(Settings):
 
 
 Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
-Criterion = Literal["loss", "perplexity", "bleu", "chrf", "step"]
+Criterion = Literal["loss", "bleu", "chrf", "step"]
 
 
 class SubwordSampling(Settings):
@@ -149,7 +149,6 @@ class SubwordSampling(Settings):
     """
 
     alpha: float = Field(0.1, gt=0, lt=1, description="probability, or exponent, as above")
-    sides: Literal["source", "target", "both"] = Field("both", description="sides to vary")
 
 
 class TrainingSettings(Settings):
@@ -173,13 +172,6 @@ class TrainingSettings(Settings):
         "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
     )
     subword_sampling: SubwordSampling | None = Field(None, description="vary the segmentation")
-    max_skipped: PositiveInt = Field(
-        5, description="consecutive steps skipped for a loss or gradient that is not finite"
-    )
-    on_divergence: Literal["rollback", "stop"] = Field(
-        "rollback",
-        description="after max_skipped: resume the last checkpoint at half the rate, or stop",
-    )
     validate_every: Interval = 500
     validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
     best_by: Criterion = Field(
@@ -195,15 +187,9 @@ class TrainingSettings(Settings):
         description="processes that share each step; auto: one per GPU or core, if each has enough "
         "work; another number changes dropout, unless it divides accumulate, and rounding",
     )
-    rank_timeout: Annotated[PositiveFloat, Scope.EXECUTION] = Field(
-        600.0, le=1e6, description="seconds that processes wait for each other before the run ends"
-    )
     log_every: Annotated[Interval, Scope.EXECUTION] = 50
     save_every: Annotated[Interval, Scope.EXECUTION] = 500
     keep: Annotated[PositiveInt, Scope.EXECUTION] = Field(3, description="newest checkpoints kept")
-    sample_translations: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
-        2, description="translations shown at each validation"
-    )
     tensorboard: Annotated[bool, Scope.EXECUTION] = Field(False, description="log for TensorBoard")
     # The model's identity is among the inputs of a run.
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
@@ -247,6 +233,4 @@ class Config(Settings):
             )
         if self.tokenizer.model is not None and self.training.init_from is not None:
             raise ValueError("training.init_from brings its own tokenizer; remove tokenizer.model")
-        self.model.check_length("decoding.max_length", self.decoding.max_length)
-        self.model.check_length("batching.max_length", self.batching.max_length)
         return self

@@ -81,7 +81,7 @@ class Translator:
         `settings` change the request as in `make_request`. Another thread iterates over `lines`.
         Memory use does not depend on their number.
         """
-        request = _change_request(request or self.request, settings, self.models)
+        request = _change_request(request or self.request, settings)
         return chain.from_iterable(self.stream(lines, request))
 
     def stream(
@@ -141,7 +141,7 @@ class Translator:
         Raises:
             UserError: a setting is unknown or invalid.
         """
-        return _change_request(self.request, settings, self.models)
+        return _change_request(self.request, settings)
 
     def close(self) -> None:
         """Wait for all searches, then release the threads and memory of the engines."""
@@ -171,16 +171,14 @@ def load(
     """
     _check_names(settings, [field.name for field in fields(EngineOptions)])
     models = open_models([path] if path is None or isinstance(path, Place) else path)
-    request = _change_request(Request(models[0].config.decoding), settings, models)
+    request = _change_request(Request(models[0].config.decoding), settings)
     changed = {"decoding": request.settings}
     models = [replace(it, config=it.config.model_copy(update=changed)) for it in models]
     options = EngineOptions(engine, compute_type, device, workers, threads)
     return Translator(AutoEngine(models, options, request), models[0].tokenizer, request, models)
 
 
-def _change_request(
-    base: Request, settings: Mapping[str, Any], models: Sequence[OpenedModel]
-) -> Request:
+def _change_request(base: Request, settings: Mapping[str, Any]) -> Request:
     _check_names(settings)
     changes = {name: value for name, value in settings.items() if value is not None}
     own = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
@@ -189,13 +187,7 @@ def _change_request(
     if sampling and not is_sampled:
         raise UserError(f"{min(sampling)} needs sample=True")
     drawn = _change(base.sampling or SamplingSettings(), changes) if is_sampled else None
-    request = replace(base, settings=_change(base.settings, changes), sampling=drawn, **own)
-    for model in models:
-        try:
-            model.config.model.check_length("max_length", request.settings.max_length)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-    return request
+    return replace(base, settings=_change(base.settings, changes), sampling=drawn, **own)
 
 
 def _change(section: _Section, changes: Mapping[str, Any]) -> _Section:

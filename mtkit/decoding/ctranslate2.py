@@ -193,8 +193,6 @@ def obstacle_on(device: str, compute_type: str) -> str | None:
 
 
 def positions(config: ModelConfig) -> int:
-    """Return the size of the converted position table: all learned positions, or enough others."""
-    if (learned := config.model.as_pair().learned_positions) is not None:
-        return learned
+    """Return the size of the converted table of positions."""
     max_length = config.decoding.max_length
     return next((length for length in POSITIONS if length > max_length), POSITIONS[-1])

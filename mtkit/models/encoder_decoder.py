@@ -26,7 +26,7 @@ from mtkit.models.interfaces import (
     State,
     TranslationModel,
 )
-from mtkit.models.layers import LearnedPositions, SinusoidalPositions
+from mtkit.models.layers import SinusoidalPositions
 from mtkit.models.layout import Layout
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
@@ -56,11 +56,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         tied = pair.tie != "none"
         self.output = None if tied else nn.Linear(d_model, target_vocab, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
-        self.positions = (  # one table for encoder and decoder; an LSTM ignores it
-            SinusoidalPositions(d_model)
-            if pair.learned_positions is None
-            else LearnedPositions(d_model, pair.learned_positions)
-        )
+        self.positions = SinusoidalPositions(d_model)  # for both sides; an LSTM ignores it
         self.encoder: Encoder = (
             TransformerEncoder(pair.encoder, d_model, self.positions)
             if isinstance(pair.encoder, TransformerEncoderSettings)

@@ -115,23 +115,6 @@ class SinusoidalPositions(nn.Module):
         return table[start : start + length]
 
 
-class LearnedPositions(nn.Module):
-    """A trained vector for each of `max_positions` positions."""
-
-    def __init__(self, d_model: int, max_positions: int) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.empty(max_positions, d_model))
-        nn.init.normal_(self.table, std=d_model**-0.5)
-
-    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """Return the vectors of the positions start … start + length - 1."""
-        if start + length > self.table.shape[0]:
-            raise ValueError(
-                f"positions are learned for {self.table.shape[0]}, not {start + length}"
-            )
-        return self.table[start : start + length]
-
-
 def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     """Compute the table of Vaswani et al. 2017, section 3.5, exact for late positions too."""
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)

@@ -144,20 +144,14 @@ class Stream:
         return Position(position.epoch + 1)
 
     @cached_property
-    def _samplers(self) -> tuple[SubwordSampler | None, SubwordSampler | None]:
-        """The samplers of source and target; None for a side whose subwords are those stored."""
+    def _samplers(self) -> tuple[SubwordSampler, SubwordSampler] | None:
+        """The samplers of source and target; None if training uses the stored subwords."""
         settings = self.config.training.subword_sampling
-        if settings is None:
-            return None, None
-        source, target = self.tokenizer.samplers(settings.alpha)
-        return (
-            source if settings.sides != "target" else None,
-            target if settings.sides != "source" else None,
-        )
+        return None if settings is None else self.tokenizer.samplers(settings.alpha)
 
     def _chunk_size(self, plan: list[Rows]) -> int:
         """Return how many planned batches make a chunk; all but the last chunk fill a step."""
-        if self._samplers == (None, None):
+        if self._samplers is None:
             return len(plan)
         return max(CHUNK_BATCHES, self.config.training.accumulate)
 
@@ -166,7 +160,7 @@ class Stream:
     ) -> tuple[Store | SampledPairs, list[Rows]]:
         """Return the pairs of a chunk, and its batches as row numbers of these pairs."""
         store = self.data.train
-        if self._samplers == (None, None):
+        if self._samplers is None:
             return store, plan
         size = self._chunk_size(plan)
         start = position.chunk * size
@@ -185,16 +179,11 @@ class Stream:
 
 
 def _sample(
-    side: Side, sampler: SubwordSampler | None, seed: int, max_length: int
+    side: Side, sampler: SubwordSampler, seed: int, max_length: int
 ) -> list[NDArray[np.integer]]:
-    """Return the sequences cut into new subwords.
-
-    A sequence keeps its stored subwords if there is no sampler, or if it would become too long.
-    """
+    """Return the sequences cut into new subwords; one that would become too long keeps its own."""
     ids, lengths = side
     stored = np.split(ids, lengths.cumsum()[:-1])
-    if sampler is None:
-        return stored
     cut = sampler([line.tolist() for line in stored], seed)
     sampled = (np.array(line, np.int64) for line in cut)  # an empty list, too, has integers
     return [

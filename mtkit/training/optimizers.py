@@ -28,7 +28,7 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
     """Return the optimizer of a model; the schedule sets its learning rate before every step.
 
     The rate is a tensor on the model's device. Muon is only for the matrices of layers, not for
-    embeddings, positions or the output.
+    embeddings or the output.
     """
     optimizer = _build(model, settings)
     # CUDA's kernels read a float32; on a CPU it is the float64 that Python computes with.

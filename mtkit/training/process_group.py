@@ -12,7 +12,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
 from typing import Any, cast
 
 import torch
@@ -23,6 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mtkit import report
 from mtkit.errors import MtkitError, UserError
+
+TIMEOUT = timedelta(minutes=10)
+"""Time that processes wait for each other before the run ends."""
 
 
 class LostProcess(MtkitError):  # noqa: N818 - named for what happened
@@ -105,10 +107,8 @@ class TorchProcessGroup(ProcessGroup):
 
 
 @contextmanager
-def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[ProcessGroup]:
+def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
     """Connect the processes of this run and yield them, or yield SINGLE_PROCESS.
-
-    Processes wait for each other for at most `timeout_seconds`.
 
     Raises:
         UserError: the processes cannot reach each other.
@@ -120,11 +120,10 @@ def connect_processes(device: torch.device, timeout_seconds: float) -> Iterator[
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    timeout = timedelta(seconds=timeout_seconds)
     try:
-        store, rank, size = next(rendezvous("env://", timeout=timeout))
-        store.set_timeout(timeout)
-        dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
+        store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
+        store.set_timeout(TIMEOUT)
+        dist.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=size)
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"the processes cannot reach each other ({reason})") from error

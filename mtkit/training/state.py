@@ -56,7 +56,7 @@ class Validation:
         A value that is not finite is worse than any other.
         """
         value = float(getattr(self, self.suitable(criterion)))
-        signed = value if criterion in ("loss", "perplexity") else -value
+        signed = value if criterion == "loss" else -value
         loss, worth = (it if math.isfinite(it) else math.inf for it in (self.loss, signed))
         return worth, loss
 

@@ -27,6 +27,8 @@ from mtkit.training.state import TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import train_step
 from mtkit.training.validate import validate, validation_signatures
 
+MAX_SKIPPED = 5
+"""Consecutive steps that are skipped, as their gradient is not finite, before a run rolls back."""
 MIN_RATE_SCALE = 1 / 64
 """Smallest factor of the learning rate: rolling back once more would not help."""
 
@@ -53,7 +55,7 @@ def train(config: Config | str | Path) -> Artifact:
     if model is None and (count := count_processes(config, inputs.tokenizer)) > 1:
         start_processes(train, count, config)
         return stage.open()
-    with connect_processes(pick_device(training.device), training.rank_timeout) as group:
+    with connect_processes(pick_device(training.device)) as group:
         if model is not None:
             say(f"train: {stage.path} is up to date")
             return model
@@ -74,7 +76,7 @@ def _train_to_end(run: TrainingRun, state: TrainState) -> None:
             break
         except DivergedError as divergence:
             scale = state.progress.rate_scale / 2
-            if run.config.training.on_divergence == "stop" or scale < MIN_RATE_SCALE:
+            if scale < MIN_RATE_SCALE:
                 raise
             if run.checkpoints.load_last(state, healthy=True) is None:
                 raise
@@ -145,7 +147,7 @@ def _check_divergence(run: TrainingRun, state: TrainState) -> None:
     """Read the figures, and raise DivergedError if too many steps in a row were skipped."""
     state.read_figures()
     progress = state.progress
-    if progress.most_skipped_in_a_row < run.config.training.max_skipped:
+    if progress.most_skipped_in_a_row < MAX_SKIPPED:
         return
     raise DivergedError(
         f"training diverged before step {progress.step:,} (epoch {progress.position.epoch}): "

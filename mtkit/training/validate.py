@@ -19,6 +19,9 @@ from mtkit.training.loss import TrainingLoss
 from mtkit.training.setup import RunInputs, TrainingRun
 from mtkit.training.state import TrainState, Validation
 
+SHOWN_TRANSLATIONS = 2
+"""Translations that are shown at each validation."""
+
 
 def validate(run: TrainingRun, state: TrainState) -> Validation:
     """Return the loss on the validation set, and BLEU and chrF of its translation.
@@ -76,7 +79,7 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
     for other, part in enumerate(run.group.gather(translations)):
         hypotheses[other::size] = part
     texts = list(zip(sources, hypotheses, references, strict=True))
-    for source, hypothesis, reference in texts[: training.sample_translations]:
+    for source, hypothesis, reference in texts[:SHOWN_TRANSLATIONS]:
         say(fitted(f"  source      {source}"))
         say(fitted(f"  hypothesis  {hypothesis}"))
         say(fitted(f"  reference   {reference}"))

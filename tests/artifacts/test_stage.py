@@ -131,10 +131,8 @@ CHANGES: dict[str, Any] = {
     "training.clip_norm": None,
     "training.precision": "float16",
     "training.subword_sampling": {},
-    "training.on_divergence": "stop",
     "training.best_by": "loss",
     "training.device": "cuda",
-    "training.rank_timeout": 7.0,
     "training.tensorboard": True,
     "training.init_from": "other",
     "batching.max_ratio": 7.0,
@@ -149,8 +147,7 @@ CHANGES: dict[str, Any] = {
 DEPENDENT = {
     "model": "steps epochs patience average",
     "batches": "max_length max_ratio deduplicate drop",
-    "": "device ranks rank_timeout log_every save_every keep sample_translations "
-    "tensorboard init_from workers run",
+    "": "device ranks log_every save_every keep tensorboard init_from workers run",
     "tokenizer checkpoint model": "seed",
     "tokenizer": "tokenizer",
     "model test": "decoding",

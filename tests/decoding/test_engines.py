@@ -31,7 +31,7 @@ from mtkit.tokenizer.codec import Tokenizer
 KINDS: dict[str, ModelSettings] = {
     "post-norm": transformer(),
     "pre-norm": transformer(norm="pre", activation="gelu"),
-    "gated, learned positions": transformer(activation="gated", positions="learned", tie="target"),
+    "gated": transformer(activation="gated", tie="target"),
     "unequal depth": transformer(
         encoder_layers=3, decoder_layers=1, activation="swish", tie="none"
     ),
@@ -193,7 +193,7 @@ def test_auto_uses_ctranslate2_if_it_supports_the_request(
     ("kind", "options", "complaint"),
     [
         (transformer(), {"max_length": 9000}, r"max_length 9000: .*8191.*engine torch"),
-        (seq2seq(), {}, r"model\.kind is seq2seq; "),
+        (seq2seq(), {}, r"model\.encoder\.kind is lstm; "),
         (pair(encoder=LAYERS, decoder=LSTM), {}, r"model\.decoder\.kind is lstm; "),
         (
             pair(encoder=LAYERS, decoder=LAYERS | {"heads": 2}),

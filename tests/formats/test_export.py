@@ -101,7 +101,7 @@ def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> N
 
 def test_what_cannot_be_exported_is_refused(alone: Path, tmp_path: Path) -> None:
     lstm = write_model(tmp_path / "lstm", train(), seq2seq())
-    with pytest.raises(UserError, match=r"model\.kind is seq2seq"):
+    with pytest.raises(UserError, match=r"model\.encoder\.kind is lstm"):
         export_to_ctranslate2(str(lstm))
     with pytest.raises(UserError, match="alone already exists"):
         export_to_ctranslate2(str(alone), alone)

@@ -233,7 +233,6 @@ def test_search_settings_are_exported_or_named(
     [
         (transformer(norm="pre"), "model.norm: pre"),
         (transformer(activation="gated"), "model.activation: gated"),
-        (transformer(positions="learned"), "model.positions: learned"),
         (transformer(neighbourhood=3), "model.neighbourhood: 3"),
         (seq2seq(), "model.encoder.kind is lstm"),
         (pair(encoder=LAYERS, decoder=LAYERS | {"ffn": 32}), "model.decoder.ffn is 32"),

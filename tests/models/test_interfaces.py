@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from architectures import ARCHITECTURES, LAYERS, LSTM, VOCAB, pair, seq2seq, transformer
+from architectures import ARCHITECTURES, LAYERS, LSTM, pair, seq2seq
 from mtkit.config.model import ModelSettings
-from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import EncoderOutput
 from mtkit.models.layout import Layout
 
@@ -44,9 +43,3 @@ def test_the_summary_is_a_final_state_or_the_mean_of_all_states() -> None:
     assert all(recurrent.summary(layer) is finals[min(layer, 1)] for layer in range(3))
     mean = EncoderOutput(states, Layout(mask)).summary(0)
     torch.testing.assert_close(mean, torch.stack([states[0].mean(dim=0), states[1, 0]]))
-
-
-def test_encoder_and_decoder_share_one_table_of_positions() -> None:
-    learned = transformer(positions="learned", max_positions=8)
-    names = [name for name, _ in EncoderDecoder(learned, VOCAB, VOCAB).named_parameters()]
-    assert [name for name in names if "positions" in name] == ["positions.table"]

@@ -23,7 +23,6 @@ from architectures import (
     seq2seq,
     sources,
     targets,
-    transformer,
 )
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
@@ -267,13 +266,6 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"no weights at all")
     with pytest.raises(UserError, match="not a safetensors file"):
         load_weights(make("transformer"), path)
-
-
-def test_too_many_learned_positions_are_an_error() -> None:
-    model = EncoderDecoder(transformer(positions="learned", max_positions=4), VOCAB, VOCAB)
-    source = sources([5])
-    with pytest.raises(ValueError, match="positions are learned for 4"):
-        model.encode(source, source != PAD)
 
 
 def test_one_embedding_for_vocabularies_of_two_sizes_is_refused() -> None:

@@ -146,7 +146,7 @@ def bench_train(
             arguments = config_file, size, overrides, seconds, as_json
             start_processes(bench_train, processes, *arguments)
             return
-        with connect_processes(pick_device(training.device), training.rank_timeout) as group:
+        with connect_processes(pick_device(training.device)) as group:
             record = _measure(sample, seconds, group)
             if group.is_main:
                 show(record, _text, as_json=as_json)
