@@ -35,13 +35,10 @@ def count_cores() -> int:
 
 def cpu_quota(group: Path = CGROUP) -> float:
     """Return the CPU quota of the control group of this process, in cores."""
-    if (newer := group / "cpu.max").exists():
-        quota, period = newer.read_text().split()
-    elif (older := group / "cpu" / "cpu.cfs_quota_us").exists():
-        quota, period = older.read_text(), older.with_name("cpu.cfs_period_us").read_text()
-    else:
+    if not (file := group / "cpu.max").exists():
         return math.inf
-    return math.inf if quota.strip() in ("max", "-1") else float(quota) / float(period)
+    quota, period = file.read_text().split()
+    return math.inf if quota == "max" else float(quota) / float(period)
 
 
 def memory_limit_bytes() -> float:
@@ -53,9 +50,9 @@ def memory_limit_bytes() -> float:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY:
         limits.append(limit)
-    for path in (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_bytes"):
-        if path.exists() and (text := path.read_text().strip()) != "max":
-            limits.append(float(text))
+    group = CGROUP / "memory.max"
+    if group.exists() and (text := group.read_text().strip()) != "max":
+        limits.append(float(text))
     return min(limits)
 
 

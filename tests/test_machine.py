@@ -24,16 +24,8 @@ def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert machine.count_cores() == 1
 
 
-def test_a_quota_of_processor_time_is_read_in_both_of_its_forms(tmp_path: Path) -> None:
+def test_the_quota_of_processor_time_is_read(tmp_path: Path) -> None:
     assert machine.cpu_quota(tmp_path) == math.inf
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    older, newer = tmp_path / "cpu" / "cpu.cfs_quota_us", tmp_path / "cpu.max"
-    for file, text, found in (
-        (older, "-1\n", math.inf),
-        (older, "150000\n", 1.5),
-        (newer, "max 100000\n", math.inf),
-        (newer, "400000 200000\n", 2.0),
-    ):
-        file.write_text(text)
+    for text, found in (("max 100000\n", math.inf), ("400000 200000\n", 2.0)):
+        (tmp_path / "cpu.max").write_text(text)
         assert machine.cpu_quota(tmp_path) == found

@@ -37,11 +37,11 @@ LATEST = Path("runs/latest")
 
 def config_of(run: Path) -> Config:
     """Return the settings of a run; UserError if there is no run."""
-    from mtkit.config.yaml import load_config
+    from mtkit.config.yaml import load_saved_config
 
     if not (run / SETTINGS).is_file():
         raise UserError(f"{run} is not a run directory")
-    return load_config(run / SETTINGS)
+    return load_saved_config(run / SETTINGS)
 
 
 def save_config(config: Config) -> None:

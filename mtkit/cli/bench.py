@@ -25,9 +25,6 @@ def train(
     config: BatchesOf = None,
     size: Size = None,
     overrides: Overrides = None,
-    precision: Literal["auto", "float32", "bfloat16", "float16"] | None = Option(
-        None, help="Data type (short for --set training.precision=...)."
-    ),
     seconds: float = Option(30.0, min=0.1, help=f"{SECONDS_HELP} (default: 30)."),
     json: Json = False,
 ) -> None:
@@ -40,8 +37,7 @@ def train(
 
     if config is not None and size is not None:
         raise UserError("--size cannot be used with -c, because the config says what to measure")
-    settings = [*(overrides or []), *([f"training.precision={precision}"] if precision else [])]
-    bench_train(config, size or "tiny", settings, seconds, json)
+    bench_train(config, size or "tiny", overrides or [], seconds, json)
 
 
 def translate(

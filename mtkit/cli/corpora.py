@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, Overrides, flag, refuse
+from mtkit.cli.options import Columns, Json, Languages, flag, refuse
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def check(
         None, "-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."
     ),
     languages: Languages = None,
-    overrides: Overrides = None,
     json: Json = False,
 ) -> None:
     """Check a corpus and show examples of what is wrong.
@@ -45,15 +44,13 @@ def check(
     from mtkit.corpus.summary import check, corpora_of
 
     if config is None:
-        if overrides:
-            raise UserError("--set needs a config (-c)")
         corpus = named_corpus(str(source), target, columns)
         check({"train": corpus}, languages or (None, None), as_json=json)
         return
     refuse("cannot be used with -c, because the config gives the columns", columns=columns)
     from mtkit.config.yaml import read_config
 
-    settings, _ = read_config(config, overrides or [], None)
+    settings, _ = read_config(config, [], None)
     named = languages or (None, settings.data.target_language)
     check(corpora_of(settings), named, settings.batching, as_json=json)
 

@@ -93,11 +93,7 @@ def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     seen: dict[str, int] = {}
     for child_key, child in node.value:
         line, label = child_key.start_mark.line + 1, child_key.value
-        if child_key.tag == "tag:yaml.org,2002:merge":
-            raise UserError(
-                f"{name}:{line}: merging sections by << is not supported; write the settings out"
-            )
-        if child_key.tag != "tag:yaml.org,2002:str":
+        if child_key.tag != "tag:yaml.org,2002:str":  # a number, or <<, which merges sections
             raise UserError(f"{name}:{line}: a key must be text; put quotes around it")
         inner: Key = (*key, label)
         if label in seen:

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from mtkit import report
-from mtkit.config.base import Key, Settings, dotted
+from mtkit.config.base import Key, Settings, dotted, flattened
 from mtkit.config.errors import Locations, describe_errors, kinds_of, sections_in, setting_names
 from mtkit.config.parse import INVALID_YAML, LOCAL, parse_file, parse_value
 from mtkit.config.settings import Config
@@ -39,6 +39,19 @@ def load_config(
     Raises UserError in one line that names the file and line, or the override, at fault.
     """
     return read_config(path, overrides, run)[0]
+
+
+def load_saved_config(path: Path) -> Config:
+    """Return the settings that a run saved; warn of those that only another version has."""
+    data, lines = parse_file(path)
+    try:
+        config = Config.model_validate(data, extra="ignore")
+    except ValidationError as error:
+        raise UserError(describe_errors(error, data, Locations(str(path), lines))) from None
+    if unknown := flattened(data).keys() - flattened(config.model_dump()).keys():
+        names = ", ".join(sorted(unknown))
+        report.warn(f"{path}: ignored settings that this version of mtkit does not have: {names}")
+    return config
 
 
 def as_config(config: Config | str | Path) -> Config:

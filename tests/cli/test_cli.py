@@ -167,7 +167,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("info --explain", "--explain needs --config"),
         ("info -o a.png", "--output needs --plot"),
         ("check", "check: "),
-        ("check a b --set seed=1", "--set needs"),
         ("check a b --columns 0 1", "--columns is only for a table or dataset"),
         ("check a", "a: "),
     ],

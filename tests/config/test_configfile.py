@@ -24,7 +24,7 @@ from mtkit.config.model import (
 )
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config, Sgd
-from mtkit.config.yaml import demo_config, dump_config, load_config, schema
+from mtkit.config.yaml import demo_config, dump_config, load_config, load_saved_config, schema
 from mtkit.errors import UserError
 from settings_page import settings_page
 
@@ -103,7 +103,7 @@ def test_an_error_names_line_setting_and_remedy(old: str, new: str, place: str, 
         ("# nothing\n", "x.yaml: expected settings (key: value)"),
         ("- run\n", "x.yaml: expected settings (key: value)"),
         ("1: 2\n", "x.yaml:1: a key must be text"),
-        ("a: &a {}\n<<: *a\n", "x.yaml:2: merging"),
+        ("a: &a {}\n<<: *a\n", "x.yaml:2: a key must be text"),
         ("run: &again [*again]\n", "x.yaml: not YAML ("),
         ("run: x\n---\nrun: y\n", "x.yaml:2: not YAML (but found another document"),
         ("run: !!python/object:os.system x\n", "x.yaml:1: not YAML (could not determine"),
@@ -119,6 +119,19 @@ def test_other_files_are_not_configs(content: bytes | None) -> None:
         Path("x.yaml").write_bytes(content)
     with pytest.raises(UserError, match=r"^x\.yaml"):
         load_config("x.yaml")
+
+
+def test_the_config_of_a_run_of_another_version_opens_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = Path("config.yaml")
+    saved.write_text(GOOD.replace("layers: 3", "layers: 3\n  depth: 4") + "  compile: false\n")
+    assert load_saved_config(saved) == load(GOOD)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: config.yaml: ") and "model.depth, training.compile" in line
+    saved.write_text(GOOD.replace("layers: 3", "layers: three"))
+    with pytest.raises(UserError, match=r"config\.yaml:7: model\.layers: expected a whole number"):
+        load_saved_config(saved)
 
 
 def test_a_byte_order_mark_is_skipped() -> None:

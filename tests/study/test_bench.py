@@ -155,7 +155,7 @@ def test_windows_are_whole_steps_and_about_equal_spans() -> None:
 @pytest.mark.slow
 def test_training_reports_speed_and_memory(capfd: Capture) -> None:
     options = [word for override in SMALL for word in ("--set", override)]
-    options += ["--precision", "float32", "--seconds", "0.2", "--quiet"]
+    options += ["--set", "training.precision=float32", "--seconds", "0.2", "--quiet"]
     assert call("bench", "train", *options, "--json") == 0
     captured = capfd.readouterr()
     assert captured.err == ""
