@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -74,83 +73,48 @@ def score(
     show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
 
 
-@dataclass(frozen=True)
-class AttendOptions:
-    """The options of `mtkit attend`."""
-
+def attend(
     text: str | None = Argument(
         None, metavar="TEXT", help="Sentence (default: each line of stdin)."
-    )
-    model: Model = None
-    target: str | None = Option(None, metavar="TEXT", help="Use this translation, not the model's.")
-    view: Literal["terminal", "png", "svg", "html"] | None = Option(
-        None, help="Show in the terminal, or write a picture or HTML page (default: terminal)."
-    )
-    kind: Literal["cross", "encoder", "decoder"] | None = Option(
+    ),
+    model: Model = None,
+    target: str | None = Option(
+        None, metavar="TEXT", help="Use this translation, not the model's."
+    ),
+    subwords: bool = flag("--subwords", help="Show subwords instead of words."),
+    output: Path | None = Option(
         None,
-        help="Show cross-attention, or self-attention of one side (default: cross; html: all).",
-    )
-    layer: list[int] | None = Option(
-        None, metavar="N", help="Show only this layer (numbered from 1); may be repeated."
-    )
-    head: list[int] | None = Option(
-        None, metavar="N", help="Show only this head (numbered from 1); may be repeated."
-    )
-    average: bool = flag("--average", help="Average over layers and heads; needs png or svg.")
-    subwords: bool = flag("--subwords", help="Show subwords instead of words.")
-    explain: bool = flag("--explain", help="Measure how well attention explains the output.")
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write a web page (.html) with every layer and head.",
+    ),
+    explain: bool = flag("--explain", help="Measure how well attention explains the output."),
     reference: Path | None = Option(
         None,
         "-r",
         "--reference",
         metavar="FILE",
         help="Translations for --explain (default: the model's).",
-    )
-    json: Json = False
-    output: Path | None = Option(
-        None, "-o", "--output", help="File to write (default: attention.VIEW)."
-    )
-    device: Device = "auto"
-
-
-def attend(options: AttendOptions) -> None:
+    ),
+    json: Json = False,
+    device: Device = "auto",
+) -> None:
     """Show the attention weights of a translation.
 
     With --explain, measure how much the output depends on the most attended source words.
-    Example: mtkit attend --view html "Two men are talking."
+    Example: mtkit attend "Two men are talking." -o attention.html
     """
-    shape = {name: getattr(options, name) for name in ("kind", "layer", "head")}
-    picture = {name: getattr(options, name) for name in ("average", "view", "subwords", "output")}
-    if options.explain:
-        refuse("cannot be used with --explain", **shape, **picture, target=options.target)
-        from mtkit.study.attend.explain import explain
+    if explain:
+        refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
+        from mtkit.study.attend.explain import explain as measure
 
-        text, reference = options.text, options.reference
-        explain(options.model, text, reference, as_json=options.json, device=options.device)
+        measure(model, text, reference, as_json=json, device=device)
         return
-    refuse("needs --explain", reference=options.reference, json=options.json)
-    view = options.view or "terminal"
-    if view == "html":
-        refuse("cannot be used with --view html, which shows all layers and heads", **shape)
-    if view not in ("png", "svg"):
-        refuse("needs --view png or svg", average=options.average)
-    if view == "terminal":
-        refuse("needs --view png, svg or html", output=options.output)
-    from mtkit.study.attend.maps import MapSelection
+    refuse("needs --explain", reference=reference, json=json)
     from mtkit.study.attend.show import attend
 
-    attend(
-        options.model,
-        options.text,
-        options.output,
-        target=options.target,
-        view=view,
-        selection=MapSelection(
-            options.kind or "cross", options.layer or (), options.head or (), options.average
-        ),
-        subwords=options.subwords,
-        device=options.device,
-    )
+    attend(model, text, output, target=target, subwords=subwords, device=device)
 
 
 def export(

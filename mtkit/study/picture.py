@@ -6,14 +6,14 @@ matplotlib is imported only where it is used, and without pyplot: there is no cu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
 from mtkit.errors import UserError
-from mtkit.report import say, warn
+from mtkit.report import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,15 +35,16 @@ NUMBERS = "{x:,.6g}"
 """Numbers along an axis, with separators of thousands."""
 
 
-def check_picture(path: Path, suffixes: Sequence[str] = PICTURE_SUFFIXES) -> None:
+def check_picture(path: Path) -> None:
     """Check before the work that a picture can be saved.
 
     Raises:
         UserError: the suffix is another one, or the file cannot be written.
     """
-    if path.suffix.lower() not in suffixes:
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise UserError(
-            f"{path} is not the name of a picture; choose one that ends in {' or '.join(suffixes)}"
+            f"{path} is not the name of a picture; choose one that ends in "
+            + " or ".join(PICTURE_SUFFIXES)
         )
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UserError(f"{path} cannot be written; choose another name")
@@ -68,10 +69,9 @@ def make_figure(
 def _add_legend(figure: Figure, panel: Axes) -> None:
     """Add a legend of the lines of `panel` above all panels."""
     handles, names = panel.get_legend_handles_labels()
-    fonts = {"family": find_fonts("".join(names))}
     inches = 0.8 + 0.1 * max(map(len, names))  # of an entry, about
     columns = max(1, min(4, len(names), int(figure.get_figwidth() / inches)))
-    figure.legend(handles, names, loc="outside upper center", prop=fonts, ncols=columns)
+    figure.legend(handles, names, loc="outside upper center", ncols=columns)
 
 
 def save_picture(figure: Figure, path: Path) -> None:
@@ -80,49 +80,11 @@ def save_picture(figure: Figure, path: Path) -> None:
 
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
     no_date = {"Date": None} if kind == "svg" else None
-    # `find_fonts` has warned of missing glyphs already.
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
-        filterwarnings("ignore", r"Glyph \d+")
+        filterwarnings("ignore", r"Glyph \d+")  # of the name of a run, which shows as boxes
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
     path.write_bytes(picture.getvalue())
     say(f"wrote {path}")
-
-
-def find_fonts(text: str, alternative: str = "") -> list[str]:
-    """Return font families that show `text` together.
-
-    Warn if no installed font does; `alternative`: what else helps, for the end of the warning.
-    """
-    from matplotlib.font_manager import fontManager
-
-    # The font that comes with matplotlib has Latin, Greek and Cyrillic.
-    families, missing = ["DejaVu Sans"], set(filter(str.isprintable, text))
-    missing -= _covered(missing, fontManager.findfont("DejaVu Sans"))
-    # "Last Resort" shows a box for every character.
-    fonts = [font for font in fontManager.ttflist if not font.name.startswith("Last Resort")]
-    fonts.sort(key=lambda font: ("Sans" not in font.name, len(font.name)))
-    for font in fonts if missing else ():
-        if covered := _covered(missing, font.fname, font.index):
-            families.append(font.name)
-            missing -= covered
-    if missing:
-        some = "".join(sorted(missing)[:10])
-        warn(
-            f"no installed font shows {some}, so the picture has boxes instead: install one, such "
-            f"as Noto Sans CJK{alternative}"
-        )
-    return families
-
-
-def _covered(characters: Iterable[str], path: str, index: int = 0) -> set[str]:
-    """Return the characters that a font has a glyph for; none if the font is gone."""
-    from matplotlib.ft2font import FT2Font
-
-    try:
-        font = FT2Font(path, face_index=index)
-    except (OSError, RuntimeError):
-        return set()
-    return {character for character in characters if font.get_char_index(ord(character))}
 
 
 def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.cells import cell_len
 from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make, sources, targets
-from commands import Stdin, call
+from commands import Stdin
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.pytorch import PyTorchEngine
@@ -27,23 +25,23 @@ from mtkit.errors import UserError
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
-from mtkit.study.attend import maps
-from mtkit.study.attend.maps import (
+from mtkit.study.attend.reading import Reader, label_words
+from mtkit.study.attend.show import (
     TEMPLATE,
     AttentionKind,
     HeatMap,
-    MapSelection,
+    attend,
     attention_weights,
     draw_terminal,
-    label_words,
+    heat_maps,
     make_page,
 )
-from mtkit.study.attend.show import Reader, attend
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.train import train
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
+PAGE = Path("attention.html")
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 with_attention = pytest.mark.parametrize(
     "name", [name for name in ARCHITECTURES if name != "seq2seq-none"]
@@ -124,15 +122,11 @@ def test_subwords_are_merged_into_words_in_every_script(pieces: str, words: str)
 def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
     torch.manual_seed(0)
     weights = (3 * torch.randn(layers, heads, len(queries), len(keys))).softmax(dim=-1)
-    return HeatMap("cross", queries, keys, weights)
-
-
-def mean_of(shown: HeatMap, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> HeatMap:
-    return MapSelection(layers=layers, heads=heads, average=True).select({"cross": shown})
+    return HeatMap(queries, keys, weights)
 
 
 def text_of(translation: str, shown: HeatMap, width: int) -> str:
-    return "".join(text for text, _ in draw_terminal(translation, mean_of(shown), width))
+    return "".join(text for text, _ in draw_terminal(translation, shown, width))
 
 
 ENGLISH = ["I", "read", "a", "book", "at", "the", "library.", "</s>"]
@@ -180,30 +174,16 @@ def test_a_map_of_any_length_keeps_every_word_in_a_terminal_of_any_width(width: 
     assert max(map(cell_len, lines[:-5])) <= max(width, 30)
 
 
-def test_layers_and_heads_are_selected_by_their_numbers() -> None:
+def test_the_terminal_shows_the_mean_of_layers_and_heads() -> None:
     shown = heat_map(["a", "b"], ["c", "d"], layers=3, heads=4)
-
-    def select(layers: Sequence[int], heads: Sequence[int]) -> HeatMap:
-        return MapSelection(layers=layers, heads=heads).select({"cross": shown})
-
-    assert select([3, 1], [2]).titles == ["layer 3, head 2", "layer 1, head 2"]
-    torch.testing.assert_close(select([3, 1], [2]).weights, shown.weights[[2, 0], 1:2])
-    torch.testing.assert_close(select([], []).weights, shown.weights)
-    mean = mean_of(shown, [1, 3])
-    assert mean.titles == ["mean of layers 1, 3 and heads 1, 2, 3, 4"]
-    torch.testing.assert_close(mean.weights[0, 0], shown.weights[::2].mean(dim=(0, 1)))
-    assert "per cent, mean of layers 1, 2, 3 and head 2" in "".join(
-        text for text, _ in draw_terminal("x", mean_of(shown, heads=[2]), 80)
-    )
-    for layers, heads, key in (([4], [1], "layer 4"), ([1], [0], "head 0")):
-        with pytest.raises(UserError, match=f"^{key}"):
-            select(layers, heads)
+    mean = replace(shown, weights=shown.weights.flatten(0, 1).mean(dim=0).view(1, 1, 2, 2))
+    assert list(draw_terminal("x", shown, 80)) == list(draw_terminal("x", mean, 80))
 
 
 def test_larger_weights_are_lighter() -> None:
     row = torch.linspace(0, 1, 9).view(1, 1, 1, 9)
     shown = replace(heat_map(["q"], list("abcdefghi")), weights=row)
-    styles = [style for _, style in draw_terminal("", mean_of(shown), 80) if "rgb" in style]
+    styles = [style for _, style in draw_terminal("", shown, 80) if "rgb" in style]
     light = [sum(map(int, re.findall(r"\d+", style.partition("rgb")[2]))) for style in styles]
     assert light == sorted(set(light))
 
@@ -234,7 +214,7 @@ def test_heat_maps_are_labelled_for_every_kind_of_attention(
 ) -> None:
     one = reader(name)
     reading = one.read("ant bee cat", "CAT BEE ANT")
-    maps = one.heat_maps(reading)
+    maps = heat_maps(one, reading)
     source, written = ["ant", "bee", "cat", "</s>"], ["CAT", "BEE", "ANT", "</s>"]
     assert reading.translation == "CAT BEE ANT"
     assert set(maps) == kinds
@@ -276,7 +256,7 @@ def test_several_sentences_are_refused_where_they_are_translated_one_by_one(
 def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
     one = reader("seq2seq-none")
     with pytest.raises(UserError, match="no attention"):
-        one.heat_maps(one.read("ant bee"))
+        heat_maps(one, one.read("ant bee"))
 
 
 def test_a_sentence_is_truecased_and_loses_unknown_emoji_as_in_translate(
@@ -338,15 +318,9 @@ def test_a_page_shows_the_only_line_that_is_not_blank(
     run: str, stdin: Stdin, capsys: Capture
 ) -> None:
     stdin("\nant bee\n")
-    attend(run, view="html")
+    attend(run, output=PAGE)
     assert capsys.readouterr().out == translated(run, ["ant bee"])[0] + "\n"
-    assert '"ant"' in Path("attention.html").read_text(encoding="utf-8")
-
-
-def test_heads_are_selected_on_the_command_line(run: str, capsys: Capture) -> None:
-    options = ["--layer", "1", "--head", "2", "--head", "1"]
-    assert call("attend", "ant bee", "-m", run, *options) == 0
-    assert "mean of layer 1 and heads 2, 1\n" in capsys.readouterr().out
+    assert '"ant"' in PAGE.read_text(encoding="utf-8")
 
 
 def test_subwords_are_shown_on_request(run: str, capsys: Capture) -> None:
@@ -356,55 +330,19 @@ def test_subwords_are_shown_on_request(run: str, capsys: Capture) -> None:
     assert " ".join([*subwords, "</s>"]) in capsys.readouterr().out
 
 
-@given(
-    st.integers(1, 12), st.integers(1, 16), st.lists(st.integers(1, 150), min_size=2, max_size=2)
-)
-def test_maps_fit_a_page_in_rows_of_equally_many_heads(
-    layers: int, heads: int, words: list[int]
-) -> None:
-    rows, columns, height, width = maps._lay_out(layers, heads, words)
-    assert (rows * columns, heads % columns) == (layers * heads, 0)
-    assert columns == 1 or columns * width <= maps.PAGE_INCHES
-    assert max(rows * height, width) <= maps.MAX_INCHES + 1e-9
-    if layers * heads == 1 and max(words) <= 100:
-        assert min(height / words[0], width / words[1]) >= maps.SMALL_CELL_INCHES - 1e-9
-
-
-def test_a_picture_has_a_map_for_each_selected_layer_and_head(run: str, capsys: Capture) -> None:
-    attend(run, "ant bee", view="svg")
-    assert capsys.readouterr().out == translated(run, ["ant bee"])[0] + "\n"
-    # The heads' maps, and the bar that says what a colour means.
-    assert Path("attention.svg").read_text(encoding="utf-8").count("<image") == 3
-    attend(run, "ant bee", view="svg", selection=MapSelection("decoder", heads=[2]))
-    picture = Path("attention.svg").read_text(encoding="utf-8")
-    assert picture.count("<image") == 2
-    for text in ("layer 1, head 2", "queries: target words", "keys: earlier target words"):
-        assert f"<!-- {text} -->" in picture
-
-
-@pytest.mark.parametrize(
-    ("options", "key"),
-    [
-        ({"selection": MapSelection(layers=[3])}, "layer 3: "),
-        ({"selection": MapSelection(heads=[3]), "view": "png"}, "head 3: "),
-        ({"output": Path("x.svg"), "view": "png"}, "x.svg "),
-        ({"output": Path("x.pdf"), "view": "png"}, "x.pdf "),
-        ({"output": Path("no/x.png"), "view": "png"}, "no/x.png"),
-        ({"output": Path("no/x.html"), "view": "html"}, "no/x.html"),
-    ],
-)
-def test_a_view_that_cannot_be_made_is_refused(options: dict[str, Any], key: str, run: str) -> None:
-    with pytest.raises(UserError, match=f"^{re.escape(key)}"):
-        attend(run, "ant", **options)
+@pytest.mark.parametrize("name", ["x.svg", "x", "no/x.html"])
+def test_a_page_that_cannot_be_written_is_refused(name: str, run: str) -> None:
+    with pytest.raises(UserError, match=f"^{name}"):
+        attend(run, "ant", Path(name))
 
 
 @pytest.mark.parametrize(
     ("text", "options", "line"),
     [
         ("", {}, "stdin is empty"),
-        ("\n \n", {"view": "html"}, "0 sentences"),
+        ("\n \n", {"output": PAGE}, "0 sentences"),
         ("ant\nbee\n", {"target": "ANT"}, "2 sentences"),
-        ("ant\nbee\n", {"view": "html"}, "2 sentences"),
+        ("ant\nbee\n", {"output": PAGE}, "2 sentences"),
     ],
 )
 def test_input_that_cannot_be_shown_is_refused(
@@ -413,7 +351,7 @@ def test_input_that_cannot_be_shown_is_refused(
     stdin(text)
     with pytest.raises(UserError, match=f"^{line}"):
         attend(run, **options)
-    assert not Path("attention.html").exists()
+    assert not PAGE.exists()
 
 
 def test_invalid_utf8_on_the_command_line_is_replaced(run: str, capsys: Capture) -> None:

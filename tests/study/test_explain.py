@@ -26,7 +26,7 @@ from mtkit.study.attend.explain import (
     measure_faithfulness,
     word_attention,
 )
-from mtkit.study.attend.show import Reading
+from mtkit.study.attend.reading import Reading
 from mtkit.symbols import BOS, EOS
 from mtkit.training.train import train
 from tasks import tiny_config

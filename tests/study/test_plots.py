@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib import font_manager
 
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
@@ -25,7 +24,7 @@ from mtkit.study.curves import (
     format_number,
 )
 from mtkit.study.info.info import info
-from mtkit.study.picture import check_picture, find_fonts, make_figure, save_picture
+from mtkit.study.picture import check_picture, make_figure, save_picture
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
@@ -76,18 +75,6 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_work(
             check_picture(tmp_path / name)
     (tmp_path / "a.png").touch()  # an existing file is overwritten
     check_picture(tmp_path / "a.png")
-
-
-def test_missing_fonts_are_skipped_and_missing_glyphs_warned_of(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert find_fonts("plain é ж") == ["DejaVu Sans"]
-    assert capsys.readouterr().err == ""
-    own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in font.fname]
-    gone = font_manager.FontEntry(fname="/nowhere/gone.ttf", name="Gone")
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", [gone, *own])
-    assert find_fonts("a 한글") == ["DejaVu Sans"]
-    assert "글한" in capsys.readouterr().err
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-5, 5)), min_size=1, max_size=20))

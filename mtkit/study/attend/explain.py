@@ -26,8 +26,7 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
 from mtkit.report import plural, show, table, warn
-from mtkit.study.attend.maps import word_numbers
-from mtkit.study.attend.show import Reader, Reading, named_sentences
+from mtkit.study.attend.reading import Reader, Reading, named_sentences, word_numbers
 from mtkit.symbols import EOS, PAD
 
 RANKINGS = ("leave one out", "attention", "random")

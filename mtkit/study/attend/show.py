@@ -1,37 +1,42 @@
-"""`mtkit attend`: sentences in, and the attention weights of their translations out."""
+"""`mtkit attend`: attention between words, as a map in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Literal
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from mtkit.config.decoding import DecodingSettings
-from mtkit.corpus.text import normalise
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.engine import Request, Sentence
-from mtkit.decoding.forced import check_attention
-from mtkit.decoding.lines import input_lines
+from mtkit.decoding.forced import check_attention, teacher_force
 from mtkit.decoding.output import open_output
-from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import Line, segment
 from mtkit.errors import UserError
-from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.folder import open_model
-from mtkit.models.weights import load_model
-from mtkit.report import data, plural, say, styled
-from mtkit.study.attend import maps
-from mtkit.study.attend.maps import AttentionKind, HeatMap, Label, MapSelection, word_numbers
-from mtkit.study.picture import check_picture
+from mtkit.report import cell_width, data, fitted, plural, printable, say, styled
+from mtkit.study.attend.reading import (
+    Label,
+    Reader,
+    Reading,
+    label_subwords,
+    named_sentences,
+    replace_invalid,
+    word_numbers,
+)
 from mtkit.symbols import BOS, EOS
-from mtkit.tokenizer.codec import Tokenizer
+
+AttentionKind = Literal["cross", "encoder", "decoder"]
+"""Cross-attention, self-attention of the encoder, or masked self-attention of the decoder."""
+MIN_CELLS, MAX_LABEL_CELLS = 4, 18
+"""Smallest width of a column, and largest width of a word, in cells of the terminal."""
+FAINT = 0.005
+"""Weight below which a cell shows a dot instead of 0 per cent."""
+TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def attend(
@@ -40,144 +45,143 @@ def attend(
     output: Path | None = None,
     *,
     target: str | None = None,
-    view: Literal["terminal", "png", "svg", "html"] = "terminal",
-    selection: MapSelection | None = None,
     subwords: bool = False,
     device: str = "auto",
 ) -> None:
     """Show the attention weights of the translation of `text`, or of each line of stdin.
 
-    `target` replaces the model's own translation; blank lines are left out. A picture or page shows
-    one sentence: it is written to `output` (default: attention.VIEW). The rest goes to stdout.
+    `target` replaces the model's own translation; blank lines are left out. The map in the terminal
+    is the mean of all heads of the cross-attention. The page `output` shows one sentence, with
+    every layer and head of every kind of attention.
 
     Raises:
-        UserError: see `Reader.read`, `MapSelection.select` and `check_picture`.
+        UserError: `output` does not end in .html; see also `Reader.read`.
     """
-    selection = selection or MapSelection()
-    path = None if view == "terminal" else output or Path(f"attention.{view}")
-    if path is not None and view != "html":
-        check_picture(path, [f".{view}"])
+    if output is not None and output.suffix.lower() != ".html":
+        raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
     if text is None:
         sentences = (named for named in sentences if named[1].strip())
-    if path is not None or target is not None:
+    if output is not None or target is not None:
         sentences = _only(list(sentences))
     for name, sentence in sentences:
         reading = reader.read(sentence, target and replace_invalid(target), name=name)
-        shown = reader.heat_maps(reading)
-        if path is None:
-            mean = replace(selection, average=True).select(shown)
-            data(styled(maps.draw_terminal(reading.translation, mean, get_terminal_size().columns)))
+        maps = heat_maps(reader, reading)
+        if output is None:
+            width = get_terminal_size().columns
+            data(styled(draw_terminal(reading.translation, maps["cross"], width)))
             continue
-        if view == "html":
-            with open_output(path) as (file, _):
-                file.write(maps.make_page(sentence, reading.translation, shown).encode())
-            say(f"wrote {path}")
-        else:
-            maps.draw_picture(reading.translation, selection.select(shown), path)
+        with open_output(output) as (file, _):
+            file.write(make_page(sentence, reading.translation, maps).encode())
+        say(f"wrote {output}")
         data(f"{reading.translation}\n")
 
 
 def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     if len(sentences) != 1:
         raise UserError(
-            f"{plural(len(sentences), 'sentence')} given; a file or a target needs exactly one"
+            f"{plural(len(sentences), 'sentence')} given; a page or a target needs exactly one"
         )
     return iter(sentences)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A sentence and its translation, as subwords (without BOS and EOS) and words."""
+class HeatMap:
+    """The attention of J queries (words) to I keys by layer and head; rows sum to 1."""
 
-    translation: str
-    source_ids: list[int]
-    target_ids: list[int]
-    source: list[Label]
-    target: list[Label]
+    queries: list[str]
+    keys: list[str]
+    weights: Float[Tensor, "L H J I"]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads sentences with one model."""
-
-    model: EncoderDecoder
-    tokenizer: Tokenizer
-    settings: DecodingSettings
-    label: Callable[[Sequence[str]], list[Label]] = maps.label_words
-
-    @classmethod
-    def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
-        """Load the model of a run or a model folder; see `open_model`."""
-        opened = open_model(path)
-        model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
-        label = maps.label_subwords if subwords else maps.label_words
-        return cls(model, opened.tokenizer, opened.config.decoding, label)
-
-    def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
-        """Return the sentence with the model's own translation, or with `target` instead.
-
-        Raises:
-            UserError: the text, which the error calls `name`, or the target is blank or too long,
-                or the text is several sentences.
-        """
-        tokenizer, request = self.tokenizer, Request(self.settings)
-        segments = segment(Line(text), tokenizer, request)
-        sentences = [each for each in segments if isinstance(each, Sentence)]
-        if len(sentences) > 1:
-            raise UserError(
-                f"{name} is translated in {len(sentences)} parts; give one short sentence"
-            )
-        source_ids = sentences[0].source[:-1] if sentences else []
-        if not source_ids:
-            raise UserError(f"{name} is blank; give a sentence")
-        if target is None:
-            with closing(PyTorchEngine(self.model)) as engine:
-                ((best,),) = engine.search(sentences, request).result()
-            target_ids = best.tokens
-        else:
-            target_ids = tokenizer.encode_target([normalise(target)])[0]
-            if not 0 < len(target_ids) <= self.settings.max_length:
-                longest = self.settings.max_length
-                raise UserError(
-                    f"target: it has {plural(len(target_ids), 'subword')}; give 1 to {longest}"
-                )
-        source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
-        translation = tokenizer.decode([target_ids])[0]
-        labels = (self.label(source), self.label(written))
-        return Reading(translation, source_ids, target_ids, *labels)
-
-    def heat_maps(self, reading: Reading) -> dict[AttentionKind, HeatMap]:
-        """Return the attention weights by kind; UserError if the model has none."""
-        check_attention(self.model)
-        begin, end = (maps.label_subwords([it]) for it in self.tokenizer.target_pieces([BOS, EOS]))
-        source, target, before = reading.source + end, reading.target + end, begin + reading.target
-        axes: dict[AttentionKind, tuple[list[Label], list[Label]]]
-        axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, before)}
-        ids = (reading.source_ids, reading.target_ids)
-        ended = (torch.tensor([[*side, EOS]], device=self.model.device) for side in ids)
-        shown: dict[AttentionKind, HeatMap] = {}
-        for kind, weights in maps.attention_weights(self.model, *ended).items():
-            queries, keys = axes[kind]
-            merged = merge(weights.numpy(), word_numbers(queries), word_numbers(keys))
-            rows, columns = ([text for text, _ in labels] for labels in axes[kind])
-            shown[kind] = HeatMap(kind, rows, columns, torch.from_numpy(merged))
-        return shown
+def heat_maps(reader: Reader, reading: Reading) -> dict[AttentionKind, HeatMap]:
+    """Return the attention weights by kind; UserError if the model has none."""
+    model = reader.model
+    check_attention(model)
+    begin, end = (label_subwords([it]) for it in reader.tokenizer.target_pieces([BOS, EOS]))
+    source, target, before = reading.source + end, reading.target + end, begin + reading.target
+    axes: dict[AttentionKind, tuple[list[Label], list[Label]]]
+    axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, before)}
+    ids = (reading.source_ids, reading.target_ids)
+    ended = (torch.tensor([[*side, EOS]], device=model.device) for side in ids)
+    maps: dict[AttentionKind, HeatMap] = {}
+    for kind, weights in attention_weights(model, *ended).items():
+        merged = merge(weights.numpy(), *map(word_numbers, axes[kind]))
+        queries, keys = ([text for text, _ in labels] for labels in axes[kind])
+        maps[kind] = HeatMap(queries, keys, torch.from_numpy(merged))
+    return maps
 
 
-def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield `text`, or the lines of stdin, which may not be empty, after what errors call them."""
-    if text is not None:
-        yield "text", replace_invalid(text)
-        return
-    number = 0
-    for number, line in enumerate(input_lines(None), start=1):
-        yield f"input line {number}", line
-    if not number:
-        raise UserError("stdin is empty; give a sentence")
+@torch.inference_mode()
+def attention_weights(
+    model: EncoderDecoder, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+) -> dict[AttentionKind, Float[Tensor, "L H Q K"]]:
+    """Return the weights of every kind of attention that the model has, in float32 on the CPU.
+
+    Both `source` and `target` end in EOS: there is a query for each symbol that is predicted.
+    """
+    memory, decoded = teacher_force(model, source, target, encoder=True)
+    weights: dict[AttentionKind, Tensor | None] = {
+        "cross": decoded.attention,
+        "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
+        "decoder": decoded.self_attention,
+    }
+    return {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
 
 
-def replace_invalid(argument: str) -> str:
-    """Return a command-line argument with invalid UTF-8 replaced."""
-    return os.fsencode(argument).decode(errors="replace")
+def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[tuple[str, str]]:
+    """Yield the translation and the mean map, as wide as `width` cells: text, and its style."""
+    labels = [fitted(word, MAX_LABEL_CELLS) for word in heat_map.queries]
+    indent = max(map(cell_width, labels)) + 1
+    yield f"{printable(translation)}\n\n", "bold"
+    weights = heat_map.weights.mean(dim=(0, 1)).tolist()
+    for block in _blocks(heat_map.keys, width - indent):
+        words = (f"{word:^{cells - cell_width(word) + len(word)}}" for _, word, cells in block)
+        yield f"{' ' * indent}{''.join(words)}".rstrip() + "\n", ""
+        for label, row in zip(labels, weights, strict=True):
+            yield " " * (indent - 1 - cell_width(label)) + f"{label} ", ""
+            for key, _, cells in block:
+                shown = "·" if row[key] < FAINT else f"{100 * row[key]:.0f}"
+                yield f"{shown:^{cells}}", _style(row[key])
+            yield "\n", ""
+        yield "\n", ""
+    yield "rows: target words; columns: source words\n", "dim"
+    yield "attention weights in per cent, mean of all layers and heads\n\n", "dim"
+
+
+def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
+    """Yield the columns of each block: number, word and width in cells."""
+    block: list[tuple[int, str, int]] = []
+    for number, word in enumerate(words):
+        word = fitted(word, max(1, min(MAX_LABEL_CELLS, width - 1)))
+        cells = max(MIN_CELLS, cell_width(word) + 1)
+        if block and sum(column[2] for column in block) + cells > width:
+            yield block
+            block = []
+        block.append((number, word, cells))
+    yield block
+
+
+def _style(weight: float) -> str:
+    """Return ink on a shade of grey, which stretches small weights: more light, more attention."""
+    light = round(255 * weight**0.6)
+    ink = "black" if light > 128 else "white" if weight >= FAINT else "grey62"
+    return f"{ink} on rgb({light},{light},{light})"
+
+
+def make_page(text: str, translation: str, maps: Mapping[AttentionKind, HeatMap]) -> str:
+    """Return a self-contained HTML page, which needs no network."""
+    kinds = [
+        {
+            "title": "encoder-decoder" if kind == "cross" else kind,
+            "queries": heat_map.queries,
+            "keys": heat_map.keys,
+            "weights": heat_map.weights.double().round(decimals=3).tolist(),
+        }
+        for kind, heat_map in maps.items()
+    ]
+    content = {"source": text, "translation": translation, "kinds": kinds}
+    # "</script>" in a sentence would end the script that holds the data.
+    encoded = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    return TEMPLATE.read_text(encoding="utf-8").replace("DATA", encoded, 1)

@@ -1,0 +1,145 @@
+"""Sentences as a model reads and translates them: subwords, and the words that they make up.
+
+A subword that begins with SentencePiece's space symbol begins a word. Scripts without spaces have
+no such symbols: there every subword is a word. (Alignments are between words that white space
+separates: `mtkit.decoding.sentences.Words`.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.text import normalise
+from mtkit.decoding.engine import Request, Sentence
+from mtkit.decoding.lines import input_lines
+from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.segment import Line, segment
+from mtkit.decoding.sentences import UNSPACED
+from mtkit.errors import UserError
+from mtkit.models.device import pick_device
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import open_model
+from mtkit.models.weights import load_model
+from mtkit.report import plural, printable
+from mtkit.symbols import SPACE
+from mtkit.tokenizer.codec import Tokenizer
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+Label = tuple[str, int]
+"""A word or subword as it can be shown anywhere, and its number of subwords."""
+
+
+def label_subwords(pieces: Sequence[str]) -> list[Label]:
+    """Return every subword as a label of its own."""
+    return [(printable(piece), 1) for piece in pieces]
+
+
+def label_words(pieces: Sequence[str]) -> list[Label]:
+    """Return the words that the subwords make up."""
+    words: list[list[str]] = []
+    for piece in pieces:
+        if not words or piece.startswith(SPACE) or _ends_unspaced_word(words[-1], piece):
+            words.append([])
+        words[-1].append(piece)
+    return [(printable(_spell(word)), len(word)) for word in words]
+
+
+def word_numbers(labels: Sequence[Label]) -> list[int]:
+    """Return the number of the word of each subword."""
+    return [number for number, (_, count) in enumerate(labels) for _ in range(count)]
+
+
+def _ends_unspaced_word(word: Sequence[str], piece: str) -> bool:
+    return word != [SPACE] and bool(UNSPACED.match(word[-1][-1]) or UNSPACED.match(piece))
+
+
+def _spell(pieces: Sequence[str]) -> str:
+    matches = ((piece, _BYTE.fullmatch(piece)) for piece in pieces)
+    raw = (bytes.fromhex(byte[1]) if byte else piece.encode() for piece, byte in matches)
+    return b"".join(raw).decode(errors="replace").removeprefix(SPACE) or SPACE
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A sentence and its translation, as subwords (without BOS and EOS) and words."""
+
+    translation: str
+    source_ids: list[int]
+    target_ids: list[int]
+    source: list[Label]
+    target: list[Label]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads sentences with one model."""
+
+    model: EncoderDecoder
+    tokenizer: Tokenizer
+    settings: DecodingSettings
+    label: Callable[[Sequence[str]], list[Label]] = label_words
+
+    @classmethod
+    def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
+        """Load the model of a run or a model folder; see `open_model`."""
+        opened = open_model(path)
+        model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
+        label = label_subwords if subwords else label_words
+        return cls(model, opened.tokenizer, opened.config.decoding, label)
+
+    def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
+        """Return the sentence with the model's own translation, or with `target` instead.
+
+        Raises:
+            UserError: the text, which the error calls `name`, or the target is blank or too long,
+                or the text is several sentences.
+        """
+        tokenizer, request = self.tokenizer, Request(self.settings)
+        segments = segment(Line(text), tokenizer, request)
+        sentences = [each for each in segments if isinstance(each, Sentence)]
+        if len(sentences) > 1:
+            raise UserError(
+                f"{name} is translated in {len(sentences)} parts; give one short sentence"
+            )
+        source_ids = sentences[0].source[:-1] if sentences else []
+        if not source_ids:
+            raise UserError(f"{name} is blank; give a sentence")
+        if target is None:
+            with closing(PyTorchEngine(self.model)) as engine:
+                ((best,),) = engine.search(sentences, request).result()
+            target_ids = best.tokens
+        else:
+            target_ids = tokenizer.encode_target([normalise(target)])[0]
+            if not 0 < len(target_ids) <= self.settings.max_length:
+                longest = self.settings.max_length
+                raise UserError(
+                    f"target: it has {plural(len(target_ids), 'subword')}; give 1 to {longest}"
+                )
+        source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
+        translation = tokenizer.decode([target_ids])[0]
+        labels = (self.label(source), self.label(written))
+        return Reading(translation, source_ids, target_ids, *labels)
+
+
+def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
+    """Yield `text`, or the lines of stdin, which may not be empty, after what errors call them."""
+    if text is not None:
+        yield "text", replace_invalid(text)
+        return
+    number = 0
+    for number, line in enumerate(input_lines(None), start=1):
+        yield f"input line {number}", line
+    if not number:
+        raise UserError("stdin is empty; give a sentence")
+
+
+def replace_invalid(argument: str) -> str:
+    """Return a command-line argument with invalid UTF-8 replaced."""
+    return os.fsencode(argument).decode(errors="replace")
