@@ -52,7 +52,7 @@ def tiny_config(folder: Path, kind: str, **changes: Any) -> Config:
             for name in ("train", "valid", "test")
         },
         "tokenizer": {"type": "unigram", "vocab_size": 60, "byte_fallback": False},
-        "batching": {"max_tokens": 256, "workers": 1},
+        "batching": {"max_tokens": 256},
         "model": TINY[kind],
         "training": {
             "steps": 12,

@@ -119,8 +119,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     for name, lines in texts.items():
         with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
-    only_length = batching.model_copy(update={"max_ratio": None, "deduplicate": False})
-    encoded = encode_pairs(valid, tokenizer, only_length)
+    encoded = encode_pairs(valid, tokenizer, batching.model_copy(update={"deduplicate": False}))
     parts["valid"] = _write_store("valid", encoded, folder, tokenizer)
     write_json(folder / "report.json", parts)
     for name, part in parts.items():

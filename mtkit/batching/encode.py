@@ -20,16 +20,16 @@ from mtkit.config.settings import DROP_RULES, BatchingSettings
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import hash_of
-from mtkit.machine import available_cpus
+from mtkit.machine import count_cores
 from mtkit.report import plural
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_RULE = 5
 
-OUTCOMES = ("kept", "blank", "duplicate", *DROP_RULES, "too long", "ratio")
+OUTCOMES = ("kept", "blank", "duplicate", *DROP_RULES, "too long")
 """All outcomes of a pair: kept, or the reason why it was dropped."""
 KEPT, BLANK, DUPLICATE = range(3)
-TOO_LONG, RATIO = map(OUTCOMES.index, ("too long", "ratio"))
+TOO_LONG = len(OUTCOMES) - 1
 
 Outcomes = NDArray[np.uint8]
 """For each pair of a chunk, the index of its outcome in OUTCOMES."""
@@ -59,7 +59,7 @@ def encode_pairs(
     """
     # Pairs are deduplicated by 64-bit hashes, which take about 70 bytes of memory per pair.
     seen: set[int] | None = set() if settings.deduplicate else None
-    workers = settings.workers or len(available_cpus())
+    workers = count_cores()
     pending: deque[Future[Encoded]] = deque()
     pool = ThreadPoolExecutor(workers)
     try:
@@ -82,7 +82,7 @@ def _encode(
     sources = tokenizer.encode_source([pair.tagged for pair in remaining])
     targets = tokenizer.encode_target([pair.target for pair in remaining])
     lengths = np.array([list(map(len, sources)), list(map(len, targets))], np.int64).T
-    by_length = length_outcomes(lengths, settings)
+    by_length = length_outcomes(lengths, settings.max_length)
     outcomes = by_text.copy()
     outcomes[by_text == KEPT] = by_length
     kept = by_length == KEPT
@@ -93,13 +93,11 @@ def _encode(
     return Encoded(pairs, outcomes, lengths[kept].astype(np.uint16), tokens)
 
 
-def length_outcomes(lengths: NDArray[np.int64], settings: BatchingSettings) -> Outcomes:
+def length_outcomes(lengths: NDArray[np.int64], max_length: int) -> Outcomes:
     """Return the outcomes of pairs by their (k, 2) lengths; a side without subwords is blank."""
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
     outcomes = np.zeros(len(lengths), np.uint8)
-    if settings.max_ratio is not None:
-        outcomes[longer > settings.max_ratio * shorter] = RATIO
-    outcomes[longer > settings.max_length] = TOO_LONG
+    outcomes[longer > max_length] = TOO_LONG
     outcomes[shorter == 0] = BLANK
     return outcomes
 

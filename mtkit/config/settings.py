@@ -76,16 +76,12 @@ class BatchingSettings(Settings):
     """Which pairs are kept, and how they become batches."""
 
     max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
-    max_ratio: float | None = Field(None, gt=1, description="longer / shorter side, in subwords")
     deduplicate: bool = Field(False, description="keep only the first of equal pairs")
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check` whose training pairs are dropped"
     )
     max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
         4096, le=10**9, description="tokens of a batch, the longer side, with padding"
-    )
-    workers: Annotated[NonNegativeInt, Scope.EXECUTION] = Field(
-        0, description="threads that encode; 0: one per core"
     )
 
     @field_validator("drop")

@@ -135,7 +135,6 @@ CHANGES: dict[str, Any] = {
     "training.device": "cuda",
     "training.tensorboard": True,
     "training.init_from": "other",
-    "batching.max_ratio": 7.0,
     "batching.deduplicate": True,
     "batching.drop": ["copied"],
     "tokenizer": {"vocab_size": 70},
@@ -146,8 +145,8 @@ CHANGES: dict[str, Any] = {
 """Another value of each setting that is not a whole number."""
 DEPENDENT = {
     "model": "steps epochs patience average",
-    "batches": "max_length max_ratio deduplicate drop",
-    "": "device ranks log_every save_every keep tensorboard init_from workers run",
+    "batches": "max_length deduplicate drop",
+    "": "device ranks log_every save_every keep tensorboard init_from run",
     "tokenizer checkpoint model": "seed",
     "tokenizer": "tokenizer",
     "model test": "decoding",

@@ -83,7 +83,7 @@ def test_pairs_are_stored_in_order(tmp_path: Path) -> None:
 
 def test_validation_text_is_kept_unfiltered(tmp_path: Path) -> None:
     pairs = corpus(tmp_path, "train", MANY)
-    made = config(tmp_path, pairs, [*VALID, *VALID], max_ratio=1.01, deduplicate=True)
+    made = config(tmp_path, pairs, [*VALID, *VALID], deduplicate=True)
     train_tokenizer(made)
     artifact = build_batches(made)
     data = open_batches(artifact.path)
@@ -117,16 +117,9 @@ def test_each_reason_is_reported_with_its_first_examples(
 ) -> None:
     blank = [("", "x"), ("x", " \t\u3000"), ("x", "\u200b"), ("", ""), ("", "")]
     long = [("number " * 50, "is"), ("is", "number " * 50)]
-    uneven = [("is", "1 2 3 4 5 6 7 8"), ("1 2 3 4 5 6 7 8", "is")]
-    artifact = built(
-        tmp_path,
-        [*blank, *MANY, *MANY[:7], *long, *uneven],
-        max_length=40,
-        max_ratio=3,
-        deduplicate=True,
-    )
+    artifact = built(tmp_path, [*blank, *MANY, *MANY[:7], *long], max_length=40, deduplicate=True)
     assert pairs_in(open_batches(artifact.path).train, artifact) == MANY
-    dropped = {"blank": 5, "duplicate": 7, "too long": 2, "ratio": 2}
+    dropped = {"blank": 5, "duplicate": 7, "too long": 2}
     assert artifact.report["train"]["dropped"] == dropped
     record = json.loads((artifact.path / "report.json").read_text(encoding="utf-8"))
     record = record["train"]["dropped"]
@@ -137,20 +130,13 @@ def test_each_reason_is_reported_with_its_first_examples(
     assert record["too long"]["examples"][0]["source"] == ("number " * 50)[:79] + "…"
     assert record["blank"]["examples"][1]["target"] == ""
     err = capsys.readouterr().err
-    assert f"train: 300 of {300 + 16} pairs kept" in err
+    assert f"train: 300 of {300 + 14} pairs kept" in err
     assert "dropped 7 pairs (duplicate)" in err and "train.en:306" in err
 
 
 def test_length_limits_are_inclusive() -> None:
-    lengths = np.array([[8, 4], [4, 8], [9, 5], [8, 3], [8, 0]])
-    outcomes = length_outcomes(lengths, BatchingSettings(max_length=8, max_ratio=2))
-    assert [OUTCOMES[outcome] for outcome in outcomes] == [
-        "kept",
-        "kept",
-        "too long",
-        "ratio",
-        "blank",
-    ]
+    outcomes = length_outcomes(np.array([[8, 4], [4, 8], [9, 5], [8, 0]]), 8)
+    assert [OUTCOMES[outcome] for outcome in outcomes] == ["kept", "kept", "too long", "blank"]
 
 
 def test_unicode_spaces_are_blank_under_every_normalization(tmp_path: Path) -> None:
@@ -166,10 +152,11 @@ def test_the_result_does_not_depend_on_chunks_and_workers(
     tmp_path: Path, size: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
-    whole = built(tmp_path, pairs, deduplicate=True, workers=1)
+    whole = built(tmp_path, pairs, deduplicate=True)
     monkeypatch.setattr(read, "CHUNK_PAIRS", size)
+    monkeypatch.setattr(encode, "count_cores", lambda: workers)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
-    assert built(tmp_path, pairs, deduplicate=True, workers=workers).identity == whole.identity
+    assert built(tmp_path, pairs, deduplicate=True).identity == whole.identity
 
 
 def test_pairs_are_read_only_as_far_as_threads_need_them(
@@ -177,6 +164,7 @@ def test_pairs_are_read_only_as_far_as_threads_need_them(
 ) -> None:
     tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
     monkeypatch.setattr(read, "CHUNK_PAIRS", 10)
+    monkeypatch.setattr(encode, "count_cores", lambda: 2)
     taken: list[int] = []
 
     def pairs() -> Iterator[Pair]:
@@ -185,7 +173,7 @@ def test_pairs_are_read_only_as_far_as_threads_need_them(
             yield Pair(source, target, 0, "train", line)
 
     threads = threading.active_count()
-    encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings(workers=2))
+    encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings())
     for done in range(1, 6):
         assert next(encoded).pairs[-1].line == 10 * done
         assert len(taken) <= 10 * (done + 2 * 2)
@@ -211,10 +199,10 @@ def test_only_settings_of_the_stores_rebuild_them(
     first = built(tmp_path, MANY)
     folder = first.path.stat().st_ino
     capsys.readouterr()
-    assert built(tmp_path, MANY, max_tokens=512, workers=3) == first
+    assert built(tmp_path, MANY, max_tokens=512) == first
     assert first.path.stat().st_ino == folder
     assert "batches: up to date" in capsys.readouterr().err
-    for change in ({"max_length": 100}, {"max_ratio": 9.0}, {"deduplicate": True}):
+    for change in ({"max_length": 100}, {"drop": ["copied"]}, {"deduplicate": True}):
         assert built(tmp_path, MANY, **change).identity != first.identity
     assert built(tmp_path, MANY[:-1]).identity != first.identity
 

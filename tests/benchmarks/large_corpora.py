@@ -70,7 +70,8 @@ def encode(files: list[Path], pairs: int, threads: int, work: Path) -> None:
         for part, start in (("train", ""), ("valid", "valid."))
     }
     config = {"run": str(work / "run"), "data": sides, "training": {"steps": 1}}
-    config |= {"tokenizer": {"sample_lines": 200_000}, "batching": {"workers": threads}}
+    config |= {"tokenizer": {"sample_lines": 200_000}}
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     (work / "mtkit.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
     run(mtkit("train-spm", "-c", str(work / "mtkit.yaml")))
     processor, alone = SentencePieceProcessor(model_file=str(work / "run/tokenizer/spm.model")), 0.0
