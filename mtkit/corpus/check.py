@@ -79,7 +79,7 @@ class CorpusReport:
     @property
     def frequent(self) -> list[Finding]:
         """Findings of rules that so many pairs break that some should be looked at."""
-        names = {*DROP_RULES, "subwords", "tokenised"}
+        names = {*DROP_RULES, "already split"}
         findings = [finding for finding in self.findings if finding.name in names]
         return [it for it in findings if it.count > Rule.recommended_share * it.checked]
 

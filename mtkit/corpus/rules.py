@@ -15,9 +15,9 @@ from itertools import pairwise
 
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.languages import count_scripts, is_foreign
-from mtkit.corpus.presplit import has_subwords, is_tokenised
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
+from mtkit.corpus.text import is_presplit
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may be from the usual one."""
@@ -235,25 +235,10 @@ REPORT_RULES = (
         max_share=0.1,
     ),
     Rule(
-        "long",
-        "over 1,000 characters",
-        "see batching.max_length",
-        _either_side(lambda text, _: len(text) > 1_000),
-        max_share=1.0,
-    ),
-    Rule(
-        "subwords",
-        "already split into subwords",
-        "use the text before that",
-        _either_side(lambda text, _: has_subwords(text)),
-        max_share=1.0,
-        min_share=0.05,
-    ),
-    Rule(
-        "tokenised",
-        "words, or words and punctuation, already split by spaces",
-        "use the text before that",
-        _either_side(lambda text, _: is_tokenised(text)),
+        "already split",
+        "tokenised, or split into subwords",
+        "use the text before that, as mtkit splits text itself",
+        _either_side(lambda text, _: is_presplit(text)),
         max_share=1.0,
         min_share=0.05,
     ),

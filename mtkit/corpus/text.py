@@ -1,4 +1,4 @@
-"""What mtkit does to every text, wherever it comes from: its normal form, and when it is blank.
+"""What holds for every text: its normal form, when it is blank, and when it is already split.
 
 Corpora, input, prefixes, references and hypotheses all take this form, so that a text is checked,
 learned, translated and scored alike. Nothing else rewrites what a model learns to write.
@@ -19,6 +19,21 @@ _INVISIBLE = re.compile(
     "[\\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+)
+_SUBWORD_MARKS = re.compile(
+    r"[^\s@]@@(?= |$)"  # subword-nmt (Sennrich et al. 2016)
+    r"|▁|￭|</w>"  # SentencePiece, OpenNMT's tokenizer, BPE with ends of words
+    r"|(?<=\w )##\w"  # WordPiece
+    r"|(?: Ġ\S+){3}"  # byte-level BPE, as of GPT-2; but Ġ also begins words of Maltese
+)
+_TOKENISED = re.compile(
+    r"(?<=\w) [.,،，。、](?= |$)"
+    r"|&(?:apos|quot|#91|#93|#124);|\w @-@ \w"  # Moses
+    r"|\w (?:n't|'(?:s|re|ll|ve|d|m))(?= )|-[LR]RB-|``"  # Penn Treebank
+)
+_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+_SHORT_WORDS = re.compile(  # four in a row, in a script that has no spaces between words
+    rf"(?<!\S)(?:{_UNSPACED}{{1,6}} ){{3,}}{_UNSPACED}{{1,6}}(?!{_UNSPACED})"
 )
 
 
@@ -41,3 +56,12 @@ def in_one_line(text: str) -> str:
 def is_blank(text: str) -> bool:
     """Return whether nothing in the text is visible."""
     return _INVISIBLE.fullmatch(text) is not None
+
+
+def is_presplit(text: str) -> bool:
+    """Return whether another program has split the text, into words or into subwords.
+
+    mtkit splits text itself, and puts it together again. If it learns from split text, it writes
+    such text.
+    """
+    return any(it.search(text) for it in (_SUBWORD_MARKS, _TOKENISED, _SHORT_WORDS))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
-from mtkit.corpus.presplit import has_subwords, is_tokenised
-from mtkit.corpus.text import is_blank, normalise
+from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
 from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
@@ -40,7 +39,7 @@ def read_texts(
             counts = f"has {plural(len(lines), 'line')}, but {references[0]} has {expected:,}"
             raise UserError(f"{name} {counts}; line n must belong to line n")
     for name, lines in (right | systems).items():
-        is_split = sum(is_tokenised(line) or has_subwords(line) for line in lines) * 4 > len(lines)
+        is_split = sum(map(is_presplit, lines)) * 4 > len(lines)
         if is_split and name in systems:
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")
         if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:

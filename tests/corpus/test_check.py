@@ -220,22 +220,23 @@ def test_an_uncertain_language_is_to_be_declared(votes: dict[str, int], expected
 
 
 @pytest.mark.parametrize(
-    ("name", "cut"),
+    "cut",
     [
-        ("subwords", lambda line: re.sub(r"(\w{2})(\w{2,})", r"\1@@ \2", line)),
-        ("subwords", lambda line: "▁" + line.replace(" ", " ▁")),
-        ("tokenised", lambda line: re.sub(r"(\w)([.,])", r"\1 \2", line)),
+        lambda line: re.sub(r"(\w{2})(\w{2,})", r"\1@@ \2", line),
+        lambda line: "▁" + line.replace(" ", " ▁"),
+        lambda line: re.sub(r"(\w)([.,])", r"\1 \2", line),
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_text_that_is_already_split_is_warned_of(
-    tmp_path: Path, name: str, cut: Callable[[str], str], side: str
+    tmp_path: Path, cut: Callable[[str], str], side: str
 ) -> None:
     lines = [(cut(s), t) if side == "source" else (s, cut(t)) for s, t in LINES[:300]]
     report = check_corpus(write_corpus(tmp_path, lines))
-    assert report[name].status == "warned" and report[name] in report.frequent
+    assert report["already split"].status == "warned"
+    assert report["already split"] in report.frequent
     few = check_corpus(write_corpus(tmp_path, [*lines[:5], *LINES[:300]]))
-    assert few[name].status == "passed"
+    assert few["already split"].status == "passed"
 
 
 def test_quoted_cells_of_spreadsheets_warn(tmp_path: Path) -> None:
@@ -245,9 +246,7 @@ def test_quoted_cells_of_spreadsheets_warn(tmp_path: Path) -> None:
     assert (finding.status, finding.count) == ("warned", 9)
 
 
-def test_long_lines_and_markup_never_fail(tmp_path: Path) -> None:
-    long = [(f"{source} " * 30, f"{target} " * 30) for source, target in LINES[:500]]
-    assert "long" not in failures(check_corpus(write_corpus(tmp_path, long)))
+def test_markup_never_fails(tmp_path: Path) -> None:
     tagged = [(f"<p>{source}", f"<p>{target}") for source, target in LINES[:500]]
     assert failures(check_corpus(write_corpus(tmp_path, tagged))) == set()
 

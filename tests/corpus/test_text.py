@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.presplit import has_subwords, is_tokenised
-from mtkit.corpus.text import in_one_line, is_blank, normalise
+from mtkit.corpus.text import in_one_line, is_blank, is_presplit, normalise
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
 spaced = st.text("aé \t\n\r\u2028\xa0\u3000\u0301", max_size=12)
@@ -84,7 +83,7 @@ NATURAL = [
 
 @pytest.mark.parametrize("line", NATURAL)
 def test_natural_text_is_not_taken_for_split_text(line: str) -> None:
-    assert not is_tokenised(line) and not has_subwords(line)
+    assert not is_presplit(line)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +100,6 @@ def test_natural_text_is_not_taken_for_split_text(line: str) -> None:
         "犬 が 走る 。",
         "วันนี้ อากาศ ดี มาก",
         "يذهب إلى البيت ، ثم يعود",
-    ],
-)
-def test_tokenised_text_is_recognised(line: str) -> None:
-    assert is_tokenised(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
         "the gar@@ den is gre@@ en",
         "я чит@@ аю кни@@ ги",
         "▁the ▁gar den",
@@ -120,5 +110,5 @@ def test_tokenised_text_is_recognised(line: str) -> None:
         "我 喜@@ 欢",
     ],
 )
-def test_subwords_are_recognised(line: str) -> None:
-    assert has_subwords(line)
+def test_tokenised_text_and_subwords_are_recognised(line: str) -> None:
+    assert is_presplit(line)
