@@ -23,9 +23,9 @@ from mtkit.corpus.findings import (
     Finding,
     Status,
     check_alignment,
+    check_files,
     check_languages,
     check_size,
-    failed_if,
 )
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.misalignment import find_passages, line_features
@@ -40,9 +40,6 @@ IDENTIFIED_PAIRS = 10_000
 """Pairs whose language is identified; of a larger corpus, those that their hashes select."""
 MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 """Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
-
-
-UNEQUAL_ADVICE = "see `misalignment` for the line where they diverge"
 REPEATED = "the same pair again, which would weigh more", "keep the first of each"
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
@@ -135,10 +132,10 @@ def check_corpus(
     passages = find_passages(source, target)
     places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
     findings = [
-        failed_if(pairs.unequal, "unequal files", "lines are missing", UNEQUAL_ADVICE),
+        check_files(pairs.unequal),
         check_alignment(passages, places, median_length),
         check_size(pairs.count - blank - repeated, min_pairs),
-        *check_languages(statistics, languages, tally.copied, pairs.count - blank),
+        check_languages(statistics, languages, tally.copied, pairs.count - blank),
         *tally.findings(),
     ]
     drop = _recommended(findings, languages)

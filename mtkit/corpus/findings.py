@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mtkit.corpus.languages import is_supported, langid_code
@@ -51,10 +51,11 @@ def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
     return Finding(name, status, 1, 1, meaning, "add pairs", note=note)
 
 
-def failed_if(note: str, name: str, meaning: str, advice: str) -> Finding:
-    """Return a finding that failed if there is a note that says why."""
+def check_files(note: str) -> Finding:
+    """Fail if the files are not equally long, as `note` says; it is empty if they are."""
+    meaning, advice = "lines are missing", "see `misalignment` for the line where they diverge"
     status: Status = "failed" if note else "passed"
-    return Finding(name, status, int(bool(note)), 1, meaning, advice, note=note)
+    return Finding("unequal files", status, int(bool(note)), 1, meaning, advice, note=note)
 
 
 def check_alignment(
@@ -91,38 +92,32 @@ def _describe(passage: Passage, place: str) -> str:
 
 def check_languages(
     statistics: CorpusStatistics, declared: Languages, copied: int, pairs: int
-) -> Iterator[Finding]:
+) -> Finding:
     """Check that the sides are in two languages, and in those that are declared.
 
     If both languages are declared, they may be the same, as for two spellings of one language. Of
     the `pairs`, `copied` have equal sides.
     """
-    source, target = statistics.source.language, statistics.target.language
-    note = ""
+    source, target = statistics.source, statistics.target
+    failures, warnings = list[str](), list[str]()
     if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:
-        note = f"{copied:,} of {pairs:,} lines are the same on both sides"
-    elif None in declared and source is not None and source == target:
-        note = f"both are {source}"
+        failures.append(f"{copied:,} of {pairs:,} lines are the same on both sides")
+    elif None in declared and source.language is not None and source.language == target.language:
+        failures.append(f"both sides are {source.language}")
+    sides = ("source", source, *declared), ("target", target, *declared[::-1])
+    for name, side, code, other in sides:
+        contradiction = _contradiction(side, code, other)
+        if contradiction != "passed":
+            notes = failures if contradiction == "failed" else warnings
+            notes.append(f"{name} is {_likely(side)}, not {code}")
+        elif code is None and side.share <= CERTAINTY:
+            warnings.append(f"{name} is not certain: {_likely(side)}")
+    note = "; ".join(failures + warnings)
     if note and None in declared:
-        note += "; if this is intended, name both by --languages"
-    meaning, advice = "both sides are in one language", "are these the right files?"
-    yield failed_if(note, "one language twice", meaning, advice)
-    sides = [
-        ("source", statistics.source, declared[0], declared[1]),
-        ("target", statistics.target, declared[1], declared[0]),
-    ]
-    if declared != (None, None):
-        statuses = [_contradiction(side, code, other) for _, side, code, other in sides]
-        wrong = [it for it, status in zip(sides, statuses, strict=True) if status != "passed"]
-        note = "; ".join(f"{name} is {_likely(side)}, not {code}" for name, side, code, _ in wrong)
-        meaning, advice = "a side seems to be in another language", "are these the right files?"
-        finding = failed_if(note, "declared language", meaning, advice)
-        yield finding if "failed" in statuses or not wrong else replace(finding, status="warned")
-    doubtful = [it for it in sides if it[2] is None and it[1].share <= CERTAINTY]
-    note = "; ".join(f"{name}: {_likely(side)}" for name, side, *_ in doubtful)
-    meaning, advice = "a language is not certain", "declare both, such as --languages en ko"
-    finding = failed_if(note, "uncertain language", meaning, advice)
-    yield replace(finding, status="warned") if note else finding
+        note += "; if these are the right files, declare both, such as --languages en ko"
+    status: Status = "failed" if failures else "warned" if warnings else "passed"
+    meaning, advice = "languages are not as expected", "are these the right files?"
+    return Finding("languages", status, int(bool(note)), 1, meaning, advice, note=note)
 
 
 def _contradiction(side: SideStatistics, declared: str | None, other: str | None) -> Status:

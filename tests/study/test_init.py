@@ -324,7 +324,7 @@ def test_declared_languages_are_checked_and_unknown_ones_asked_for(
     assert Path("mtkit-data/train.en-GB").exists()
     write("words.ko", [line.split()[-1] for line in lines_of("a.ko")])
     assert call("init", "a.en", "words.ko", "--force") == 0
-    assert "uncertain language" in capsys.readouterr().err
+    assert "target is not certain" in capsys.readouterr().err
     assert load_config("mtkit.yaml").data.target_language is None
 
 
