@@ -59,7 +59,6 @@ DropRule = Literal[
     "uneven",
     "glued",
     "numbers",
-    "letters",
     "markup",
     "mojibake",
     "script",

@@ -11,7 +11,7 @@ from mtkit.corpus.check import CorpusReport, NamedCorpora, check_part
 from mtkit.corpus.findings import Finding, Status
 from mtkit.corpus.statistics import Languages, SideStatistics
 from mtkit.errors import UserError
-from mtkit.report import fitted, plural, printable, show, styled, table, verbosity, wrap
+from mtkit.report import fitted, plural, printable, show, styled, table, wrap
 
 MARGIN = " " * 8
 """The space before what belongs to a finding."""
@@ -37,7 +37,7 @@ def check(
     *,
     as_json: bool = False,
 ) -> None:
-    """Check each corpus and print a report, or only what is wrong if the console is quiet.
+    """Check each corpus and print a report.
 
     `languages`: declared codes of source and target; `settings`: those of a config.
 
@@ -46,8 +46,7 @@ def check(
     """
     reports = {name: check_part(name, corpora, languages) for name in corpora}
     record = {name: _record(report) for name, report in reports.items()}
-    quiet, _ = verbosity()
-    lines = _problems(reports) if quiet else _lines(reports, settings or BatchingSettings())
+    lines = _lines(reports, settings or BatchingSettings())
     show(record, lambda _: lines, as_json=as_json)
     failed = [f"{it.name} ({name})" for name, report in reports.items() for it in report.failed]
     if failed:
@@ -74,16 +73,10 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
         rows = _row("source", statistics.source), _row("target", statistics.target)
         yield from table([["", "language", "script"], *rows])
         yield ""
-        yield from _findings(report, "passed", "warned", "failed")
+        yield from _findings(report)
         yield from _recommendation(report, settings)
     for note in NOTES:
         yield from wrap(note)
-
-
-def _problems(reports: Mapping[str, CorpusReport]) -> Iterator[str]:
-    for name, report in reports.items():
-        if problems := list(_findings(report, "warned", "failed")):
-            yield from (f"{name}: {plural(report.pairs, 'pair')}", "", *problems)
 
 
 def _row(name: str, side: SideStatistics) -> list[str]:
@@ -95,9 +88,9 @@ def _row(name: str, side: SideStatistics) -> list[str]:
     return [name, share or "too few long lines", scripts or "no letters"]
 
 
-def _findings(report: CorpusReport, *statuses: Status) -> Iterator[str]:
+def _findings(report: CorpusReport) -> Iterator[str]:
     """Yield a paragraph for each finding; those without details share one."""
-    for status in statuses:
+    for status in STATUS_STYLES:
         findings = [finding for finding in report.findings if finding.status == status]
         clean = [finding.name for finding in findings if not (finding.count or finding.note)]
         paragraphs = [wrap(", ".join(clean), MARGIN)] if clean else []
