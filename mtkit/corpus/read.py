@@ -1,7 +1,7 @@
 """Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset.
 
-A dataset is on the Hugging Face hub, or consists of local files that the `datasets` library can
-load. Local files are streamed. A dataset of the hub is downloaded once and memory-mapped by every
+A dataset is on the Hugging Face hub, or a local folder that the `datasets` library can load. A
+folder is streamed. A dataset of the hub is downloaded once and memory-mapped by every
 stage, so that no stage sees another version or needs the network again.
 """
 
@@ -24,7 +24,6 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
 
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
-LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
@@ -85,11 +84,7 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 rows = _read_texts(corpus)
             case TableCorpus():
                 rows = _read_tables(corpus)
-            case DatasetCorpus(dataset=path) if (
-                path[-4:].lower() == ".csv" and Path(path).is_file()
-            ):
-                rows = _read_tables(corpus)
-            case _:
+            case DatasetCorpus():
                 rows = _read_dataset(corpus)
         row = None
         for row in rows:
@@ -177,8 +172,6 @@ def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]
     settings = [corpus.name, corpus.split, corpus.source_column, corpus.target_column, *tag]
     path = Path(corpus.dataset)
     with _dataset_errors(corpus):
-        if path.is_file():
-            return [*settings, hash_file(path, str(path))]
         if path.is_dir():
             inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
             # `datasets` leaves cache-….arrow beside its files.
@@ -202,11 +195,9 @@ def _read_texts(corpus: TextCorpus) -> Texts:
                 yield paths[0], number, one, other
 
 
-def _read_tables(corpus: TableCorpus | DatasetCorpus) -> Texts:
+def _read_tables(corpus: TableCorpus) -> Texts:
     """Yield the rows but headers; a blank row is a blank pair."""
-    if isinstance(corpus, DatasetCorpus) and corpus.split != "train":
-        raise UserError(f"{corpus.dataset}: a .csv has no split {corpus.split!r}; it is all train")
-    for path in _sides(corpus)[0]:
+    for path in listed_paths(corpus.table):
         with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
             yield from rows
 
@@ -250,14 +241,9 @@ def _load(corpus: DatasetCorpus) -> Any:
             raise ValueError(f"it has no split {corpus.split!r}; choose from {', '.join(saved)}")
         return saved[corpus.split]
     # A slice of a split, such as train[:10], cannot be streamed.
-    settings: dict[str, Any] = {
-        "split": corpus.split,
-        "streaming": path.exists() and "[" not in corpus.split,
-    }
-    if path.is_file():
-        if path.suffix not in LOADERS:
-            raise ValueError(f"its name must end in one of {', '.join(LOADERS)}")
-        return datasets.load_dataset(LOADERS[path.suffix], data_files=str(path), **settings)
+    is_streamed = path.exists() and "[" not in corpus.split
     if path.exists() and not path.is_dir():
-        raise ValueError("it is a pipe or device; give a file or a folder")
-    return datasets.load_dataset(corpus.dataset, corpus.name, **settings)
+        raise ValueError("give a folder, or a .csv, .tsv or .jsonl as `table`")
+    return datasets.load_dataset(
+        corpus.dataset, corpus.name, split=corpus.split, streaming=is_streamed
+    )

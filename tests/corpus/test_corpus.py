@@ -233,13 +233,13 @@ def test_errors_name_the_place(settings: Any, content: str, message: str) -> Non
 def test_empty_cells_are_blank_and_none_is_a_word() -> None:
     write("x.csv", "s,t\nNone,null\na,\n")
     settings = {"source_column": "s", "target_column": "t"}
-    assert texts(corpus(dataset="x.csv", **settings)) == [("None", "null"), ("a", "")]
+    assert texts(corpus(table="x.csv", **settings)) == [("None", "null"), ("a", "")]
     write("y.csv", b'\xef\xbb\xbfs;t\r\n"a; b";c, d, e\r\n')  # a European spreadsheet
-    assert texts(corpus(dataset="y.csv", **settings)) == [("a; b", "c, d, e")]
+    assert texts(corpus(table="y.csv", **settings)) == [("a; b", "c, d, e")]
     write("l.csv", b"s,t\nf\xfcr,for\n")
-    assert texts(corpus(dataset="l.csv", **settings)) == [("f\ufffdr", "for")]
+    assert texts(corpus(table="l.csv", **settings)) == [("f\ufffdr", "for")]
     write("z.csv", b's\tt\r\n"a\tb"\tc, d; e\r\n')
-    assert texts(corpus(dataset="z.csv", **settings)) == [("a b", "c, d; e")]
+    assert texts(corpus(table="z.csv", **settings)) == [("a b", "c, d; e")]
     write("x.jsonl", '{"s": "a", "t": null}\n')
     assert texts(corpus(table="x.jsonl", **settings)) == [("a", "")]
 
@@ -293,18 +293,19 @@ def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     datasets.disable_progress_bars()
     folder = tmp_path_factory.mktemp("datasets")
     rows = datasets.Dataset.from_list(ROWS)
-    rows.to_parquet(str(folder / "a.parquet"))
     rows.save_to_disk(str(folder / "saved"))
     datasets.DatasetDict(train=rows).save_to_disk(str(folder / "splits"))
-    (folder / "plain").mkdir()
-    for path in (folder / "a.jsonl", folder / "plain" / "train.jsonl"):
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), encoding="utf-8")
+    for name in ("plain", "parquet"):
+        (folder / name).mkdir()
+    rows.to_parquet(str(folder / "parquet" / "train.parquet"))
+    records = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+    (folder / "plain" / "train.jsonl").write_text(records, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(folder / "cache"))
         yield folder
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "plain", "saved", "splits"])
+@pytest.mark.parametrize("name", ["plain", "parquet", "saved", "splits"])
 def test_local_datasets_are_read(
     dataset_folder: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,7 +316,7 @@ def test_local_datasets_are_read(
 
 
 def test_a_slice_of_a_split_is_read(dataset_folder: Path) -> None:
-    assert texts(of_dataset(str(dataset_folder / "a.jsonl"), split="train[1:3]")) == PAIRS[1:3]
+    assert texts(of_dataset(str(dataset_folder / "plain"), split="train[1:3]")) == PAIRS[1:3]
 
 
 def test_identity_of_a_dataset_depends_on_its_content(dataset_folder: Path, tmp_path: Path) -> None:
@@ -331,10 +332,10 @@ def test_identity_of_a_dataset_depends_on_its_content(dataset_folder: Path, tmp_
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("a.jsonl", {"source_column": "translation.fr"}, "choose from id, translation.en, transl"),
-        ("a.jsonl", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
-        ("a.jsonl", {"split": "test"}, "cannot load it .*test"),
-        ("a.doc", {}, "cannot load it"),
+        ("plain", {"source_column": "translation.fr"}, "choose from id, translation.en, transl"),
+        ("plain", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
+        ("plain", {"split": "test"}, "cannot load it .*test"),
+        ("plain/train.jsonl", {}, "cannot load it .give a folder"),
         ("splits", {"split": "test"}, "no split 'test'; choose from train"),
         ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; choose from train"),
     ],
