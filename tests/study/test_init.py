@@ -153,17 +153,15 @@ def test_the_forecast_keeps_the_time_unless_the_run_is_the_shortest_possible(
     plan = choose_plan(corpus, trial, minutes)
     assert plan.seconds <= 60 * minutes * 1.01 or plan.steps == 100
     assert plan.epochs <= 101 or plan.steps == 100
-    assert 1 <= plan.pairs <= corpus.pairs
 
 
 @given(CORPORA, TRIALS, MINUTES, st.floats(1, 100))
-def test_more_time_never_plans_a_smaller_model_fewer_pairs_or_less_training(
+def test_more_time_never_plans_a_smaller_model_or_less_training(
     corpus: CorpusFacts, trial: Trial, minutes: float, times: float
 ) -> None:
     less, more = (choose_plan(corpus, trial, m) for m in (minutes, times * minutes))
     assert PRESETS.index(less.preset) <= PRESETS.index(more.preset)
     assume((less.preset, less.vocabulary) == (more.preset, more.vocabulary))
-    assert less.pairs <= more.pairs
     tokens = [plan.steps * plan.max_tokens * plan.accumulate for plan in (less, more)]
     per_validation = 10 * more.max_tokens * more.accumulate  # steps are rounded to validations
     assert tokens[0] <= tokens[1] + per_validation
@@ -290,24 +288,6 @@ def test_the_corpus_is_read_three_times(corpus: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
     assert call("init", "a.en", "a.ko") == 0
     assert len(readings) == 3
-
-
-def test_of_more_pairs_than_training_can_see_a_random_share_is_taken(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def plan(corpus: CorpusFacts, trial: Trial, minutes: float, _: object = None) -> Plan:
-        whole = choose_plan(corpus, trial, minutes)
-        return replace(whole, pairs=round(0.6 * corpus.pairs))
-
-    assert call("init", "a.en", "a.ko") == 0
-    before = {part: lines_of(f"mtkit-data/{part}.ko") for part in PARTS}
-    monkeypatch.setattr("mtkit.study.init.init.choose_plan", plan)
-    assert call("init", "a.en", "a.ko", "--force") == 0
-    after = {part: lines_of(f"mtkit-data/{part}.ko") for part in PARTS}
-    assert len(after["train"]) == pytest.approx(0.6 * len(before["train"]), rel=0.25)
-    assert {*after["train"]} < {*before["train"]}
-    assert (after["valid"], after["test"]) == (before["valid"], before["test"])
-    assert "of the pairs are used" in capsys.readouterr().out
 
 
 def test_declared_languages_are_checked_and_unknown_ones_asked_for(

@@ -58,8 +58,6 @@ class Split:
     """Keys of the sources of other validation and test sets: no pair of theirs is used."""
     pair_filter: PairFilter | None = None
     """Pairs that break one of its rules are not held out."""
-    train_share: float = 1.0
-    """Random share of the other pairs to train on."""
 
     def part_of(self, key: bytes) -> str:
         """Return the part that sources with this key belong to."""
@@ -85,7 +83,7 @@ class Split:
             target = int.from_bytes(key_of(pair.target)[:8])
             if self.part_of(key) != "train":
                 candidates.setdefault(key, {}).setdefault(target, pair)
-            elif int.from_bytes(key[6:12]) < self.train_share * (1 << 48):
+            else:
                 trained.append(target)
                 yield "train", pair
         targets = {target for pairs_by_target in candidates.values() for target in pairs_by_target}

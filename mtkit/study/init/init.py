@@ -95,14 +95,13 @@ def init(options: InitOptions) -> None:
     facts, sample = describe_corpus(report, split, languages, counts)
     _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
-    split = replace(split, train_share=min(1.0, plan.pairs / facts.pairs))
     sides = languages[0] or "source", languages[1] or "target"
     if sides[0] == sides[1]:
         sides = "source", "target"
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         open_atomically(options.output) as config,
-        create(options.folder, "corpus", {"pairs": plan.pairs}, {}, counts) as draft,
+        create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
         counts |= _write_pairs(split, options.corpus, draft, sides)
         values = _data_values(options, sides, counts)
@@ -242,9 +241,7 @@ def _summary(
         parts = " and ".join(f"{count:,} for {part}" for part, count in held_out.items())
         yield f"held out: {parts} (pairs, chosen by a hash of the source)"
     left_out = report.pairs - counts["train"] - sum(held_out.values())
-    if plan.pairs < facts.pairs:
-        yield f"{plan.pairs:,} of the pairs are used: there is no time to see all of them once"
-    elif left_out:
+    if left_out:
         yield (
             f"left out: {plural(left_out, 'pair')} (blank, with a text that another part has, "
             "or in the share that is held out, but repeated or faulty)"

@@ -123,8 +123,6 @@ class Plan:
 
     preset: Preset
     vocabulary: int
-    pairs: int
-    """Pairs to train on: not all, if the time is too short to see all of them once."""
     max_length: int
     max_output: int
     max_tokens: int
@@ -148,23 +146,22 @@ def choose_plan(
     preset = preset or useful[-1]
     seen = min(facts.pairs, round(tokens[preset] / trial.target_tokens))
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen))
-    other_seconds, pairs, sentences = _plan_other_parts(facts, trial, budget)
+    other_seconds, sentences = _plan_other_parts(facts, trial, budget)
     left = max(0.0, budget - other_seconds)
     # More training is not known to help: 100 epochs of Multi30k, 17 of Vaswani et al. 2017.
-    max_epochs = min(100.0, max(17.0, 100 * (29_000 / pairs) ** 0.35))
-    epochs = min(left / trial.training_seconds / pairs, round(max_epochs))
-    epoch_tokens = pairs * trial.padded_tokens
+    max_epochs = min(100.0, max(17.0, 100 * (29_000 / facts.pairs) ** 0.35))
+    epochs = min(left / trial.training_seconds / facts.pairs, round(max_epochs))
+    epoch_tokens = facts.pairs * trial.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, trial.long_tokens))
     batch, accumulate = choose_batch(trial, epochs * epoch_tokens, epoch_tokens)
     batch = max(batch, 2 * max_length)
     steps = round(epochs * epoch_tokens / (batch * accumulate)) // VALIDATIONS * VALIDATIONS
     steps = max(10 * VALIDATIONS, steps)
     epochs = steps * batch * accumulate / epoch_tokens
-    training_seconds = epochs * pairs * trial.training_seconds
+    training_seconds = epochs * facts.pairs * trial.training_seconds
     return Plan(
         preset,
         trial.vocabulary,
-        pairs,
         max_length,
         max_output=min(max_length, max(64, 3 * trial.long_tokens)),
         max_tokens=batch,
@@ -177,23 +174,18 @@ def choose_plan(
     )
 
 
-def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[float, int, int]:
-    """Return the seconds of all but training, the pairs to use, and the sentences to validate.
+def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[float, int]:
+    """Return the seconds of all but training, and how many sentences validations translate.
 
-    So many pairs are used as training can see once. Validations translate as many sentences as take
-    4 % of the time.
+    They translate as many as take 4 % of the time.
     """
-    others = OTHER_SECONDS + trial.warm_up_seconds + facts.test * BEAM_COST * trial.training_seconds
-    left = max(0.0, budget - others)
-    seen_once = int(left / (trial.pair_seconds + trial.training_seconds))
-    pairs = min(facts.pairs, max(20_000, seen_once))
-    preparing = pairs * trial.pair_seconds
+    others = OTHER_SECONDS + trial.warm_up_seconds + facts.pairs * trial.pair_seconds
+    others += facts.test * BEAM_COST * trial.training_seconds
     losses = VALIDATIONS * LOSS_COST * facts.valid * trial.training_seconds
     translation = VALIDATIONS * GREEDY_COST * trial.training_seconds
-    affordable = int((0.04 * max(0.0, left - preparing) - losses) / translation)
+    affordable = int((0.04 * max(0.0, budget - others) - losses) / translation)
     sentences = min(facts.valid, 1000, max(50, affordable))
-    validation = losses + sentences * translation
-    return preparing + validation + others, pairs, sentences
+    return others + losses + sentences * translation, sentences
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
