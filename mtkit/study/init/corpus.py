@@ -21,6 +21,7 @@ from mtkit.config.errors import flow
 from mtkit.config.languages import dotless_side
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
+from mtkit.corpus.languages import main_script
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, normalised
 from mtkit.corpus.statistics import Languages
@@ -117,7 +118,7 @@ def describe_corpus(
     sample = [pair for part, pair in placed if part == "train" and not split.is_faulty(pair)]
     sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
     characters = [Counter("".join(lines).casefold()) for lines in (sources, targets)]
-    is_joint = overlap(*characters) >= 0.5
+    is_joint = main_script(sources) == main_script(targets)
     texts = [characters[0] + characters[1]] if is_joint else characters
     abbreviations = learn_abbreviations(sources)
     held_out = [pair for part, pair in placed if part != "train"]
@@ -158,15 +159,6 @@ def _splitting_language(
     several = [it for it in pairs if len(split_sentences(it.source, source, abbreviations)) > 1]
     right = sum(len(split_sentences(pair.target, target or source)) > 1 for pair in several)
     return source if len(several) < 0.05 * len(pairs) and 2 * right >= len(several) else None
-
-
-def overlap(source: Counter[str], target: Counter[str]) -> float:
-    """Return how much the distributions of the letters of two texts have in common, 0 to 1."""
-    sides = [{c: n for c, n in side.items() if c.isalpha()} for side in (source, target)]
-    totals = [max(1, sum(side.values())) for side in sides]
-    common = sides[0].keys() & sides[1].keys()
-    shares = (min(sides[0][c] / totals[0], sides[1][c] / totals[1]) for c in common)
-    return sum(shares, 0.0)
 
 
 def count_frequent(characters: Counter[str]) -> int:
