@@ -132,13 +132,13 @@ def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
 
 
 def _dependent_checkpoint(artifact: Artifact) -> Path | None:
-    """Return the last checkpoint of the run if it has made a step and has this as an input."""
+    """Return the last checkpoint of the run if it has this as an input."""
     folder = artifact.path.parent / CHECKPOINTS
     for step in reversed(checkpoint_steps(folder)):
         checkpoint = checkpoint_at(folder, step)
         with suppress(UserError):
             inputs = open_artifact(checkpoint, "checkpoint").manifest["inputs"]
-            return checkpoint if step and artifact.identity in inputs.values() else None
+            return checkpoint if artifact.identity in inputs.values() else None
     return None
 
 

@@ -99,8 +99,6 @@ class Checkpoints:
             except DamagedCheckpointError as damage:
                 warn(f"{damage}; resuming from an earlier checkpoint")
                 continue
-            if checkpoint is None:
-                return None
             self._load(checkpoint, state)
             if not (healthy and state.progress.skipped_in_a_row):
                 return checkpoint
@@ -110,8 +108,8 @@ class Checkpoints:
             )
         return None
 
-    def open(self, step: int) -> Artifact | None:
-        """Return the checkpoint of `step`, verified; None if it is of step 0 and other settings.
+    def open(self, step: int) -> Artifact:
+        """Return the checkpoint of `step`, verified.
 
         Raises:
             DamagedCheckpointError: its files are not those that were written.
@@ -128,8 +126,6 @@ class Checkpoints:
         except UserError as error:
             raise DamagedCheckpointError(str(error)) from error
         if difference := self.stage.difference(checkpoint):
-            if step == 0:
-                return None
             raise checkpoint_mismatch(path, difference)
         return checkpoint
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact, remove
+from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact
 from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -97,9 +97,10 @@ class TrainingRun:
             link_latest(Path(self.config.run))
 
     def save(self, state: TrainState, *, overwrite: bool = True) -> None:
-        """Write a checkpoint, and remove those that are no longer needed."""
-        if self.group.is_main:
-            if overwrite or state.progress.step not in self.checkpoints.steps():
+        """Write a checkpoint if a step has been made, and remove those no longer needed."""
+        step = state.progress.step
+        if self.group.is_main and step:
+            if overwrite or step not in self.checkpoints.steps():
                 self.checkpoints.save(state)
             self.checkpoints.prune(state.progress, self.config.training, self.total_steps)
 
@@ -172,8 +173,6 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         width = pick_row_width(state.model)
         stream = Stream(config, inputs.data, inputs.tokenizer, group, width)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
-        if checkpoint is None and group.is_main:
-            remove(checkpoints.path(0))  # one of other settings has no step to resume from
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
 

@@ -115,8 +115,9 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
         except (MtkitError, RuntimeError, MemoryError):
             state.read_figures()
             run.save(state, overwrite=False)
-            # Said at once: another process that fails may end this one before its last line.
-            say(f"train: checkpoint saved after step {state.progress.step:,}")
+            if state.progress.step:
+                # Said at once: another process that fails may end this one before its last line.
+                say(f"train: checkpoint saved after step {state.progress.step:,}")
             raise
     _report_early_stop(run, state.progress)
 
