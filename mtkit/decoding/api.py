@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar
 from weakref import ref
 
 from mtkit.config.base import validated
@@ -53,25 +53,10 @@ class Translator:
     models: Sequence[OpenedModel] = field(default=(), repr=False)
     """The models that the engine searches with; empty for a model that is not in a folder."""
 
-    @overload
-    def translate(
-        self, lines: Iterable[str | Line], *, n_best: None = None, **settings: Any
-    ) -> list[str]: ...
-
-    @overload
-    def translate(
-        self, lines: Iterable[str | Line], *, n_best: int, **settings: Any
-    ) -> list[list[str]]: ...
-
-    def translate(
-        self, lines: Iterable[str | Line], *, n_best: int | None = None, **settings: Any
-    ) -> list[str] | list[list[str]]:
-        """Return the translation of each line, or `n_best` of them; see `make_request`."""
-        request = self.make_request(n_best=n_best, scores=False, **settings)
-        translations = self.submit(lines, request).result()
-        if n_best is None:
-            return [translation.text for translation in translations]
-        return [[it.text for it in (one, *one.alternatives)] for one in translations]
+    def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
+        """Return the best translation of each line; `settings` are as in `make_request`."""
+        request = self.make_request(scores=False, **settings)
+        return [translation.text for translation in self.submit(lines, request).result()]
 
     def results(
         self, lines: Iterable[str | Line], request: Request | None = None, **settings: Any

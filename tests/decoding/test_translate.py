@@ -328,7 +328,8 @@ def test_samples_depend_on_seed_and_line_alone(real: Path) -> None:
     translator = load(real, "cpu", engine="torch")
 
     def texts(lines: list[Any], seed: int = 1) -> list[list[str]]:
-        return translator.translate(lines, n_best=2, sample=True, seed=seed)
+        results = translator.results(lines, n_best=2, sample=True, seed=seed)
+        return [[one.text, *(other.text for other in one.alternatives)] for one in results]
 
     whole = texts(SENTENCES)
     later = [Line(text, id=number) for number, text in enumerate(SENTENCES)][1:]
@@ -393,9 +394,7 @@ def test_results_take_the_settings_of_a_call(real: Path) -> None:
         assert one.score is not None and one.alternatives and one.alignment is not None
         assert (one.text, one.score) == (other.text, other.score)
     texts = translator.translate(lines, n_best=2, sample=True, seed=3)
-    assert [samples[0] for samples in texts] == [
-        it.text for it in translator.results(lines, request)
-    ]
+    assert texts == [it.text for it in translator.results(lines, request)]
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
