@@ -8,8 +8,8 @@ spelled with the characters of the vocabulary where it can be; a target always s
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from itertools import compress, groupby
+from collections.abc import Callable, Mapping
+from itertools import compress
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -42,7 +42,6 @@ class Tokenizer:
         self._bytes = {
             i: int(targets[i][1:-1], 16) for i, is_byte in enumerate(are_bytes) if is_byte
         }
-        self._special_or_bytes = {PAD, UNK, BOS, EOS, *self._bytes}
         self._spellings = _Spellings(self.can_spell)
 
     @classmethod
@@ -64,7 +63,7 @@ class Tokenizer:
 
     def encode_source(self, lines: list[str]) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        return _encode(self._source, [*map(self._spellings.spell, lines)])
+        return _encode(self._source, [line.translate(self._spellings) for line in lines])
 
     def encode_target(self, lines: list[str]) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
@@ -89,30 +88,23 @@ class Tokenizer:
         """Return whether all bytes belong to whole characters, so that `decode` keeps every one."""
         return len(self._text_places(ids)) == sum(i > EOS for i in ids)
 
-    def _text_places(self, ids: list[int]) -> Sequence[int]:
+    def _text_places(self, ids: list[int]) -> list[int]:
         """Return the places of ids that are text: no special symbols, no half characters."""
-        if self._special_or_bytes.isdisjoint(ids):
-            return range(len(ids))
         places = [place for place, i in enumerate(ids) if i > EOS]
         if self._bytes.keys().isdisjoint(ids):
             return places
-        text: list[int] = []
-        for is_byte, run in groupby(places, key=lambda place: ids[place] in self._bytes):
-            kept = list(run)
-            if is_byte:
-                raw = bytes(self._bytes[ids[place]] for place in kept)
-                # A byte that belongs to no character decodes to a surrogate.
-                errors = "surrogateescape"
-                characters = raw.decode(errors=errors)
-                sizes = [(c, len(c.encode(errors=errors))) for c in characters]
-                whole = [c < "\ud800" or c > "\udfff" for c, size in sizes for _ in range(size)]
-                kept = list(compress(kept, whole))
-            text += kept
-        return text
+        # A letter stands for other subwords; bytes that are no character decode to surrogates.
+        raw, errors = bytes(self._bytes.get(ids[it], ord("a")) for it in places), "surrogateescape"
+        is_whole = [
+            not "\ud800" <= character <= "\udfff"
+            for character in raw.decode(errors=errors)
+            for _ in character.encode(errors=errors)
+        ]
+        return list(compress(places, is_whole))
 
     def source_offsets(self, line: str) -> list[int]:
         """Return for each subword of `line` the offset of its last character."""
-        spelled = [self._spellings[character] for character in line]
+        spelled = [self._spellings[ord(character)] for character in line]
         mapping = self._source.encode("".join(spelled), return_type="offset_mapping")
         places = [place for place, spelling in enumerate(spelled) for _ in spelling]
         # If a character is several byte subwords, only the last of them has its span.
@@ -139,31 +131,26 @@ class Tokenizer:
         return [self.vocabularies[1][i] for i in ids]
 
 
-class _Spellings(dict[str, str]):
-    """How a text spells each character: those that the vocabulary lacks by others, if it can.
+class _Spellings(dict[int, str]):
+    """How a source spells each character, by its code: as it is, if the vocabulary has it.
 
-    They take their compatible form (NFKC), such as fi for `ﬁ`; invisible ones become a space or
-    nothing.
+    Others take their compatible form (NFKC), such as fi for `ﬁ`, if the vocabulary has that;
+    invisible ones become a space or nothing.
     """
 
     def __init__(self, can_spell: Callable[[str], bool]) -> None:
         super().__init__()
         self._can_spell = can_spell
-        self._unchanged: set[str] = set()
 
-    def spell(self, text: str) -> str:
-        """Return the text in characters of the vocabulary."""
-        return text if self._unchanged.issuperset(text) else "".join(map(self.__getitem__, text))
-
-    def __missing__(self, character: str) -> str:
-        spelling = character
-        if self._can_spell(character):
-            self._unchanged.add(character)
-        elif is_blank(character):
-            spelling = " " if character.isspace() else ""
-        elif self._can_spell(compatible := unicodedata.normalize("NFKC", character)):
-            spelling = compatible
-        self[character] = spelling
+    def __missing__(self, code: int) -> str:
+        spelling = character = chr(code)
+        if not self._can_spell(character):
+            compatible = unicodedata.normalize("NFKC", character)
+            if is_blank(character):
+                spelling = " " if character.isspace() else ""
+            elif self._can_spell(compatible):
+                spelling = compatible
+        self[code] = spelling
         return spelling
 
 
