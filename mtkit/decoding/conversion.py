@@ -6,7 +6,6 @@ A converted model is an artifact, whose hashes are verified because CTranslate2 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, choose_device, positions
+from mtkit.decoding.ctranslate2 import CTranslate2Engine, positions, resolve_device
 from mtkit.decoding.engine import EngineOptions, Request, Sentence
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
@@ -27,26 +26,10 @@ if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
 
     from mtkit.models.encoder_decoder import EncoderDecoder
 
-LAYER: Mapping[str, tuple[str, ...]] = {
-    "self_attention.linear.0": tuple(
-        f"self_attention.{part}" for part in ("query", "key", "value")
-    ),
-    "self_attention.linear.1": ("self_attention.output",),
-    "self_attention.layer_norm": ("self_residual.norm",),
-    "attention.linear.0": ("cross_attention.query",),
-    "attention.linear.1": ("cross_attention.key", "cross_attention.value"),
-    "attention.linear.2": ("cross_attention.output",),
-    "attention.layer_norm": ("cross_residual.norm",),
-    "ffn.linear_0": ("feed_forward.expand",),
-    "ffn.linear_1": ("feed_forward.contract",),
-    "ffn.layer_norm": ("feed_forward_residual.norm",),
-}
-"""Part of a CTranslate2 layer → parts of our layer, whose matrices are concatenated."""
-
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
     """Open the converted model and test it, because some libraries fail only at the first use."""
-    options = replace(options, device=choose_device(options.device))
+    options = replace(options, device=resolve_device(options.device))
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
     shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})
@@ -117,14 +100,8 @@ def _build_spec(opened: OpenedModel) -> Any:
     _fill_half(spec.encoder, model, model.encoder, model.source_embedding, length)
     _fill_half(spec.decoder, model, model.decoder, model.target_embedding, length)
     if settings.norm == "pre":
-        _fill(spec.encoder.layer_norm, [model.encoder_norm])
-        _fill(spec.decoder.layer_norm, [model.decoder_norm])
-    if is_gated:  # our matrix is gate and value, one after the other
-        for layer in [*spec.encoder.layer, *spec.decoder.layer]:
-            gate, value = layer.ffn.linear_0, layer.ffn.linear_0_noact
-            half = len(gate.bias) // 2
-            gate.weight, value.weight = gate.weight[:half], gate.weight[half:]
-            gate.bias, value.bias = gate.bias[:half], gate.bias[half:]
+        _fill(spec.encoder.layer_norm, model.encoder_norm)
+        _fill(spec.decoder.layer_norm, model.decoder_norm)
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
@@ -145,20 +122,34 @@ def _fill_half(
     (table[0] if isinstance(table, list) else table).weight = _array(embedding.weight)
     spec.position_encodings.encodings = _array(model.positions(0, positions))
     for layer_spec, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
-        for place, parts in LAYER.items():
-            if hasattr(layer, parts[0].partition(".")[0]):  # only decoders have cross-attention
-                part_spec = layer_spec
-                for step in place.split("."):
-                    part_spec = part_spec[int(step)] if step.isdigit() else getattr(part_spec, step)
-                _fill(part_spec, [layer.get_submodule(part) for part in parts])
+        _fill_layer(layer_spec, layer)
 
 
-def _fill(spec: Any, modules: Sequence[nn.Module]) -> None:
-    """Copy a norm, or concatenated linear layers."""
-    import numpy as np
+def _fill_layer(spec: Any, layer: Any) -> None:
+    own, cross = layer.self_attention, getattr(layer, "cross_attention", None)
+    _fill(spec.self_attention.linear[0], own.query, own.key, own.value)
+    _fill(spec.self_attention.linear[1], own.output)
+    _fill(spec.self_attention.layer_norm, layer.self_residual.norm)
+    if cross is not None:  # in decoders
+        _fill(spec.attention.linear[0], cross.query)
+        _fill(spec.attention.linear[1], cross.key, cross.value)
+        _fill(spec.attention.linear[2], cross.output)
+        _fill(spec.attention.layer_norm, layer.cross_residual.norm)
+    gate, value = spec.ffn.linear_0, getattr(spec.ffn, "linear_0_noact", None)
+    _fill(gate, layer.feed_forward.expand)
+    if value is not None:  # our matrix is both, one after the other
+        gate.weight, value.weight = gate.weight.reshape(2, -1, gate.weight.shape[1])
+        gate.bias, value.bias = gate.bias.reshape(2, -1)
+    _fill(spec.ffn.linear_1, layer.feed_forward.contract)
+    _fill(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+
+
+def _fill(spec: Any, *modules: Any) -> None:
+    """Copy a norm, or linear layers, whose matrices are concatenated."""
+    import torch
 
     weight, bias = (
-        np.concatenate([_array(cast("Tensor", getattr(module, name))) for module in modules])
+        _array(torch.cat([getattr(module, name) for module in modules]))
         for name in ("weight", "bias")
     )
     if hasattr(spec, "gamma"):

@@ -24,7 +24,6 @@ from mtkit.config.decoding import ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
 from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
-from mtkit.errors import UserError
 from mtkit.machine import available_cpus
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
@@ -57,11 +56,8 @@ POSITIONS = (1024, 8192)
 class CTranslate2Engine(Engine):
     """An engine that searches several batches in parallel; a started batch cannot be cancelled."""
 
-    def __init__(
-        self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions | None = None
-    ) -> None:
-        """Open a converted model (default: on the CPU), or raise UserError for its compute type."""
-        options = options or EngineOptions(device="cpu")
+    def __init__(self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions) -> None:
+        """Open a converted model on a device, which "auto" does not name; see `obstacle`."""
         device = options.device
         compute_type = str(converted.manifest["settings"]["compute_type"])
         # By default each core has a worker with one thread, because most products are too small to
@@ -69,8 +65,6 @@ class CTranslate2Engine(Engine):
         cores = len(available_cpus()) if device == "cpu" else 1
         threads = options.threads or max(1, cores // (options.workers or cores))
         workers = options.workers or max(1, cores // threads)
-        if reason := obstacle_on(device, compute_type):
-            raise UserError(reason)
         self.name = f"ctranslate2 {compute_type}"
         is_int8_on_cpu = device == "cpu" and compute_type.startswith("int8")
         self._max_tokens = INT8_BATCH_TOKENS if is_int8_on_cpu else math.inf
@@ -89,8 +83,6 @@ class CTranslate2Engine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        if reason := obstacle_in_request(request):
-            raise UserError(f"{reason}; load the model with the engine torch")
         max_tokens = request.settings.batch_tokens
         max_tokens = int(max(1, min(max_tokens, self._max_tokens / request.settings.beam)))
         batches: list[list[int]] = []
@@ -140,15 +132,18 @@ class CTranslate2Engine(Engine):
 
 def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOptions) -> str | None:
     """Return why CTranslate2 does not support the models, request or options; None if it does."""
-    if len(models) > 1:
+    first, *others = models
+    if others:
         return f"an ensemble of {len(models)} models: CTranslate2 supports only one model"
-    if options.device == "mps":
-        return "device: CTranslate2 supports only cpu and cuda"
-    return (
-        obstacle_in_model(models[0].model)
-        or obstacle_in_request(request, positions(models[0]))
-        or obstacle_on(choose_device(options.device), options.compute_type)
-    )
+    if reason := obstacle_in_model(first.model):
+        return reason
+    if request.sampling is not None:
+        return "sampling: with CTranslate2 a sample would depend on other sentences"
+    if request.alignments:
+        return "alignments: CTranslate2 does not return the attention of every hypothesis"
+    if (length := request.settings.max_length) >= (longest := positions(first)):
+        return f"max_length {length}: CTranslate2 supports {longest - 1}"
+    return _obstacle_on(resolve_device(options.device), options.compute_type)
 
 
 def obstacle_in_model(model: ModelSettings) -> str | None:
@@ -162,34 +157,21 @@ def obstacle_in_model(model: ModelSettings) -> str | None:
     return None
 
 
-def obstacle_in_request(request: Request, length: int = POSITIONS[-1]) -> str | None:
-    """Return why a model with `length` positions does not support the request, or None."""
-    if request.sampling is not None:
-        return "sampling: with CTranslate2 a sample would depend on other sentences"
-    if request.alignments:
-        return "alignments: CTranslate2 does not return the attention of every hypothesis"
-    if request.settings.max_length >= length:
-        return f"max_length {request.settings.max_length}: CTranslate2 supports {length - 1}"
-    return None
-
-
-def choose_device(name: str) -> str:
-    """Return "cpu" or "cuda" ("auto": "cuda" if usable); UserError if the device is unusable."""
-    gpus: int = _library.get_cuda_device_count()
-    if name == "auto":
-        return "cuda" if gpus else "cpu"
-    if name not in ("cpu", "cuda") or (name == "cuda" and not gpus):
-        raise UserError(f"device: CTranslate2 has no {name} on this machine; use auto or cpu")
-    return name
-
-
-def obstacle_on(device: str, compute_type: str) -> str | None:
-    """Return why the device does not support the compute type; None if it does ("auto": always)."""
+def _obstacle_on(device: str, compute_type: str) -> str | None:
+    if device != "cpu" and not (device == "cuda" and _library.get_cuda_device_count()):
+        return f"device: CTranslate2 has no {device} on this machine"
     supported = sorted(_library.get_supported_compute_types(device))
     if compute_type in ("auto", *supported):
         return None
     names = ", ".join(supported)
     return f"compute type {compute_type}: on this {device} CTranslate2 supports {names}"
+
+
+def resolve_device(name: str) -> str:
+    """Return for "auto" the device to use, "cuda" or "cpu"; other names stay."""
+    if name == "auto":
+        return "cuda" if _library.get_cuda_device_count() else "cpu"
+    return name
 
 
 def positions(config: ModelConfig) -> int:

@@ -31,11 +31,11 @@ from mtkit.tokenizer.codec import Tokenizer
 KINDS: dict[str, ModelSettings] = {
     "post-norm": transformer(),
     "pre-norm": transformer(norm="pre", activation="gelu"),
-    "gated": transformer(activation="gated", tie="target"),
+    "gated": transformer(activation="gated"),
     "unequal depth": transformer(
         encoder_layers=3, decoder_layers=1, activation="swish", tie="none"
     ),
-    "output bias": transformer(output_bias=True),
+    "output bias": transformer(output_bias=True, tie="target"),
 }
 
 
