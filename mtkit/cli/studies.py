@@ -182,7 +182,7 @@ def info(
         refuse("cannot be used with --config", all=all, verify=verify)
     else:
         refuse("needs --config", explain=explain)
-    from mtkit.study.info.info import info
+    from mtkit.study.info import info
 
     info(path, full=all, verify=verify, config=config, explain=explain, plot=plot, output=output)
 

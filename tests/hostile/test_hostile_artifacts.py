@@ -49,7 +49,7 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import build_without_weights
 from mtkit.pipeline import run
-from mtkit.study.info.info import info
+from mtkit.study.info import info
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training.train import train

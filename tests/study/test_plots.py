@@ -23,7 +23,7 @@ from mtkit.study.curves import (
     draw_sparklines,
     format_number,
 )
-from mtkit.study.info.info import info
+from mtkit.study.info import info
 from mtkit.study.picture import check_picture, make_figure, save_picture
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config

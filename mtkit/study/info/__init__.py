@@ -1,1 +1,0 @@
-"""Describes a run, model or artifact in text, or plots it."""
