@@ -102,13 +102,14 @@ def create(
             yield partial
             for file in partial.iterdir():  # safetensors lets only the owner read what it writes
                 file.chmod(partial.stat().st_mode & 0o666)  # as the umask has it
+                sync(file)
             manifest = {
                 "kind": kind,
                 "format": FORMAT_VERSIONS[kind],
                 "mtkit": VERSION,
                 "settings": settings,
                 "inputs": inputs,
-                "files": {file.name: _sync_and_hash(file) for file in sorted(partial.iterdir())},
+                "files": {file.name: describe_file(file) for file in sorted(partial.iterdir())},
                 "report": report or {},
             }
             write_json(partial / MANIFEST, manifest | hashes_of(manifest))
@@ -181,8 +182,8 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def _sync_and_hash(file: Path) -> dict[str, Any]:
-    sync(file)
+def describe_file(file: Path) -> dict[str, Any]:
+    """Return the `bytes` and `sha256` of a file."""
     return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
 
 

@@ -168,8 +168,7 @@ def describe_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | 
 
 def _describe(name: str, before: Any, now: Any) -> str:
     if isinstance(before, dict) and isinstance(now, dict):
-        for unit in ("lines", "bytes"):
-            if before.get(unit) != now.get(unit):
-                return f"{name} had {before.get(unit)} {unit}, now {now.get(unit)}"
+        if before.get("bytes") != now.get("bytes"):
+            return f"{name} had {before.get('bytes')} bytes, now {now.get('bytes')}"
         return f"{name} has other text of the same length"
     return f"{name} was {before}, now {now}"

@@ -16,11 +16,10 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from hashlib import sha256
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import cast
 
 from mtkit.config.base import Paths
 from mtkit.errors import MtkitError, UserError
@@ -146,30 +145,10 @@ def is_utf16(path: str) -> bool:
 
 def count_lines(path: str) -> int:
     """Return the number of lines that `read_lines` yields; raise the same errors."""
+    lines, last = 0, b"\n"  # the last line needs no line feed
     with existing_file(path).open("rb") as file:
-        return _count(text_blocks(file, path))
-
-
-def describe_file(file: Path) -> dict[str, Any]:
-    """Return the `bytes` and `sha256` of a file, and its `lines` if it is plain text."""
-    digest = sha256()
-
-    def blocks() -> Iterator[bytes]:
-        while block := stream.read(READ_BYTES):
-            digest.update(block)
-            yield block
-
-    with file.open("rb") as stream:
-        lines = _count(blocks())
-        description = {"bytes": stream.tell(), "sha256": digest.hexdigest()}
-    return description if file.suffix == ".gz" else description | {"lines": lines}
-
-
-def _count(blocks: Iterable[bytes]) -> int:
-    """Count the lines of a text that comes in blocks; the last one needs no line feed."""
-    lines, last = 0, b"\n"
-    for block in blocks:
-        lines, last = lines + block.count(b"\n"), block[-1:]
+        for block in text_blocks(file, path):
+            lines, last = lines + block.count(b"\n"), block[-1:]
     return lines + (last != b"\n")
 
 

@@ -15,9 +15,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.artifacts.manifest import sha256_of
+from mtkit.artifacts.manifest import describe_file, sha256_of
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
-from mtkit.corpus.files import count_lines, describe_file, existing_file, listed_paths, read_lines
+from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import Texts, read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError

@@ -17,13 +17,13 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts.manifest import Artifact, sha256_of
+from mtkit.artifacts.manifest import Artifact, describe_file, sha256_of
 from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config
 from mtkit.config.tokenizer import TokenizerSettings
-from mtkit.corpus.files import describe_file, existing_file, listed_paths
+from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import MtkitError, UserError, blame_setting

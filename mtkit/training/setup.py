@@ -10,7 +10,13 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact
+from mtkit.artifacts.manifest import (
+    MANIFEST,
+    Artifact,
+    clear_leftovers,
+    describe_file,
+    open_artifact,
+)
 from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -25,7 +31,6 @@ from mtkit.artifacts.stage import Stage, describe_change, origin_of
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config
-from mtkit.corpus.files import describe_file
 from mtkit.corpus.read import files_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
