@@ -7,10 +7,9 @@ pair.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -128,7 +127,7 @@ def check_corpus(
             bar.advance(len(chunk))
     source, target = np.concatenate(tally.source), np.concatenate(tally.target)
     median_length = max(float(np.median(side["length"])) for side in (source, target))
-    blank, repeated = tally.counts["blank"], tally.counts["repeated pairs"]
+    blank, repeated = tally.counts["blank"].count, tally.counts["repeated pairs"].count
     passages = find_passages(source, target)
     places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
     findings = [
@@ -136,7 +135,7 @@ def check_corpus(
         check_alignment(passages, places, median_length),
         check_size(pairs.count - blank - repeated, min_pairs),
         check_languages(statistics, languages, tally.copied, pairs.count - blank),
-        *tally.findings(),
+        *(count.finding() for count in tally.counts.values()),
     ]
     drop = _recommended(findings, languages)
     return CorpusReport(pairs.count, blank, repeated, statistics, findings, drop, repeated > 0)
@@ -161,19 +160,46 @@ class _Pairs:
             self.unequal = error.lengths
 
 
+@dataclass
+class _RuleCount:
+    """How many pairs break a rule, and the first of them."""
+
+    rule: Rule
+    count: int = 0
+    checked: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, pair: Pair, statistics: CorpusStatistics) -> None:
+        self.checked += 1
+        if self.rule.check(pair, statistics):
+            self.count += 1
+            if len(self.examples) < MAX_EXAMPLES:
+                self.examples.append(pair.excerpt())
+
+    def finding(self) -> Finding:
+        rule, count, checked = self.rule, self.count, self.checked
+        status: Status = "warned" if count > rule.min_share * checked else "passed"
+        if count > rule.max_share * checked:
+            status = "failed"
+        setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
+        if rule.name == "repeated pairs":
+            setting = "batching.deduplicate: true"
+        texts = rule.meaning, rule.advice, setting
+        return Finding(rule.name, status, count, checked, *texts, examples=self.examples)
+
+
 class _Tally:
-    """Counts and examples of each rule, and features of each side, chunk by chunk."""
+    """Counts of each rule, and features of each side, chunk by chunk."""
 
     def __init__(self, statistics: CorpusStatistics, pairs: int, rules: list[Rule]) -> None:
-        self.counts: Counter[str] = Counter()
+        repeated = Rule("repeated pairs", *REPEATED, self._is_repeated, max_share=1.0)
+        all_rules = *REPORT_RULES, *rules, repeated
+        self.counts = {rule.name: _RuleCount(rule) for rule in all_rules}
         self.copied = 0
         """Pairs whose sides are the same text."""
         self.source: list[NDArray[Any]] = []
         self.target: list[NDArray[Any]] = []
         self._statistics, self._pairs = statistics, pairs
-        self._rules = [*rules, Rule("repeated pairs", *REPEATED, self._is_repeated, max_share=1.0)]
-        self._checked: Counter[str] = Counter()
-        self._examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
         self._seen: set[int] = set()
         self._files: list[tuple[int, Pair]] = []
         """The row and the first pair of each file."""
@@ -184,25 +210,17 @@ class _Tally:
         for row, pair in enumerate(chunk, self._rows):
             if not self._files or self._files[-1][1].file != pair.file:
                 self._files.append((row, pair))
-            for rule in REPORT_RULES:
-                self._count(rule, pair)
             if pair.blank:
+                self.counts["blank"].add(pair, self._statistics)
                 continue
             self.copied += pair.source == pair.target
-            for rule in self._rules:
+            for name, count in self.counts.items():
                 # Identification is slow.
-                if rule.name != "language" or hash_of(pair) % self._pairs < IDENTIFIED_PAIRS:
-                    self._count(rule, pair)
+                if name != "language" or hash_of(pair) % self._pairs < IDENTIFIED_PAIRS:
+                    count.add(pair, self._statistics)
         self._rows += len(chunk)
         self.source.append(line_features([pair.source for pair in chunk]))
         self.target.append(line_features([pair.target for pair in chunk]))
-
-    def _count(self, rule: Rule, pair: Pair) -> None:
-        self._checked[rule.name] += 1
-        if rule.check(pair, self._statistics):
-            self.counts[rule.name] += 1
-            if len(self._examples[rule.name]) < MAX_EXAMPLES:
-                self._examples[rule.name].append(pair.excerpt())
 
     def _is_repeated(self, pair: Pair, _: CorpusStatistics) -> bool:
         key, count = hash_of(pair), len(self._seen)
@@ -213,27 +231,6 @@ class _Tally:
         """Return the name of the file, and the line, of a row."""
         first, pair = self._files[bisect_right(self._files, row, key=lambda it: it[0]) - 1]
         return pair._replace(line=pair.line + row - first).where
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield the finding of each rule."""
-        for rule in (*REPORT_RULES, *self._rules):
-            count, checked = self.counts[rule.name], self._checked[rule.name]
-            status: Status = "warned" if count > rule.min_share * checked else "passed"
-            if count > rule.max_share * checked:
-                status = "failed"
-            setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
-            if rule.name == "repeated pairs":
-                setting = "batching.deduplicate: true"
-            yield Finding(
-                rule.name,
-                status,
-                count,
-                checked,
-                rule.meaning,
-                rule.advice,
-                setting,
-                examples=self._examples[rule.name],
-            )
 
 
 def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
