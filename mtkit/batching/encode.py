@@ -1,14 +1,11 @@
 """Encode pairs to subword ids, chunk by chunk, and record which pairs are dropped and why.
 
-The reason of a dropped pair is the first of OUTCOMES that applies. The number of threads does not
-change the result. They run in parallel, because SentencePiece releases Python's lock.
+The reason of a dropped pair is the first of OUTCOMES that applies.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
@@ -21,6 +18,7 @@ from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import hash_of
 from mtkit.machine import count_cores
+from mtkit.prefetch import prefetch
 from mtkit.report import plural
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -59,30 +57,21 @@ def encode_pairs(
     """
     # Pairs are deduplicated by 64-bit hashes, which take about 70 bytes of memory per pair.
     seen: set[int] | None = set() if settings.deduplicate else None
-    workers = count_cores()
-    pending: deque[Future[Encoded]] = deque()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        for chunk in chunks(pairs):
-            by_text = np.array([_text_outcome(pair, seen, pair_filter) for pair in chunk], np.uint8)
-            pending.append(pool.submit(_encode, chunk, by_text, tokenizer, settings))
-            if len(pending) > 2 * workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    threads = count_cores()
+    for chunk in prefetch(chunks(pairs)):
+        by_text = np.array([_text_outcome(pair, seen, pair_filter) for pair in chunk], np.uint8)
+        yield _encode(chunk, by_text, tokenizer, settings.max_length, threads)
 
 
 def _encode(
-    pairs: list[Pair], by_text: Outcomes, tokenizer: Tokenizer, settings: BatchingSettings
+    pairs: list[Pair], by_text: Outcomes, tokenizer: Tokenizer, max_length: int, threads: int
 ) -> Encoded:
     """Encode the pairs that `by_text` (k,) keeps, and drop some of them by their lengths."""
     remaining = list(compress(pairs, by_text == KEPT))
-    sources = tokenizer.encode_source([pair.tagged for pair in remaining])
-    targets = tokenizer.encode_target([pair.target for pair in remaining])
+    sources = tokenizer.encode_source([pair.tagged for pair in remaining], threads)
+    targets = tokenizer.encode_target([pair.target for pair in remaining], threads)
     lengths = np.array([list(map(len, sources)), list(map(len, targets))], np.int64).T
-    by_length = length_outcomes(lengths, settings.max_length)
+    by_length = length_outcomes(lengths, max_length)
     outcomes = by_text.copy()
     outcomes[by_text == KEPT] = by_length
     kept = by_length == KEPT

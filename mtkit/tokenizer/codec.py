@@ -61,13 +61,13 @@ class Tokenizer:
         for name, model in self.models.items():
             (folder / name).write_bytes(model)
 
-    def encode_source(self, lines: list[str]) -> list[list[int]]:
+    def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        return _encode(self._source, [line.translate(self._spellings) for line in lines])
+        return _encode(self._source, [line.translate(self._spellings) for line in lines], threads)
 
-    def encode_target(self, lines: list[str]) -> list[list[int]]:
+    def encode_target(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
-        return _encode(self._target, lines)
+        return _encode(self._target, lines, threads)
 
     def can_spell(self, source: str) -> bool:
         """Return whether the source vocabulary spells the text without bytes and <unk>."""
@@ -180,7 +180,6 @@ def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
     return processor, pieces
 
 
-def _encode(processor: SentencePieceProcessor, lines: list[str]) -> list[list[int]]:
-    # One thread, because a line takes microseconds and the callers run in parallel.
-    ids: list[list[int]] = processor.encode(lines, num_threads=1)
+def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:
+    ids: list[list[int]] = processor.encode(lines, num_threads=threads)
     return ids

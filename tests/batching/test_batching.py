@@ -147,24 +147,23 @@ def test_unicode_spaces_are_blank_under_every_normalization(tmp_path: Path) -> N
     assert build_batches(settings).report["train"]["dropped"] == {"blank": 1}
 
 
-@pytest.mark.parametrize(("size", "workers"), [(1, 1), (7, 1), (16, 2), (64, 2)])
-def test_the_result_does_not_depend_on_chunks_and_workers(
-    tmp_path: Path, size: int, workers: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("size", "threads"), [(1, 1), (7, 1), (16, 2), (64, 2)])
+def test_the_result_does_not_depend_on_chunks_and_threads(
+    tmp_path: Path, size: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     whole = built(tmp_path, pairs, deduplicate=True)
     monkeypatch.setattr(read, "CHUNK_PAIRS", size)
-    monkeypatch.setattr(encode, "count_cores", lambda: workers)
+    monkeypatch.setattr(encode, "count_cores", lambda: threads)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True).identity == whole.identity
 
 
-def test_pairs_are_read_only_as_far_as_threads_need_them(
+def test_only_a_few_chunks_are_read_in_advance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
     monkeypatch.setattr(read, "CHUNK_PAIRS", 10)
-    monkeypatch.setattr(encode, "count_cores", lambda: 2)
     taken: list[int] = []
 
     def pairs() -> Iterator[Pair]:
@@ -176,7 +175,7 @@ def test_pairs_are_read_only_as_far_as_threads_need_them(
     encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings())
     for done in range(1, 6):
         assert next(encoded).pairs[-1].line == 10 * done
-        assert len(taken) <= 10 * (done + 2 * 2)
+        assert len(taken) <= 10 * (done + 4)
     encoded.close()  # type: ignore[attr-defined]
     assert threading.active_count() == threads
 
