@@ -72,27 +72,16 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
 
     @torch.no_grad()
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
-        """Return the log of the members' mean probabilities, shifted to the mean level of logits.
-
-        A softmax ignores that level, but a penalty by the sign of logits does not: an ensemble of
-        equal models has the logits of one. In float32; no gradient flows through it.
-        """
+        """Return the log of the members' mean probabilities, in float32; no gradient flows."""
         parts = hidden.split([it.settings.d_model for it in self.members], dim=-1)
         of_members = map(_log_probs, self.members, parts)  # one at a time: they are large
-        total, level = next(of_members)
-        for log_probs, own_level in of_members:
+        total = next(of_members)
+        for log_probs in of_members:
             torch.logaddexp(total, log_probs, out=total)
-            level += own_level
-        count = len(self.members)
-        return total.add_(level / count - math.log(count))
+        return total.sub_(math.log(len(self.members)))
 
 
-def _log_probs(
-    member: EncoderDecoder, hidden: Float[Tensor, "... D"]
-) -> tuple[Float[Tensor, "... V"], Float[Tensor, "... 1"]]:
-    """Return log-probabilities, and how far the logits lie above them."""
+def _log_probs(member: EncoderDecoder, hidden: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
     logits = member.project(hidden).float()
-    first = logits[..., :1].clone()
     # In place: allocating N·V new numbers costs more than computing them.
-    log_probs = torch.log_softmax(logits, dim=-1, out=logits)
-    return log_probs, first - log_probs[..., :1]
+    return torch.log_softmax(logits, dim=-1, out=logits)

@@ -29,12 +29,7 @@ from searches import VOCABULARY, assert_same, beam_search, hypotheses_of, random
 
 SOURCE = torch.tensor([[4, 5, 6, 5, EOS], [6, EOS, PAD, PAD, PAD], [5, 5, 4, EOS, PAD]])
 LONG = " ".join(f"{sentence} " * 3 for sentence in SENTENCES)
-SETTINGS = [
-    {},
-    {"beam": 1},
-    {"repetition_penalty": 1.6, "no_repeat_ngram": 2},
-    {"length_penalty": 0.0, "min_length": 3},
-]
+SETTINGS = [{}, {"beam": 1}, {"no_repeat_ngram": 2}, {"length_penalty": 0.0, "min_length": 3}]
 
 every_ensemble = pytest.mark.parametrize("name", ENSEMBLES)
 
