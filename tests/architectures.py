@@ -13,13 +13,10 @@ from mtkit.config.model import (
     Seq2SeqSettings,
     TransformerSettings,
 )
-from mtkit.config.settings import TrainingSettings
-from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.interfaces import TranslationModel
 from mtkit.symbols import EOS, PAD
-from mtkit.training.state import TrainState, new_state
 
 VOCAB = 30
 
@@ -85,13 +82,6 @@ def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> EncoderDecoder:
     """Build the named architecture in evaluation mode, in float64 so that laws hold exactly."""
     torch.manual_seed(seed)
     return EncoderDecoder(ARCHITECTURES[name], vocab, vocab).double().eval()
-
-
-def untrained_state(
-    model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
-) -> TrainState:
-    """Return the state before the first step."""
-    return new_state(model, training.label_smoothing, training.optimizer, precision)
 
 
 def assemble(name: str, *, seed: int = 0, vocab: int = VOCAB) -> TranslationModel[Any, Any]:

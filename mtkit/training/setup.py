@@ -41,7 +41,7 @@ from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
-from mtkit.training.process_group import ProcessGroup
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
@@ -79,6 +79,25 @@ class RunInputs:
         vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
         of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
         save_model_config(folder, of_model, tokenizer)
+
+    def initial_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
+        """Return the state before the first step."""
+        config, tokenizer = self.config, self.tokenizer
+        device = pick_device(config.training.device)
+        torch.manual_seed(config.seed)
+        model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+        if self.origin:
+            load_weights(model, self.origin.path / WEIGHTS)
+        precision = pick_precision(config.training.precision, device)
+        return new_state(model.to(device), config.training, precision, group)
+
+    def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
+        """Return the batches of all steps; on a GPU, sentences share rows where they can.
+
+        The attention kernel of a GPU takes as long for a short row as for one of 64.
+        """
+        width = SHARED_ROW_WIDTH if model.device.type == "cuda" and model.can_share_rows else 0
+        return Stream(self.config, self.data, self.tokenizer, group, width)
 
 
 @dataclass(frozen=True)
@@ -167,7 +186,7 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
     config, training = inputs.config, inputs.config.training
     checkpoints = Checkpoints(inputs.stage("checkpoint"), inputs.save_model_config, group.size)
     with locked(Path(config.run)) if group.is_main else nullcontext():
-        state = initial_state(config, inputs.tokenizer, group, inputs.origin)
+        state = inputs.initial_state(group)
         if group.is_main:
             clear_leftovers(checkpoints.folder)
         group.barrier()
@@ -175,34 +194,10 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         if group.size > 1:
             warm_up_ddp(state, group)
         _announce(config, state, group, checkpoint)
-        width = pick_row_width(state.model)
-        stream = Stream(config, inputs.data, inputs.tokenizer, group, width)
+        stream = inputs.stream(state.model, group)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
-
-
-def initial_state(
-    config: Config, tokenizer: Tokenizer, group: ProcessGroup, origin: Artifact | None = None
-) -> TrainState:
-    """Return the state before the first step, with random weights or those of `origin`."""
-    training = config.training
-    device = pick_device(training.device)
-    torch.manual_seed(config.seed)
-    model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
-    if origin:
-        load_weights(model, origin.path / WEIGHTS)
-    precision = pick_precision(training.precision, device)
-    smoothing, optimizer = training.label_smoothing, training.optimizer
-    return new_state(model.to(device), smoothing, optimizer, precision, group)
-
-
-def pick_row_width(model: EncoderDecoder) -> int:
-    """Return the width of the rows that sentences share in training; 0: they share none.
-
-    The attention kernel of a GPU takes as long for a short row as for one of 64.
-    """
-    return SHARED_ROW_WIDTH if model.device.type == "cuda" and model.can_share_rows else 0
 
 
 def _announce(

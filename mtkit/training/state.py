@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.config.settings import Criterion, Optimizer
+from mtkit.config.settings import Criterion, TrainingSettings
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
@@ -157,19 +157,18 @@ class TrainState:
 
 def new_state(
     model: EncoderDecoder,
-    smoothing: float,
-    optimizer: Optimizer,
-    precision: Precision,
+    training: TrainingSettings,
+    precision: Precision = "float32",
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainState:
     """Return the state before the first step of a model, which is on its device already."""
-    loss, device = TrainingLoss(model, smoothing).train(), model.device
+    loss, device = TrainingLoss(model, training.label_smoothing).train(), model.device
     dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
     can_record = device.type == "cuda" and group.size == 1 and precision != "float16"
     return TrainState(
         model=model,
         loss=group.parallel(loss),
-        optimizer=build_optimizer(model, optimizer),
+        optimizer=build_optimizer(model, training.optimizer),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         progress=TrainingProgress(precision),
         figures=torch.zeros(7, dtype=dtype, device=device),

@@ -30,8 +30,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rows", type=int, default=15, help="of each table")
     options = parser.parse_args()
-    with open_training_sample(options.config, options.size, options.set) as sample:
-        steps = timed_steps(sample, sample.new_state(), seconds=1e9)
+    with open_training_sample(options.config, options.size, options.set) as (_, inputs):
+        steps = timed_steps(inputs, inputs.initial_state(), seconds=1e9)
         next(steps)
         with profile(record_shapes=True, with_flops=True) as profiler:
             list(islice(steps, options.steps))

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 
-from architectures import untrained_state
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.runs import checkpoint_steps
@@ -38,9 +37,8 @@ from mtkit.training.journal import Journal
 from mtkit.training.loss import Loss, TrainingLoss
 from mtkit.training.memory import halve_if_too_large
 from mtkit.training.metrics import MetricsLog
-from mtkit.training.process_group import SINGLE_PROCESS
-from mtkit.training.setup import initial_state, open_inputs
-from mtkit.training.state import TrainState, Validation
+from mtkit.training.setup import open_inputs
+from mtkit.training.state import TrainState, Validation, new_state
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 from steps import draw_pairs, pack, update
@@ -56,7 +54,7 @@ def checkpoints_in(folder: Path) -> Checkpoints:
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    return untrained_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
+    return new_state(EncoderDecoder(config.model, 20, 20), config.training, precision)
 
 
 BATCH = pack(draw_pairs([(1, 3), (2, 2), (3, 1), (4, 4)], vocab=20))
@@ -240,7 +238,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
     step = partial(train_step, tokens=data.tokens, rate=0.1, seed=config.seed, clip_norm=1.0)
     states = []
     for limit in (256, 160):
-        state = initial_state(config, inputs.tokenizer, SINGLE_PROCESS)
+        state = inputs.initial_state()
         state.model.double()
         out_of_memory_above(limit, monkeypatch)
         halve_if_too_large(partial(step, state), data, state.model.device)

@@ -12,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architectures import untrained_state
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
@@ -25,6 +24,7 @@ from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.data import load_batch, shard
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.processes import count_processes, useful_processes
+from mtkit.training.state import new_state
 from mtkit.training.step import accumulate_gradients
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -61,7 +61,7 @@ def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
     config = tiny_config(prepared, kind)
     store = open_batches(prepared / "run" / "batches").train
     rows = plan_epoch(store.lengths, max_tokens=256, seed=1, epoch=0)[0]
-    state = untrained_state(EncoderDecoder(config.model, 60, 60), config.training)
+    state = new_state(EncoderDecoder(config.model, 60, 60), config.training)
     state.model.eval()  # dropout is drawn for each part
 
     def gradient(group: ProcessGroup) -> tuple[torch.Tensor, float]:
@@ -79,7 +79,7 @@ def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
 
 def test_a_process_without_a_sentence_adds_nothing(prepared: Path) -> None:
     config = tiny_config(prepared, "transformer")
-    state = untrained_state(EncoderDecoder(config.model, 20, 20), config.training)
+    state = new_state(EncoderDecoder(config.model, 20, 20), config.training)
     sums = accumulate_gradients(state, [EMPTY_BATCH], 5, config.seed, SINGLE_PROCESS)
     assert sums.tolist() == [0, 0, 5]
     for parameter in state.model.parameters():

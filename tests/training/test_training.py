@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from architectures import untrained_state
 from mtkit import pipeline
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import build_batches
@@ -42,7 +41,7 @@ from mtkit.training.data import seed_of
 from mtkit.training.journal import Journal
 from mtkit.training.optimizers import MuonAndAdam, build_optimizer, step_where
 from mtkit.training.setup import TrainingRun
-from mtkit.training.state import TrainState, Validation, is_stalled, rank
+from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 from operations import Operations
@@ -54,9 +53,7 @@ both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 
 def state_of(config: Config, precision: Precision = "float32") -> TrainState:
     torch.manual_seed(1)
-    return untrained_state(
-        EncoderDecoder(config.model, 20, 20).double(), config.training, precision
-    )
+    return new_state(EncoderDecoder(config.model, 20, 20).double(), config.training, precision)
 
 
 PAIRS = draw_pairs([(2 + index % 3, 1 + index % 4) for index in range(8)], vocab=20)

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
-from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
@@ -26,10 +25,9 @@ from mtkit.progress import progress
 from mtkit.report import plural, show
 from mtkit.study.bench.sample import describe_machine, draw_batches, draw_tokenizer, size_config
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.data import Stream
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
-from mtkit.training.setup import initial_state, pick_row_width
+from mtkit.training.setup import RunInputs
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
 
@@ -50,20 +48,6 @@ peak memory       {peak}"""
 
 
 @dataclass(frozen=True)
-class TrainingSample:
-    """What is trained: a config, batches and their tokenizer."""
-
-    name: str
-    config: Config
-    data: Batches
-    tokenizer: Tokenizer
-
-    def new_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
-        """Return the state before the first step."""
-        return initial_state(self.config, self.tokenizer, group)
-
-
-@dataclass(frozen=True)
 class TimedStep:
     """Target tokens of a step, seconds since the step before, and those spent waiting for data."""
 
@@ -73,17 +57,15 @@ class TimedStep:
 
 
 def timed_steps(
-    sample: TrainingSample, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
+    inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
-    config = sample.config
-    width = pick_row_width(state.model)
-    stream = Stream(config, sample.data, sample.tokenizer, group, width)
+    clip_norm, seed = inputs.config.training.clip_norm, inputs.config.seed
+    stream = inputs.stream(state.model, group)
     last = time.perf_counter()
     for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
         batches = [batch.to(state.model.device) for batch in step.batches]
-        clip_norm, seed = config.training.clip_norm, config.seed
         train_step(
             state, batches, step.tokens, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group
         )
@@ -110,8 +92,8 @@ def window_rates(steps: Sequence[TimedStep]) -> list[float]:
 @contextmanager
 def open_training_sample(
     config_file: Path | None, size: str, overrides: Sequence[str]
-) -> Iterator[TrainingSample]:
-    """Open a config and the batches of its run, or draw batches for a model size.
+) -> Iterator[tuple[str, RunInputs]]:
+    """Open the batches of a config's run, or draw batches for a model size; yield a name, too.
 
     Raises:
         UserError: the config or an override is faulty, or the run has no batches.
@@ -120,7 +102,7 @@ def open_training_sample(
         config = load_config(config_file, overrides)
         run = Path(config.run)
         tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
-        yield TrainingSample(config.run, config, open_batches(run / "batches"), tokenizer)
+        yield config.run, RunInputs(config, open_batches(run / "batches"), tokenizer, None)
         return
     config = size_config(size, overrides)
     if config.training.subword_sampling is not None:
@@ -129,7 +111,7 @@ def open_training_sample(
     with TemporaryDirectory(prefix="mtkit-bench-") as folder:
         data = draw_batches(Path(folder), vocab, config.seed)
         name = f"{size}, sentences as long as Multi30k's"
-        yield TrainingSample(name, config, data, draw_tokenizer(vocab))
+        yield name, RunInputs(config, data, draw_tokenizer(vocab), None)
 
 
 def bench_train(
@@ -139,24 +121,23 @@ def bench_train(
 
     Starts as many processes as `mtkit train` would.
     """
-    with open_training_sample(config_file, size, overrides) as sample:
-        training = sample.config.training
-        processes = count_processes(sample.config, sample.tokenizer)
+    with open_training_sample(config_file, size, overrides) as (name, inputs):
+        processes = count_processes(inputs.config, inputs.tokenizer)
         if processes > 1:
             arguments = config_file, size, overrides, seconds, as_json
             start_processes(bench_train, processes, *arguments)
             return
-        with connect_processes(pick_device(training.device)) as group:
-            record = _measure(sample, seconds, group)
+        with connect_processes(pick_device(inputs.config.training.device)) as group:
+            record = {"workload": name, **_measure(inputs, seconds, group)}
             if group.is_main:
                 show(record, _text, as_json=as_json)
 
 
-def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> dict[str, Any]:
-    state, config = sample.new_state(group), sample.config
-    device, lengths, steps = state.model.device, sample.data.train.lengths, []
+def _measure(inputs: RunInputs, seconds: float, group: ProcessGroup) -> dict[str, Any]:
+    state, config = inputs.initial_state(group), inputs.config
+    device, lengths, steps = state.model.device, inputs.data.train.lengths, []
     with progress("training", unit="steps") as shown:
-        for step in timed_steps(sample, state, seconds, group):
+        for step in timed_steps(inputs, state, seconds, group):
             steps.append(step)
             shown.advance()
     rates, total = window_rates(steps), sum(step.seconds for step in steps)
@@ -166,7 +147,6 @@ def _measure(sample: TrainingSample, seconds: float, group: ProcessGroup) -> dic
     max_tokens = config.batching.max_tokens
     plan = plan_epoch(lengths, max_tokens=max_tokens, seed=config.seed, epoch=0)
     record = {
-        "workload": sample.name,
         "model": config.model.name,
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.progress.precision,

@@ -23,12 +23,13 @@ from mtkit.corpus.read import Pair
 from mtkit.decoding.casing import lowercase, truecase, uppercase
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.train import TrainingSample, timed_steps, window_rates
+from mtkit.study.bench.train import timed_steps, window_rates
 from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.processes import count_processes, threads_per_process
+from mtkit.training.setup import RunInputs
 
 TRIAL_SECONDS = 4.0
 HELD_OUT_PAIRS = 100
@@ -63,8 +64,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         config = config.model_copy(update={"batching": batching})
         processes = count_processes(config, tokenizer)
         torch.set_num_threads(threads_per_process(processes))
-        sample_run = TrainingSample(config.run, config, data, tokenizer)
-        speed, warm_up = _measure_speed(sample_run, processes)
+        inputs = RunInputs(config, data, tokenizer, None)
+        speed, warm_up = _measure_speed(inputs, processes)
         dotless_i = config.decoding.dotless_i in ("source", "both")
         lengths = data.train.lengths + 1  # the end of sentence
         batches = plan_epoch(data.train.lengths, max_tokens=tokens, seed=0, epoch=0)
@@ -82,11 +83,11 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         )
 
 
-def _measure_speed(sample: TrainingSample, processes: int) -> tuple[float, float]:
+def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
     """Return the target tokens per second of training, and the seconds lost until it is as fast."""
     start, group = time.perf_counter(), ProcessGroup()
     group.size = processes  # it does its share, and no other process runs
-    steps = list(timed_steps(sample, sample.new_state(group), TRIAL_SECONDS, group))
+    steps = list(timed_steps(inputs, inputs.initial_state(group), TRIAL_SECONDS, group))
     speed = median(window_rates(steps))
     lost = time.perf_counter() - start - sum(step.tokens for step in steps) / speed
     return speed * (PROCESS_SHARE if processes > 1 else 1.0), max(0.0, lost)
