@@ -11,6 +11,8 @@ new random choice in each epoch. So it is like the whole, and is read from disk 
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,20 +38,15 @@ Weights = NDArray[np.float64]
 """(n,): how often an epoch contains each pair."""
 
 
-def plan_epoch(
-    lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int, weights: Weights | None = None
-) -> list[Rows]:
-    """Return the batches of all blocks of an epoch, in order.
-
-    An epoch contains a row of weight w ⌊w⌋ times, and once more with probability w - ⌊w⌋.
+def plan_epoch(lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int) -> list[Rows]:
+    """Return the batches of all blocks of an epoch without weights, in order.
 
     Raises:
         UserError: a single pair exceeds the budget.
     """
     check_fit(lengths, max_tokens)
-    place = {"max_tokens": max_tokens, "seed": seed, "epoch": epoch}
-    blocks = range(count_blocks(len(lengths)))
-    return [batch for block in blocks for batch in plan_block(lengths, block, weights, **place)]
+    plan = partial(plan_block, lengths, max_tokens=max_tokens, seed=seed, epoch=epoch)
+    return [*chain.from_iterable(map(plan, range(count_blocks(len(lengths)))))]
 
 
 def count_blocks(rows: int) -> int:
@@ -68,7 +65,8 @@ def plan_block(
 ) -> list[Rows]:
     """Return the batches of one block of an epoch; every pair must fit the budget.
 
-    The block contains at least one row, even if all weights are tiny.
+    An epoch contains a row of weight w ⌊w⌋ times, and once more with probability w - ⌊w⌋. A block
+    contains at least one row, even if all weights are tiny.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))

@@ -99,10 +99,10 @@ class CorpusStatistics:
 
 
 def compute_statistics(
-    pairs: Iterable[Pair], languages: Languages = (None, None), sample_size: int = SAMPLE_SIZE
+    pairs: Iterable[Pair], languages: Languages = (None, None)
 ) -> CorpusStatistics:
     """Read the pairs once and return their statistics; `languages` are those declared."""
-    sample = _sample_by_hash(pairs, sample_size)
+    sample = _sample_by_hash(pairs)
     filled = sample or [(" ", " ")]
     ratio = median(len(target) / len(source) for source, target in filled)
     deviations = (_deviation(len(source), len(target), ratio) for source, target in filled)
@@ -119,7 +119,7 @@ def hash_of(pair: Pair) -> int:
     return crc32(source) << 32 | crc32(target, len(source))
 
 
-def _sample_by_hash(pairs: Iterable[Pair], size: int) -> list[tuple[str, str]]:
+def _sample_by_hash(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
     """Return the distinct pairs with the smallest hashes, without those that have a blank side."""
     sample: dict[int, tuple[str, str]] = {}
     bound = 1 << 64
@@ -128,11 +128,11 @@ def _sample_by_hash(pairs: Iterable[Pair], size: int) -> list[tuple[str, str]]:
             for pair in chunk:
                 if (key := hash_of(pair)) < bound and not pair.blank:
                     sample[key] = pair.source, pair.target
-            if len(sample) > 2 * size:
-                sample = dict(sorted(sample.items())[:size])
+            if len(sample) > 2 * SAMPLE_SIZE:
+                sample = dict(sorted(sample.items())[:SAMPLE_SIZE])
                 bound = max(sample)
             bar.advance(len(chunk))
-    return [sample[key] for key in sorted(sample)[:size]]
+    return [sample[key] for key in sorted(sample)[:SAMPLE_SIZE]]
 
 
 def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:
