@@ -37,9 +37,6 @@ COMPRESSED = {
     ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P)",
     ".xz": rb"\xfd7zXZ\0",
     ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
-    ".7z": rb"7z\xbc\xaf",
-    ".rar": rb"Rar!",
-    ".tar": rb"(?s).{257}ustar",
     ".zip": rb"PK(\x03\x04|\x05\x06)",
 }
 """Compressed formats that are refused, by the end of the name or the first bytes of a file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
@@ -27,8 +26,6 @@ Columns = tuple[str | int, str | int]
 Lines = Iterator[tuple[int, str]]
 Texts = Iterator[tuple[str, int, str, str]]
 """The file, line, source and target of each pair."""
-
-_SEPARATOR = re.compile(r'"?sep=(.)"?')
 
 
 def is_table(path: str) -> bool:
@@ -147,12 +144,10 @@ def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
 def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield rows as `_rows`; a quoted cell may contain delimiters and line breaks."""
     head = list(islice(lines, SAMPLE_ROWS))
-    told = _SEPARATOR.fullmatch(head[0]) if head else None  # by which Excel knows the delimiter
-    skipped = int(told is not None)
-    delimiter = told[1] if told else max(DELIMITERS, key=partial(_fit, head))
-    text = (f"{line}\n" for line in chain(head[skipped:], lines))
+    delimiter = max(DELIMITERS, key=partial(_fit, head))
+    text = (f"{line}\n" for line in chain(head, lines))
     rows = csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=True)
-    number, width = 1 + skipped, 0
+    number, width = 1, 0
     try:
         for cells in rows:
             width = width or len(cells)
@@ -162,7 +157,7 @@ def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
                     f"put quotes around cells that contain {delimiter!r}"
                 )
             yield number, cells if any(map(str.strip, cells)) else []
-            number = 1 + skipped + rows.line_num
+            number = 1 + rows.line_num
     except csv.Error as error:
         is_old = str(error).startswith("new-line")
         advice = OLD_LINE_ENDS if is_old else "quotes inside a cell must be doubled"
@@ -208,12 +203,6 @@ def text_at(record: Any, column: str, where: str) -> str:
 
 
 def _columns(record: Any) -> Iterator[str]:
-    """Yield the names of all columns, with dots for those of nested records."""
-    pending = [("", record)]
-    while pending:
-        name, value = pending.pop()
-        if isinstance(value, Mapping):
-            nested = [(f"{name}.{key}" if name else str(key), value[key]) for key in value]
-            pending += reversed(nested)
-        elif name:
-            yield name
+    """Yield the names of the columns, with dots for those of nested records."""
+    for key, value in record.items() if isinstance(record, Mapping) else ():
+        yield from (f"{key}.{inner}" for inner in value) if isinstance(value, Mapping) else [key]
