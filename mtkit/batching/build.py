@@ -17,11 +17,11 @@ from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
 from mtkit.artifacts.stage import Draft, Stage, describe_change, origin_of
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
-from mtkit.batching.plan import Weights, check_fit
+from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.corpora import Corpus
-from mtkit.config.settings import BatchingSettings, Config
-from mtkit.corpus.read import Contents, hash_corpora, read_pairs
+from mtkit.config.settings import Config
+from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
 from mtkit.corpus.validate import check_all_readable
@@ -57,26 +57,17 @@ def build_batches(config: Config) -> Artifact:
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
     check_settings(tokenizer, config)
-    contents = _hash_corpora(config)
-    inputs = {name: content.identity for name, content in contents.items()}
-    sources = dict(origin_of(tokenizer))
-    for content in contents.values():
-        sources |= content.files
-    inputs["tokenizer"] = tokenizer.identity
-    stage = Stage("batches", path, batches_recipe(config), inputs, sources)
-    artifact = stage.ensure(
-        config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer.path))
-    )
-    _check_budget(path, config.batching)
-    return artifact
-
-
-def _hash_corpora(config: Config) -> dict[str, Contents]:
     data = config.data
     corpora: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
     if "overlap" in config.batching.drop and data.test:
         corpora["test"] = data.test
-    return {name: hash_corpora(corpus, f"data.{name}") for name, corpus in corpora.items()}
+    inputs, sources = {"tokenizer": tokenizer.identity}, dict(origin_of(tokenizer))
+    for name, corpus in corpora.items():
+        contents = hash_corpora(corpus, f"data.{name}")
+        inputs[name] = contents.identity
+        sources |= contents.files
+    stage = Stage("batches", path, batches_recipe(config), inputs, sources)
+    return stage.ensure(config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer.path)))
 
 
 def check_settings(artifact: Artifact, config: Config) -> None:
@@ -100,13 +91,6 @@ def open_batches(path: Path) -> Batches:
     train, valid = Store.open(path, "train"), Store.open(path, "valid")
     texts = _read_lines(path / VALID_SOURCE), _read_lines(path / VALID_TARGET)
     return Batches(artifact, train, valid, _read_weights(artifact, train), *texts)
-
-
-def _check_budget(path: Path, settings: BatchingSettings) -> None:
-    """Raise UserError if a pair exceeds the budget."""
-    if settings.max_tokens <= settings.max_length:  # else every pair fits
-        for name in ("train", "valid"):
-            check_fit(Store.open(path, name).lengths, settings.max_tokens)
 
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:

@@ -206,13 +206,6 @@ def test_only_settings_of_the_stores_rebuild_them(
     assert built(tmp_path, MANY[:-1]).identity != first.identity
 
 
-def test_a_budget_too_small_for_a_pair_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"batching\.max_tokens: 4 is less than"):
-        built(tmp_path, MANY, max_tokens=4)
-    with pytest.raises(UserError, match=r"batching\.max_tokens: 40 is less than"):
-        built(tmp_path, MANY, valid=[("number " * 45, "is")], max_tokens=40)
-
-
 def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.train: all 300 pairs .*: 300 too long"):
         built(tmp_path, MANY, max_length=2)
