@@ -30,12 +30,12 @@ from mtkit.tokenizer.codec import Tokenizer
 
 KINDS: dict[str, ModelSettings] = {
     "post-norm": transformer(),
-    "pre-norm": transformer(norm="pre", activation="gelu"),
+    "pre-norm": transformer(norm="pre", activation="gelu", tie="target"),
     "gated": transformer(activation="gated"),
     "unequal depth": transformer(
         encoder_layers=3, decoder_layers=1, activation="swish", tie="none"
     ),
-    "output bias": transformer(output_bias=True, tie="target"),
+    "output bias": transformer(output_bias=True),
 }
 
 
