@@ -30,6 +30,7 @@ from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.symbols import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, open_model, save_model_config
+from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 
@@ -90,17 +91,9 @@ def _check_exportable(settings: ModelSettings) -> TransformerSettings:
 
 
 def _export_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
-    vocabularies = opened.config.source_vocab, opened.config.target_vocab
-    parameters = [
-        *marian.vocabulary_parameters(settings, *vocabularies),
-        *marian.layer_parameters(settings),
-    ]
-    shapes = {parameter.ours: parameter.shape for parameter in parameters}
-    if settings.output_bias:
-        shapes["output_bias"] = vocabularies[1:]
-    tensors = marian.read_tensors(opened.weights, shapes)
-    bias = tensors.get("output_bias", torch.zeros(vocabularies[1]))
-    weights = {parameter.theirs: tensors[parameter.ours] for parameter in parameters}
+    own = get_weights(load_model(opened.config, opened.weights))
+    weights = {marian.their_name(name, settings): weight for name, weight in own.items()}
+    bias = weights.get(marian.OUTPUT_BIAS, torch.zeros(opened.config.target_vocab))
     return weights | {marian.OUTPUT_BIAS: bias[None]}
 
 
@@ -237,14 +230,16 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
 def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
-    per_symbol = marian.vocabulary_parameters(settings, source.size, target.size)
-    parameters = [*marian.layer_parameters(settings), *per_symbol]
-    shapes = {parameter.theirs: parameter.shape for parameter in parameters}
-    shapes[marian.OUTPUT_BIAS] = (1, target.size)
-    tensors = marian.read_tensors(marian.find_file(folder, marian.WEIGHTS_FILE), shapes)
-    weights = {parameter.ours: tensors[parameter.theirs] for parameter in parameters}
-    for name, *_ in per_symbol:
-        weights[name] = weights[name][(source if name.startswith("source") else target).rows]
+    own = dict(build_without_weights(settings, source.size, target.size).named_parameters())
+    names = {name: marian.their_name(name, settings) for name in own}
+    like: dict[str, Tensor] = {names[name]: weight for name, weight in own.items()}
+    like[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
+    path = marian.find_file(folder, marian.WEIGHTS_FILE)
+    tensors = read_weights(path, like, may_hold_others=True)
+    weights = {name: tensors[theirs] for name, theirs in names.items()}
+    for name in weights:
+        if ".layers." not in name:  # a row for each symbol
+            weights[name] = weights[name][(source if name.startswith("source") else target).rows]
     bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
     bias[torch.tensor(target.suppressed, dtype=torch.long)] = -1000.0  # their probability is 0
     return weights | {"output_bias": bias} if bias.any() else weights

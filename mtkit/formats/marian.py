@@ -7,18 +7,13 @@ split halves, as in Marian (Junczys-Dowmunt et al. 2018).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import Any
 
 from mtkit.artifacts.storage import read_json
 from mtkit.config.model import TransformerSettings
 from mtkit.errors import UserError
-from mtkit.models.weights import read_weights
 from mtkit.symbols import SPACE
 
 WEIGHTS_FILE, PICKLE_FILE = "model.safetensors", "pytorch_model.bin"
@@ -74,43 +69,20 @@ PARAMETER_NAMES = {
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 
-class Parameter(NamedTuple):
-    """A weight, by our name and theirs."""
-
-    ours: str
-    theirs: str
-    shape: tuple[int, ...]
-
-
-def layer_parameters(settings: TransformerSettings) -> Iterator[Parameter]:
-    """Yield every weight of the encoder's and the decoder's layers."""
-    d_model, ffn = settings.d_model, settings.ffn
-    shapes = {"feed_forward.expand": (ffn, d_model), "feed_forward.contract": (d_model, ffn)}
-    pair = settings.as_pair()
-    for side, half in (("encoder", pair.encoder), ("decoder", pair.decoder)):
-        for i, (name, other) in product(range(half.layers), PARAMETER_NAMES.items()):
-            if side == "decoder" or not name.startswith("cross"):
-                ours, theirs = f"{side}.layers.{i}.{name}", f"model.{side}.layers.{i}.{other}"
-                default = (d_model,) if name.endswith("norm") else (d_model, d_model)
-                shape = shapes.get(name, default)
-                yield Parameter(f"{ours}.weight", f"{theirs}.weight", shape)
-                yield Parameter(f"{ours}.bias", f"{theirs}.bias", shape[:1])
-
-
-def vocabulary_parameters(
-    settings: TransformerSettings, source_vocab: int, target_vocab: int
-) -> list[Parameter]:
-    """Return embeddings and output matrix, with a row per symbol; a tied matrix once."""
-    source, target = (source_vocab, settings.d_model), (target_vocab, settings.d_model)
+def their_name(name: str, settings: TransformerSettings) -> str:
+    """Return Marian's name of our weight."""
+    names = {
+        "source_embedding.weight": "model.encoder.embed_tokens.weight",
+        "target_embedding.weight": "model.decoder.embed_tokens.weight",
+        "output.weight": "lm_head.weight",
+        "output_bias": OUTPUT_BIAS,
+    }
     if settings.tie == "all":
-        return [Parameter("target_embedding.weight", "model.shared.weight", target)]
-    parameters = [
-        Parameter("source_embedding.weight", "model.encoder.embed_tokens.weight", source),
-        Parameter("target_embedding.weight", "model.decoder.embed_tokens.weight", target),
-    ]
-    if settings.tie == "none":
-        parameters.append(Parameter("output.weight", "lm_head.weight", target))
-    return parameters
+        names["target_embedding.weight"] = "model.shared.weight"
+    if name in names:
+        return names[name]
+    side, _, layer, part, inner, kind = name.split(".")
+    return f"model.{side}.layers.{layer}.{PARAMETER_NAMES[f'{part}.{inner}']}.{kind}"
 
 
 def find_file(folder: Path, name: str) -> Path:
@@ -134,12 +106,6 @@ def read_json_object(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{folder / name} is not a JSON object")
     return value
-
-
-def read_tensors(path: Path, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-    """Read the named weights of a file in float32, and ignore others."""
-    like = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
-    return read_weights(path, like, may_hold_others=True)
 
 
 def language_code_in(piece: str) -> str | None:
