@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import in_one_line, is_blank, normalise
@@ -74,20 +75,15 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
     def encode(part: str) -> list[int]:
         return tokenizer.encode_source([part])[0]
 
-    runs = [
-        (part, is_translated)
-        for run, is_translated in ([(text, True)] if begin else split_verbatim(text, tokenizer))
-        for part in (
-            split_sentences(run, settings.sentences, abbreviations) if is_translated else [run]
-        )
-    ]
     segments: list[Segment] = []
     words, place = Words(text) if request.alignments else None, 0
-    for run, is_translated in runs:
+    for run, is_translated in [(text, True)] if begin else split_verbatim(text, tokenizer):
         if not is_translated:
             segments.append(run)
             continue
-        for part, ids in split_to_fit(run, encode, settings.max_length, abbreviations):
+        sentences = split_sentences(run, settings.sentences, abbreviations)
+        parts = (split_to_fit(it, encode, settings.max_length, abbreviations) for it in sentences)
+        for part, ids in chain.from_iterable(parts):
             numbers: list[int] = []
             if words is not None:
                 places = _find_places(part, text, place)
@@ -135,16 +131,16 @@ def join(
             continue
         ranked = next(answers) or [Hypothesis([], None, False)]  # empty if all scores overflowed
         if request.sampling is None:
-            ranked = _whole(ranked, tokenizer)
+            # Without half characters, if there are others.
+            ranked = [one for one in ranked if tokenizer.is_whole(one.tokens)] or ranked
         if request.n_best == 1:
             ranked = ranked[:1]
         texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
         pairs = zip(ranked, texts, strict=True)
         choices.append([_translation(*pair, part, line, tokenizer) for pair in pairs])
     settings = request.settings
-    is_upper = line.text.isupper()
-    if is_upper:  # unless the model has read the capitals too
-        is_upper = _cased(line, tokenizer, settings) != _text_of(line)
+    # Unless the model has read the capitals too.
+    is_upper = line.text.isupper() and _cased(line, tokenizer, settings) != _text_of(line)
     dotless_i = settings.dotless_i in ("target", "both")
     by_text: dict[str, Translation] = {}
     for rank in range(max(map(len, choices))):
@@ -155,11 +151,6 @@ def join(
         by_text.setdefault(" ".join(text.split()), one)
     best, *others = by_text.values()
     return replace(best, alternatives=others[: request.n_best - 1])
-
-
-def _whole(ranked: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypothesis]:
-    """Return the hypotheses without half characters, or all if there are none."""
-    return [one for one in ranked if tokenizer.is_whole(one.tokens)] or ranked
 
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
@@ -205,14 +196,12 @@ def _join_segments(parts: Sequence[Translation], length_penalty: float) -> Trans
     text = join_parts(texts)
     lengths = [max(len(part.tokens), 1) ** length_penalty for part in parts]
     tokens = [token for part in parts for token in part.tokens]
-    scores = [
-        part.score * length
-        for part, length in zip(parts, lengths, strict=True)
-        if part.score is not None
-    ]
     score = None
-    if len(scores) == len(parts):
-        score = sum(scores) / float(max(len(tokens), 1) ** length_penalty)
+    if all(part.score is not None for part in parts):
+        total = sum(
+            (part.score or 0.0) * length for part, length in zip(parts, lengths, strict=True)
+        )
+        score = total / float(max(len(tokens), 1) ** length_penalty)
     links: set[tuple[int, int]] = set()
     if any(part.alignment for part in parts):
         words = Words(text)
