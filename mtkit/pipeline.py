@@ -20,9 +20,9 @@ from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.decoding.api import load
-from mtkit.decoding.translate import translate_with_progress
 from mtkit.decoding.translation_memory import find_nearest
 from mtkit.errors import UserError
+from mtkit.progress import progress
 from mtkit.report import data_lines, say, warn
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
@@ -115,9 +115,11 @@ def _test_report(config: Config, model: Artifact) -> Mapping[str, Any]:
 def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
     pairs = list(read_pairs(corpus))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    translator = load(model.path, config.training.device)
-    translations = translate_with_progress(translator, sources, "translating the test set")
-    hypotheses = [translation.text for translation in translations]
+    translator, hypotheses = load(model.path, config.training.device), list[str]()
+    with progress("translating the test set", len(sources), "lines") as shown:
+        for translations in translator.stream(sources):
+            shown.advance(len(translations))
+            hypotheses += [translation.text for translation in translations]
     for name, lines in zip(TEST_FILES, (sources, references, hypotheses), strict=True):
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -167,18 +167,6 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             f"{translator.request.settings.max_length}, or their line has over "
             f"{MAX_TEXT_CHARACTERS:,} characters"
         )
-
-
-def translate_with_progress(
-    translator: Translator, lines: Sequence[str], description: str
-) -> list[Translation]:
-    """Return the translation of each line, and show progress on stderr."""
-    translations: list[Translation] = []
-    with progress(description, len(lines), "lines") as shown:
-        for some in translator.stream(lines):
-            shown.advance(len(some))
-            translations += some
-    return translations
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
