@@ -197,7 +197,7 @@ def test_a_narrow_terminal_cuts_the_note_before_the_remaining_time(columns: int)
 
 
 TYPED = """
-from mtkit.decoding.lines import ask
+from mtkit.decoding.translate import ask
 while (line := ask("> ")) is not None:
     print(line, flush=True)
 """

@@ -101,24 +101,26 @@ def read_lines(path: str) -> Generator[str]:
         yield from text_lines(file, path)
 
 
-def text_lines(file: io.BufferedReader, name: str, max_bytes: int | None = None) -> Iterator[str]:
+def input_lines(path: Path | None) -> Generator[str]:
+    """Yield the lines of a file, pipe or standard input; errors are as in `open_input`."""
+    with open_input(path) as file:
+        yield from text_lines(file, str(path or "stdin"))
+
+
+def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
     """Yield the lines of an open file, without line ends and byte order mark.
 
-    A line over MAX_LINE_BYTES is blank, or cut to `max_bytes` if given. Invalid UTF-8 is replaced.
-    Each such fault is warned of once, and so are carriage returns that end no line. Errors are as
-    in `text_blocks`.
+    A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each such fault is warned of
+    once, and so are carriage returns that end no line. Errors are as in `text_blocks`.
     """
     faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
-    limit = max_bytes or MAX_LINE_BYTES + 1
-    for number, raw in enumerate(split_lines(text_blocks(file, name), limit), 1):
+    for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
         fault = ""
         if CARRIAGE_RETURN in raw:
             raw = raw.rstrip(b"\r")
             fault = OLD_LINE_ENDS if CARRIAGE_RETURN in raw else ""
-        if len(raw) >= limit:
-            if max_bytes is None:
-                raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
-            raw = raw.decode(errors="ignore").encode()  # the cut may have halved a character
+        if len(raw) > MAX_LINE_BYTES:
+            raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
@@ -231,12 +233,12 @@ def _wait(file: io.BufferedReader) -> None:
         select.select([file.fileno()], [], [])
 
 
-def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Yield each line without its line feed, cut to at most `max_bytes` if it spans blocks."""
+def split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield each line without its line feed; of one over MAX_LINE_BYTES, a byte more than that."""
     unended = bytearray()
     for block in blocks:
         first, *others = block.split(b"\n")
-        unended += first[: max_bytes - len(unended)]
+        unended += first[: MAX_LINE_BYTES + 1 - len(unended)]
         if others:
             yield bytes(unended)
             yield from others[:-1]

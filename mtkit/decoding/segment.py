@@ -14,14 +14,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import in_one_line, is_blank, normalise
 from mtkit.decoding.casing import truecase, uppercase
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.sentences import (
-    MAX_TEXT_CHARACTERS,
-    Words,
-    find_parts,
-    join_parts,
-    split_sentences,
-    split_to_fit,
-)
+from mtkit.decoding.sentences import Words, find_parts, join_parts, split_sentences, split_to_fit
 from mtkit.decoding.verbatim import has_letters, split_verbatim
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
@@ -51,7 +44,7 @@ class Translation:
     """log P / |y|^alpha over the tokens of all segments; None if the request asks for no scores."""
     tokens: list[str] = field(default_factory=list)
     truncated: bool = False
-    """Whether the output reached `max_length`, or the line was cut to MAX_TEXT_CHARACTERS."""
+    """Whether the output reached `max_length`."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of the n-best list, or the other samples, all with different texts."""
     alignment: set[tuple[int, int]] = field(default_factory=set)
@@ -121,9 +114,8 @@ def join(
     The translation joins the best hypotheses of all segments, its first alternative the second best
     ones, and so on. A segment with a shorter list repeats its last hypothesis.
     """
-    is_cut = len(line.text) > MAX_TEXT_CHARACTERS
     if not segments:
-        return Translation("", truncated=is_cut)
+        return Translation("")
     choices: list[list[Translation]] = []
     for part in segments:
         if isinstance(part, str):
@@ -146,9 +138,9 @@ def join(
     for rank in range(max(map(len, choices))):
         parts = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
         one = _join_segments(parts, settings.length_penalty)
-        text = uppercase(one.text, dotless_i=dotless_i) if is_upper else one.text
-        one = replace(one, text=text, truncated=one.truncated or is_cut)
-        by_text.setdefault(" ".join(text.split()), one)
+        if is_upper:
+            one = replace(one, text=uppercase(one.text, dotless_i=dotless_i))
+        by_text.setdefault(" ".join(one.text.split()), one)
     best, *others = by_text.values()
     return replace(best, alternatives=others[: request.n_best - 1])
 
@@ -163,7 +155,7 @@ def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
 
 
 def _text_of(line: Line) -> str:
-    return normalise(_utf8(line.text[:MAX_TEXT_CHARACTERS]))
+    return normalise(_utf8(line.text))
 
 
 def _utf8(text: str) -> str:

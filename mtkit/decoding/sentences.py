@@ -16,8 +16,6 @@ from sentencex import segment
 
 from mtkit.config.languages import language_code
 
-MAX_TEXT_CHARACTERS = 1 << 20
-"""Number of characters of a line that are translated; the rest is left out."""
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""
 

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, repeat
@@ -17,12 +17,10 @@ from typing import Any
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
-from mtkit.corpus.files import count_lines, open_input, text_lines
+from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
-from mtkit.decoding.lines import MAX_TEXT_BYTES, ask, input_lines
 from mtkit.decoding.output import open_output
 from mtkit.decoding.segment import Line, Translation
-from mtkit.decoding.sentences import MAX_TEXT_CHARACTERS
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
@@ -164,8 +162,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         warn(
             f"{truncated:,} of {number - done:,} translations may be incomplete (such as of line "
             f"{', '.join(map(str, examples))}): they reached max_length "
-            f"{translator.request.settings.max_length}, or their line has over "
-            f"{MAX_TEXT_CHARACTERS:,} characters"
+            f"{translator.request.settings.max_length}"
         )
 
 
@@ -197,9 +194,25 @@ def _translations(
         yield from translator.stream(islice(_lines(source, files), done, None))
 
 
+def ask(prompt: str) -> str | None:
+    """Return a line typed at the terminal, or None after Ctrl-D."""
+    with suppress(ImportError):  # some builds of Python lack readline
+        import readline  # noqa: F401 - adds line editing and a history to input()
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+        sys.stdin.reconfigure(errors="replace")
+    try:  # the prompt must not go to stdout, which is for translations
+        with nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr):
+            return input(prompt)
+    except BaseException as end:  # Ctrl-D or Ctrl-C, which leave the cursor behind the prompt
+        sys.stderr.write("\n")
+        if isinstance(end, EOFError):
+            return None
+        raise
+
+
 def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
     prefixes = files.prefixes
-    texts = text_lines(source, str(files.input or "stdin"), MAX_TEXT_BYTES)
+    texts = text_lines(source, str(files.input or "stdin"))
     begins = input_lines(prefixes) if prefixes else repeat("")
     try:
         for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mtkit.config.corpora import Corpus
-from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, read_lines
+from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, input_lines, read_lines
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
-from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.scoring.files import load_lines
 

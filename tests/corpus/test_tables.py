@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from commands import call
 from mtkit.config.corpora import TableCorpus
-from mtkit.corpus.files import count_lines, read_lines
+from mtkit.corpus.files import count_lines, input_lines, read_lines
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.tables import find_columns
 from mtkit.corpus.text import normalise
-from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.scoring.files import load_lines
 

@@ -17,15 +17,8 @@ from hypothesis import strategies as st
 
 from mtkit.corpus.files import split_lines, text_blocks, text_lines
 from mtkit.decoding import sentences
-from mtkit.decoding.lines import MAX_TEXT_BYTES
 from mtkit.decoding.output import open_output
-from mtkit.decoding.sentences import (
-    MAX_TEXT_CHARACTERS,
-    find_parts,
-    join_parts,
-    split_sentences,
-    split_to_fit,
-)
+from mtkit.decoding.sentences import find_parts, join_parts, split_sentences, split_to_fit
 from mtkit.errors import UserError
 
 
@@ -50,7 +43,7 @@ def lines_of(content: bytes) -> list[bytes]:
     st.lists(st.integers(1, 5), min_size=1),
 )
 def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
-    assert list(split_lines(cut(content, cycle(sizes)), MAX_TEXT_BYTES)) == [
+    assert list(split_lines(cut(content, cycle(sizes)))) == [
         line.removesuffix(b"\n") for line in lines_of(content)
     ]
 
@@ -58,7 +51,7 @@ def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
 def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
-        lines = split_lines(text_blocks(stream, "pipe"), MAX_TEXT_BYTES)
+        lines = split_lines(text_blocks(stream, "pipe"))
         os.write(writing, b"one\ntwo\nthr")
         assert [next(lines), next(lines)] == [b"one", b"two"]
         os.write(writing, b"ee\n")
@@ -69,7 +62,7 @@ def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
 
 def test_no_more_is_read_than_the_next_line_needs() -> None:
     blocks = cut(b"a\n" * 1000, cycle([10]))
-    next(split_lines(blocks, MAX_TEXT_BYTES))
+    next(split_lines(blocks))
     assert len(b"".join(blocks)) == 2 * 1000 - 10
 
 
@@ -147,21 +140,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"), open_output(tmp_path / "no" / "out"):
         pass
-
-
-@pytest.mark.parametrize("letter", ["a", "é", "雨", "😀"])
-def test_only_the_beginning_of_a_very_long_line_is_kept(
-    letter: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fits, over, far_over = (
-        letter * length
-        for length in (MAX_TEXT_CHARACTERS, MAX_TEXT_CHARACTERS + 1, 2 * MAX_TEXT_CHARACTERS)
-    )
-    content = "\n".join([far_over, fits, over]).encode()
-    texts = list(text_lines(as_file(content), "a", MAX_TEXT_BYTES))
-    assert max(len(text.encode()) for text in texts) <= MAX_TEXT_BYTES
-    assert [text[: len(over)] for text in texts] == [over, fits, over]
-    assert capsys.readouterr().err == ""
 
 
 def parts_of(line: str, limit: int) -> list[str]:

@@ -35,8 +35,6 @@ from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.corpus.text import in_one_line, normalise
-from mtkit.decoding import lines, sentences
-from mtkit.decoding import segment as segments
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
@@ -184,23 +182,6 @@ def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> No
     copier = with_settings(copier, max_length=3)
     assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
     assert max(map(len, sources_of(copier, "雨 😀 \ufdfa"))) == 3 + len([EOS])
-
-
-def test_text_over_the_limit_is_left_out_and_flagged(
-    tmp_path: Path,
-    copier: Translator,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for module in (lines, sentences, segments):
-        monkeypatch.setattr(module, "MAX_TEXT_CHARACTERS", 12)
-    content = b"A dog runs. It rains.\nA dog runs.\n" + b" " * 13 + b"Why?\n"
-    out = run(tmp_path, content, copier, jsonl=True, n_best=2)
-    records = [json.loads(line) for line in out.splitlines()]
-    assert [record["text"] for record in records] == ["A dog runs.", "A dog runs.", ""]
-    assert [record["truncated"] for record in records] == [True, False, True]
-    assert [record["n_best"][-1]["truncated"] for record in records] == [True, False, True]
-    assert capsys.readouterr().err.count("2 of 3") == 1
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

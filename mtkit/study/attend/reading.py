@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.files import input_lines
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engine import Request, Sentence
-from mtkit.decoding.lines import input_lines
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.decoding.segment import Line, segment
 from mtkit.decoding.sentences import UNSPACED

@@ -22,9 +22,9 @@ from typing import Any
 from unittest.mock import patch
 
 from mtkit.artifacts.runs import find_model
+from mtkit.corpus.files import input_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.api import load as load_translator
-from mtkit.decoding.lines import input_lines
 from mtkit.errors import UserError
 from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
