@@ -90,12 +90,12 @@ def _read_sides(
 def _read_ids(folder: Path, name: str, size: int | None) -> dict[str, int]:
     """Read the ids 0 … `size` - 1 by their pieces."""
     ids = marian.read_json_object(folder, name)
-    if len(ids) != size:
+    numbers = [i for i in ids.values() if type(i) is int]
+    if len(numbers) != len(ids) or len(ids) != size or sorted(numbers) != list(range(size)):
         raise UserError(
-            f"{folder / name} has {len(ids):,} symbols, but the config of the model says {size:,}"
+            f"{folder / name}: the ids must be 0 to {len(ids) - 1}, each exactly once, and the "
+            f"config of the model says {size}"
         )
-    if any(type(i) is not int for i in ids.values()) or sorted(ids.values()) != list(range(size)):
-        raise UserError(f"{folder / name}: the ids must be 0 to {size - 1}, each exactly once")
     for symbol in ("<pad>", "<unk>", "</s>"):
         if symbol not in ids:
             raise UserError(f"{folder / name} has no symbol {symbol}")
