@@ -50,14 +50,10 @@ class CorpusReport:
     """The result of checking a corpus; `report[name]` is the finding of that name."""
 
     pairs: int
-    blank_pairs: int
-    repeated_pairs: int
     statistics: CorpusStatistics
     findings: list[Finding]
     drop: list[DropRule]
     """Rules that are recommended for `batching.drop`."""
-    deduplicate: bool
-    """Whether `batching.deduplicate` is recommended."""
 
     def __getitem__(self, name: str) -> Finding:
         return next(finding for finding in self.findings if finding.name == name)
@@ -65,7 +61,7 @@ class CorpusReport:
     @property
     def distinct_pairs(self) -> int:
         """Pairs without blank sides, each counted once."""
-        return self.pairs - self.blank_pairs - self.repeated_pairs
+        return self.pairs - self["blank"].count - self["repeated pairs"].count
 
     @property
     def failed(self) -> list[Finding]:
@@ -81,7 +77,7 @@ class CorpusReport:
 
     def estimate(self, rule: str) -> int:
         """Return how many pairs of the whole corpus break a rule of which only some are checked."""
-        finding, pairs = self[rule], self.pairs - self.blank_pairs
+        finding, pairs = self[rule], self.pairs - self["blank"].count
         return round(finding.count * max(1.0, pairs / max(1, finding.checked)))
 
 
@@ -97,7 +93,7 @@ def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> Corpus
         return check_corpus(corpora[name], languages, held_out)
     report = check_corpus(corpora[name], languages, held_out, MIN_HELD_OUT_PAIRS)
     findings = [replace(finding, setting=None) for finding in report.findings]
-    return replace(report, findings=findings, drop=[], deduplicate=False)
+    return replace(report, findings=findings, drop=[])
 
 
 def check_corpus(
@@ -137,8 +133,7 @@ def check_corpus(
         check_languages(statistics, languages, tally.copied, pairs.count - blank),
         *(count.finding() for count in tally.counts.values()),
     ]
-    drop = _recommended(findings, languages)
-    return CorpusReport(pairs.count, blank, repeated, statistics, findings, drop, repeated > 0)
+    return CorpusReport(pairs.count, statistics, findings, _recommended(findings, languages))
 
 
 class _Pairs:

@@ -118,7 +118,9 @@ def _paragraph(finding: Finding) -> Iterator[str]:
 
 
 def _recommendation(report: CorpusReport, settings: BatchingSettings) -> Iterator[str]:
-    lines = ["  deduplicate: true"] if report.deduplicate and not settings.deduplicate else []
+    repeated = report["repeated pairs"]
+    is_missing = repeated.count and repeated.setting and not settings.deduplicate
+    lines = ["  deduplicate: true"] if is_missing else []
     if not set(report.drop) <= set(settings.drop):
         rules = BatchingSettings(drop=[*settings.drop, *report.drop]).drop
         lines.append(f"  drop: [{', '.join(rules)}]")

@@ -54,7 +54,7 @@ def test_a_clean_corpus_passes(tmp_path: Path) -> None:
     source, target = report.statistics.source, report.statistics.target
     assert (source.language, target.language) == ("en", "ko")
     assert source.scripts | target.scripts == {"LATIN", "HANGUL"}
-    assert (report.drop, report.deduplicate, report.frequent) == ([], False, [])
+    assert (report.drop, report.frequent) == ([], [])
     assert report.distinct_pairs == report.pairs == len(LINES)
 
 
@@ -91,9 +91,9 @@ def test_batch_drops_what_check_counts(
     held_out = held_out_sources([tokenized.data.valid])
     report = check_corpus(tokenized.data.train, held_out=held_out)
     reason = batching.drop[0] if batching.drop else "duplicate"
-    count = report.repeated_pairs if batching.deduplicate else report[reason].count
+    count = report["repeated pairs" if batching.deduplicate else reason].count
     assert dropped["dropped"].get(reason, 0) == count
-    assert dropped["dropped"].get("blank", 0) == report.blank_pairs == 1
+    assert dropped["dropped"].get("blank", 0) == report["blank"].count == 1
     assert dropped["kept"] == len(mixed) - count - 1
     assert count > 0 or reason in ("glued", "repetition")
 
