@@ -16,7 +16,7 @@ from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
 from mtkit.artifacts.stage import Draft, Stage, describe_change, origin_of
 from mtkit.artifacts.storage import write_json
-from mtkit.batching.encode import KEPT, DroppedPairs, Encoded, encode_pairs
+from mtkit.batching.encode import Encoded, encode_pairs
 from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.corpora import Corpus
@@ -30,6 +30,7 @@ from mtkit.progress import progress
 from mtkit.report import plural, say
 from mtkit.tokenizer.codec import Tokenizer
 
+EXAMPLES_PER_REASON = 5
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 
 
@@ -127,33 +128,36 @@ def _write_store(
     name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Write the store `name`, and return how many pairs were kept and why others were dropped."""
-    dropped, count, kept, tokens = DroppedPairs(), 0, 0, np.zeros(2, np.int64)
+    dropped: dict[str, dict[str, Any]] = {}
+    count, kept, tokens = 0, 0, np.zeros(2, np.int64)
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
         progress(f"encoding {name}", unit="pairs") as bar,
         store_writer(folder, name, vocab) as append,
     ):
         for chunk in encoded:
-            corpora = np.array([pair.corpus for pair in chunk.pairs], np.uint16)
-            append(chunk.tokens, chunk.lengths, corpora[chunk.outcomes == KEPT])
-            dropped.add(chunk.pairs, chunk.outcomes)
-            count, kept = count + len(chunk.pairs), kept + len(chunk.lengths)
+            corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
+            append(chunk.tokens, chunk.lengths, corpora)
+            for pair, reason in chunk.dropped:
+                facts = dropped.setdefault(reason, {"count": 0, "examples": []})
+                facts["count"] += 1
+                if facts["count"] <= EXAMPLES_PER_REASON:
+                    facts["examples"].append(pair.excerpt())
+            count, kept = count + len(chunk.kept) + len(chunk.dropped), kept + len(chunk.kept)
             tokens += chunk.lengths.sum(axis=0, dtype=np.int64)
-            bar.advance(len(chunk.pairs))
+            bar.advance(len(chunk.kept) + len(chunk.dropped))
         if not kept:
-            raise UserError(f"data.{name}: all {count:,} pairs were dropped: {dropped.summary()}")
+            reasons = ", ".join(f"{facts['count']:,} {it}" for it, facts in dropped.items())
+            raise UserError(f"data.{name}: all {count:,} pairs were dropped: {reasons}")
     source, target = tokens.tolist()
     subwords = f"{source:,} source, {target:,} target"
     say(f"{name}: {kept:,} of {plural(count, 'pair')} kept; subwords: {subwords}")
-    for line in dropped.lines():
-        say(line)
-    return {
-        "pairs": count,
-        "kept": kept,
-        "source_tokens": source,
-        "target_tokens": target,
-        "dropped": dropped.record(),
-    }
+    for reason, facts in dropped.items():
+        say(f"  dropped {plural(facts['count'], 'pair')} ({reason}), such as")
+        for example in facts["examples"][:2]:
+            say(f"    {example['where']}  {example['source']!r} | {example['target']!r}")
+    counts = {"pairs": count, "kept": kept, "source_tokens": source, "target_tokens": target}
+    return {**counts, "dropped": dropped}
 
 
 def _read_weights(artifact: Artifact, train: Store) -> Weights | None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ import pytest
 from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of
 from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
-from mtkit.batching.encode import OUTCOMES, length_outcomes
 from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import BatchingSettings, Config
@@ -135,8 +135,16 @@ def test_each_reason_is_reported_with_its_first_examples(
 
 
 def test_length_limits_are_inclusive() -> None:
-    outcomes = length_outcomes(np.array([[8, 4], [4, 8], [9, 5], [8, 0]]), 8)
-    assert [OUTCOMES[outcome] for outcome in outcomes] == ["kept", "kept", "too long", "blank"]
+    def encode_letters(lines: list[str], threads: int) -> list[list[int]]:
+        return [[7] * line.count("x") for line in lines]
+
+    encode_side = {"encode_source": encode_letters, "encode_target": encode_letters}
+    tokenizer = Mock(spec=Tokenizer, source_vocab=9, target_vocab=9, **encode_side)
+    texts = [(8, 4), (4, 8), (9, 5), (8, 0)]
+    pairs = [Pair("x" * s + ".", "x" * t + ".", 0, "", row) for row, (s, t) in enumerate(texts)]
+    (chunk,) = encode.encode_pairs(pairs, tokenizer, BatchingSettings(max_length=8))
+    assert chunk.lengths.tolist() == [[8, 4], [4, 8]]
+    assert chunk.dropped == [(pairs[2], "too long"), (pairs[3], "blank")]
 
 
 def test_unicode_spaces_are_blank_under_every_normalization(tmp_path: Path) -> None:
@@ -174,7 +182,7 @@ def test_only_a_few_chunks_are_read_in_advance(
     threads = threading.active_count()
     encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings())
     for done in range(1, 6):
-        assert next(encoded).pairs[-1].line == 10 * done
+        assert next(encoded).kept[-1].line == 10 * done
         assert len(taken) <= 10 * (done + 4)
     encoded.close()  # type: ignore[attr-defined]
     assert threading.active_count() == threads
