@@ -27,9 +27,6 @@ from mtkit.cli.options import (
 )
 from mtkit.errors import SettingError, UserError
 
-MAX_THREADS = 1024
-"""Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
-
 
 @dataclass(frozen=True)
 class ConfigOptions:
@@ -158,11 +155,9 @@ class TranslateOptions:
         "auto", help="Data type of the computation (default: auto, float32)."
     )
     workers: int | None = Option(
-        None, min=1, max=MAX_THREADS, help="Batches translated in parallel (default: one per core)."
+        None, help="Batches translated in parallel (default: one per core)."
     )
-    threads: int | None = Option(
-        None, min=1, max=MAX_THREADS, help="Threads per worker (default: cores / workers)."
-    )
+    threads: int | None = Option(None, help="Threads per worker (default: cores / workers).")
     resume: bool = flag("--resume", help="Continue an interrupted command; needs INPUT and -o.")
 
     def settings(self, *names: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from mtkit.errors import UserError
 if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
     import numpy as np
     from jaxtyping import Float
+MAX_THREADS = 1024
+"""Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
 ENGINE_NAMES = ("auto", "torch", "ctranslate2")
 
 
@@ -69,8 +71,8 @@ class EngineOptions:
         if self.engine not in ENGINE_NAMES:
             raise UserError(f"engine: {self.engine}; choose one of {', '.join(ENGINE_NAMES)}")
         for name, count in (("workers", self.workers), ("threads", self.threads)):
-            if count is not None and count < 1:
-                raise UserError(f"{name} must be at least 1, not {count}")
+            if count is not None and not 1 <= count <= MAX_THREADS:
+                raise UserError(f"{name} must be from 1 to {MAX_THREADS:,}, not {count:,}")
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def test_unsupported_options_are_named(plain: Path) -> None:
         load(plain, "cpu", compute_type="int8", max_length=9000)
     with pytest.raises(UserError, match="no tpu"):
         load(plain, "tpu")
-    with pytest.raises(UserError, match="workers must be at least 1"):
+    with pytest.raises(UserError, match="workers must be from 1 to 1,024"):
         load(plain, "cpu", workers=0)
     with pytest.raises(UserError, match="engine: fast; choose"):
         load(plain, "cpu", engine="fast")
