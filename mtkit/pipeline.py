@@ -11,7 +11,7 @@ from typing import Any
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.runs import config_of, default_run
-from mtkit.artifacts.stage import Draft, Stage, origin_of
+from mtkit.artifacts.stage import Draft, Stage
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
@@ -99,10 +99,8 @@ def _test_report(config: Config, model: Artifact) -> Mapping[str, Any]:
     corpus = config.data.test
     if corpus is None:
         return {}
-    contents = hash_corpora(corpus, "data.test")
-    inputs = {"model": model.identity, "test": contents.identity}
-    sources = {**origin_of(model), **contents.files}
-    stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs, sources)
+    inputs = {"model": model.identity} | hash_corpora(corpus, "data.test")
+    stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
     test = stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))
     try:
         _show_samples(test.path)

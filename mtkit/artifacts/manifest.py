@@ -109,7 +109,7 @@ def create(
                 "mtkit": VERSION,
                 "settings": settings,
                 "inputs": inputs,
-                "files": {file.name: describe_file(file) for file in sorted(partial.iterdir())},
+                "files": {file.name: _describe_file(file) for file in sorted(partial.iterdir())},
                 "report": report or {},
             }
             write_json(partial / MANIFEST, manifest | hashes_of(manifest))
@@ -182,8 +182,7 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def describe_file(file: Path) -> dict[str, Any]:
-    """Return the `bytes` and `sha256` of a file."""
+def _describe_file(file: Path) -> dict[str, Any]:
     return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
 
 

@@ -6,11 +6,11 @@ default that changes later is noticed. The identities of the inputs stand beside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mtkit.config.base import Scope, Settings, flattened
+from mtkit.config.base import Key, Scope, Settings, dotted
 
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
@@ -29,13 +29,26 @@ class Recipe:
         """Return every setting with its value, as plain data."""
         return {name: self._plain(value) for name, value in self.sections.items()}
 
-    def by_name(self) -> dict[str, Any]:
-        """Return the value of each setting by its name in a config, such as "model.heads"."""
-        return flattened(self.resolved())
+    def difference(self, recorded: Mapping[str, Any]) -> str | None:
+        """Describe the first setting that differs from what a manifest recorded; None if none does.
 
-    def matches(self, recorded: Mapping[str, Any]) -> bool:
-        """Return whether a manifest recorded these; a later setting matches at its default."""
-        return self._matches(self.sections, recorded)
+        A setting that the manifest does not name, because it is younger, had its default.
+        """
+        changes = [*self._changes((), self.sections, recorded)]
+        changes.sort(key=lambda change: change[0][-1] != "kind")  # the kind explains the others
+        return next((f"{dotted(it)} was {then}, now {now}" for it, then, now in changes), None)
+
+    def _changes(self, key: Key, now: Any, then: Any) -> Iterator[tuple[Key, Any, Any]]:
+        """Yield each setting that differs, with its recorded and its present value."""
+        if not (isinstance(now, Settings | Mapping) and isinstance(then, Mapping)):
+            if now != then:
+                yield key, self._plain(then), self._plain(now)
+            return
+        counted = self._counted(now)
+        for name, value in counted.items():
+            before = then[name] if name in then else _default_of(now, name)
+            yield from self._changes((*key, name), value, before)
+        yield from (((*key, name), then[name], None) for name in then if name not in counted)
 
     def _counted(self, section: Section) -> dict[str, Any]:
         """Return the settings of a section that results depend on."""
@@ -49,25 +62,17 @@ class Recipe:
             return value
         return {name: self._plain(inner) for name, inner in self._counted(value).items()}
 
-    def _matches(self, now: Any, recorded: Any) -> bool:
-        if not (isinstance(now, Settings | Mapping) and isinstance(recorded, Mapping)):
-            return bool(recorded == now)
-        counted = self._counted(now)
-        return recorded.keys() <= counted.keys() and all(
-            self._matches(value, recorded[name])
-            if name in recorded
-            else value == _default_of(now, name)
-            for name, value in counted.items()
-        )
-
 
 def _default_of(section: Section, name: str) -> Any:
     return None if isinstance(section, Mapping) else type(section).model_fields[name].get_default()
 
 
 def tokenizer_recipe(config: Config) -> Recipe:
-    """Return what a tokenizer depends on besides the corpus."""
-    return Recipe({"seed": config.seed, "tokenizer": config.tokenizer})
+    """Return what a tokenizer depends on besides the corpus, or the model that it comes from."""
+    if config.training.init_from is not None:
+        return Recipe({"training.init_from": "a model"})
+    own = {"seed": config.seed, "tokenizer": config.tokenizer}
+    return Recipe({"training.init_from": None} | own)
 
 
 def batches_recipe(config: Config) -> Recipe:

@@ -6,30 +6,25 @@ def fill(draft):
 
 artifact = stage.ensure(config, fill)    # complete at the end, or as it was before
 
-Hashes decide whether an artifact is up to date. For people its report holds the value of each
-setting, and the size and hash of each file, that it was made from.
+An artifact is up to date if its manifest names these settings and these hashes of the inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, create, open_artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
-from mtkit.config.base import flattened
 from mtkit.errors import UserError
 from mtkit.report import say
 
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
-
-FROM = "from"
-"""Key in the report of a manifest, under which the origin stands."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +44,7 @@ class Stage:
     path: Path
     recipe: Recipe
     inputs: Mapping[str, str]
-    """The identity of each input."""
-    sources: Mapping[str, Any] = field(default_factory=dict)
-    """Settings and files that the inputs were made from, by name."""
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """All settings and files that the artifact is made from, by name."""
-        return {**self.sources, **self.recipe.by_name()}
+    """The hash of each input, by the name of its setting or its kind."""
 
     def current(self) -> Artifact | None:
         """Return the artifact if it is up to date and undamaged."""
@@ -87,21 +75,19 @@ class Stage:
     @contextmanager
     def write(self) -> Iterator[Draft]:
         """Yield a draft that replaces the artifact when the block ends; lock the run before."""
-        report: dict[str, Any] = {FROM: self.origin} if self.sources else {}
+        report: dict[str, Any] = {}
         settings = self.recipe.resolved()
         with create(self.path, self.kind, settings, self.inputs, report) as folder:
             yield Draft(folder, report)
 
     def difference(self, artifact: Artifact) -> str | None:
         """Describe what an artifact was made from that is different now; None if nothing is."""
-        inputs, settings = artifact.manifest["inputs"], artifact.manifest["settings"]
-        if self.recipe.matches(settings) and inputs == dict(self.inputs):
-            return None
-        if reason := describe_change({**flattened(settings), **origin_of(artifact)}, self.origin):
-            return reason
-        names = sorted(inputs.keys() | self.inputs.keys())
-        changed = (name for name in names if inputs.get(name) != self.inputs.get(name))
-        return f"another {next(changed, 'set of settings')}"
+        if difference := self.recipe.difference(artifact.manifest["settings"]):
+            return difference
+        before, now = artifact.manifest["inputs"], self.inputs
+        names = sorted(before.keys() | now.keys())
+        changed = (name for name in names if before.get(name) != now.get(name))
+        return next((f"{name} changed" for name in changed), None)
 
     def explain_rebuild(self) -> None:
         """Say why the artifact, if any, is rebuilt; UserError if checkpoints depend on it."""
@@ -140,35 +126,3 @@ def _dependent_checkpoint(artifact: Artifact) -> Path | None:
             inputs = open_artifact(checkpoint, "checkpoint").manifest["inputs"]
             return checkpoint if artifact.identity in inputs.values() else None
     return None
-
-
-def origin_of(artifact: Artifact) -> Mapping[str, Any]:
-    """Return the settings and files that an artifact was made from, by name; empty if unknown."""
-    origin = artifact.report.get(FROM)
-    return origin if isinstance(origin, dict) else {}
-
-
-def describe_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Describe the first difference between two origins, or return None if there is none.
-
-    Names that only one of them has count if they are files, which were not read before; but a
-    renamed file is unchanged.
-    """
-    shared = [name for name in now if name in before and before[name] != now[name]]
-    shared.sort(key=lambda name: not name.endswith(".kind"))  # the kind explains the others
-    if shared:
-        return _describe(shared[0], before[shared[0]], now[shared[0]])
-    known = {facts.get("sha256") for facts in before.values() if isinstance(facts, dict)}
-    for name, facts in now.items():
-        is_new = isinstance(facts, dict) and name not in before
-        if before and is_new and facts["sha256"] not in known:
-            return f"{name} was not read before"
-    return None
-
-
-def _describe(name: str, before: Any, now: Any) -> str:
-    if isinstance(before, dict) and isinstance(now, dict):
-        if before.get("bytes") != now.get("bytes"):
-            return f"{name} had {before.get('bytes')} bytes, now {now.get('bytes')}"
-        return f"{name} has other text of the same length"
-    return f"{name} was {before}, now {now}"

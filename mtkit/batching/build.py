@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from mtkit.artifacts.manifest import Artifact, open_artifact
-from mtkit.artifacts.recipe import batches_recipe, tokenizer_recipe
-from mtkit.artifacts.stage import Draft, Stage, describe_change, origin_of
+from mtkit.artifacts.recipe import Recipe, batches_recipe, tokenizer_recipe
+from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import Encoded, encode_pairs
 from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
-from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.corpus.rules import PairFilter, held_out_sources
@@ -57,27 +56,20 @@ def build_batches(config: Config) -> Artifact:
     check_all_readable(config.data, "train", "valid")
     path = Path(config.run) / "batches"
     tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
-    check_settings(tokenizer, config)
-    data = config.data
-    corpora: dict[str, Corpus | list[Corpus]] = {"train": data.train, "valid": data.valid}
-    if "overlap" in config.batching.drop and data.test:
-        corpora["test"] = data.test
-    inputs, sources = {"tokenizer": tokenizer.identity}, dict(origin_of(tokenizer))
-    for name, corpus in corpora.items():
-        contents = hash_corpora(corpus, f"data.{name}")
-        inputs[name] = contents.identity
-        sources |= contents.files
-    stage = Stage("batches", path, batches_recipe(config), inputs, sources)
+    if config.training.init_from is None:
+        check_settings(tokenizer, tokenizer_recipe(config))
+    inputs = {"tokenizer": tokenizer.identity}
+    inputs |= hash_corpora(config.data.train, "data.train")
+    inputs |= hash_corpora(config.data.valid, "data.valid")
+    if "overlap" in config.batching.drop and config.data.test:
+        inputs |= hash_corpora(config.data.test, "data.test")
+    stage = Stage("batches", path, batches_recipe(config), inputs)
     return stage.ensure(config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer.path)))
 
 
-def check_settings(artifact: Artifact, config: Config) -> None:
-    """Raise UserError if a tokenizer or batches were built with other settings than the config."""
-    settings = tokenizer_recipe(config).by_name() | batches_recipe(config).by_name()
-    difference = describe_change(origin_of(artifact), settings)
-    if config.training.init_from is None and "training.init_from" in origin_of(artifact):
-        difference = "its tokenizer is that of training.init_from, which is not set"
-    if difference:
+def check_settings(artifact: Artifact, recipe: Recipe) -> None:
+    """Raise UserError if a tokenizer or batches were built with other settings than the recipe."""
+    if difference := recipe.difference(artifact.manifest["settings"]):
         again = "rerun `mtkit train-spm`, then `mtkit batch`"
         raise UserError(f"{artifact.path}: built with other settings ({difference}); {again}")
 

@@ -8,14 +8,14 @@ stage, so that no stage sees another version or needs the network again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.artifacts.manifest import describe_file, sha256_of
+from mtkit.artifacts.manifest import hash_file, sha256_of
+from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import Texts, read_table, text_at
@@ -109,13 +109,6 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def files_of(corpora: Corpus | list[Corpus], setting: str) -> dict[str, Path]:
-    """Return the files of texts and tables, by the names that `hash_corpora` gives them."""
-    plain = [corpus for corpus in listed(corpora) if not isinstance(corpus, DatasetCorpus)]
-    paths = (path for corpus in plain for side in _sides(corpus) for path in side)
-    return {f"{setting}: {path}": Path(path) for path in paths}
-
-
 def paths_of(corpus: Corpus) -> Iterator[Path]:
     """Yield all local files that a corpus may be read from, those in a dataset's folder too."""
     for side in _sides(corpus):
@@ -124,29 +117,20 @@ def paths_of(corpus: Corpus) -> Iterator[Path]:
             yield from path.rglob("*")
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The contents of corpora, as hashes."""
+def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]:
+    """Return the hashes of the corpora of a setting, such as data.train, by the settings of theirs.
 
-    identity: str
-    """A hash of the text, the columns and the tags, but not of paths and weights."""
-    files: dict[str, Any]
-    """The size and hash of each file, by its name."""
-
-
-def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> Contents:
-    """Hash the corpora of a setting, such as data.train.
+    A hash covers the text, the columns and the tag, but neither paths nor weights.
 
     Raises:
         UserError: a file cannot be read.
     """
-    files: dict[str, Any] = {}
-
-    def hash_file(file: Path, name: str) -> str:
-        description = files[f"{setting}: {name}"] = describe_file(file)
-        return str(description["sha256"])
-
-    return Contents(sha256_of([_content(corpus, hash_file) for corpus in listed(corpora)]), files)
+    hashes: dict[str, str] = {}
+    for place, corpus in enumerate(several := listed(corpora)):
+        name = f"{setting}.{place}" if len(several) > 1 else setting
+        content = _content(corpus) | ({} if corpus.tag is None else {"tag": corpus.tag})
+        hashes |= {f"{name}.{part}": sha256_of(value) for part, value in content.items()}
+    return hashes
 
 
 def _sides(corpus: Corpus) -> list[list[str]]:
@@ -159,25 +143,24 @@ def _sides(corpus: Corpus) -> list[list[str]]:
     return [[corpus.dataset]]
 
 
-def _content(corpus: Corpus, hash_file: Callable[[Path, str], str]) -> list[Any]:
-    """Return what identifies the text: hashes of files, or the fingerprint of a dataset."""
-    tag = [[corpus.tag]] if corpus.tag is not None else []
-    if not isinstance(corpus, DatasetCorpus):
-        content: list[Any] = [
-            [hash_file(existing_file(path), path) for path in side] for side in _sides(corpus)
-        ]
-        if isinstance(corpus, TableCorpus):
-            content.append([corpus.source_column, corpus.target_column])
-        return content + tag
-    settings = [corpus.name, corpus.split, corpus.source_column, corpus.target_column, *tag]
+def _content(corpus: Corpus) -> dict[str, Any]:
+    """Return what identifies the text, by setting: hashes of files, or a dataset's fingerprint."""
+    if isinstance(corpus, TextCorpus):
+        return {"source": _hash_files(corpus.source), "target": _hash_files(corpus.target)}
+    columns = [corpus.source_column, corpus.target_column]
+    if isinstance(corpus, TableCorpus):
+        return {"table": [_hash_files(corpus.table), columns]}
     path = Path(corpus.dataset)
     with _dataset_errors(corpus):
-        if path.is_dir():
-            inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-            # `datasets` leaves cache-….arrow beside its files.
-            names = sorted(name.as_posix() for name in inside if not name.name.startswith("cache-"))
-            return [*settings, {name: hash_file(path / name, f"{path}/{name}") for name in names}]
-        return [*settings, _load(corpus)._fingerprint]
+        # `datasets` leaves cache-….arrow beside its files.
+        inside = [it for it in path.rglob("*") if it.is_file() and not it.name.startswith("cache-")]
+        hashes = {file.relative_to(path).as_posix(): hash_file(file) for file in inside}
+        text = hashes if path.is_dir() else _load(corpus)._fingerprint
+        return {"dataset": [corpus.name, corpus.split, columns, text]}
+
+
+def _hash_files(paths: Paths) -> list[str]:
+    return [hash_file(existing_file(path)) for path in listed_paths(paths)]
 
 
 def _read_texts(corpus: TextCorpus) -> Texts:

@@ -22,7 +22,6 @@ from mtkit.artifacts.runs import (
     config_of,
     default_place,
 )
-from mtkit.artifacts.stage import FROM
 from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
 from mtkit.config.reference import explain_settings
@@ -221,10 +220,9 @@ def _sizes(artifact: Artifact) -> dict[str, int]:
 
 def _facts_of(artifact: Artifact) -> dict[str, Any]:
     manifest = artifact.manifest
-    report = {name: value for name, value in artifact.report.items() if name != FROM}
     made_from = {name: identity[:12] for name, identity in manifest["inputs"].items()}
     made = {"identity": artifact.identity[:12], "made from": made_from, "bytes": _sizes(artifact)}
-    return {**manifest["settings"], **report, **made}
+    return {**manifest["settings"], **artifact.report, **made}
 
 
 def _describe_progress(run: Path, records: Records, model: Artifact | None) -> dict[str, Any]:

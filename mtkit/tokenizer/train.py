@@ -7,18 +7,17 @@ settings and seed give the same bytes, on any number of cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from mtkit.artifacts.manifest import Artifact, describe_file, sha256_of
-from mtkit.artifacts.recipe import Recipe, tokenizer_recipe
+from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
+from mtkit.artifacts.recipe import tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config
@@ -61,24 +60,17 @@ def train_tokenizer(config: Config) -> Artifact:
     """
     check_all_readable(config.data, "train", "valid")
     path, model = Path(config.run) / "tokenizer", find_origin(config)
-    if model:
-        recipe, inputs = Recipe({"tokenizer": {"of": "model"}}), {"model": model.identity}
-        sources: Mapping[str, Any] = {"training.init_from": config.training.init_from}
-    else:
-        inputs, sources = _inputs(config)
-        recipe = tokenizer_recipe(config)
-    stage = Stage("tokenizer", path, recipe, inputs, sources)
+    inputs = {"model": model.identity} if model else _hash_inputs(config)
+    stage = Stage("tokenizer", path, tokenizer_recipe(config), inputs)
     return stage.ensure(config, partial(_fill, config=config, model=model))
 
 
-def _inputs(config: Config) -> tuple[dict[str, str], Mapping[str, Any]]:
-    """Return the identities and the files of the existing models, else of the training corpus."""
+def _hash_inputs(config: Config) -> dict[str, str]:
+    """Return the hashes of the existing models, else of the training corpus."""
     if not (paths := listed_paths(config.tokenizer.model or [])):
-        train = hash_corpora(config.data.train, "data.train")
-        return {"train": train.identity}, train.files
+        return hash_corpora(config.data.train, "data.train")
     with blame_setting(("tokenizer", "model")):
-        files = {f"tokenizer.model: {path}": describe_file(existing_file(path)) for path in paths}
-    return {"models": sha256_of([file["sha256"] for file in files.values()])}, files
+        return {"tokenizer.model": sha256_of([hash_file(existing_file(it)) for it in paths])}
 
 
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:

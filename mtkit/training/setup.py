@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from mtkit.artifacts.manifest import (
-    MANIFEST,
-    Artifact,
-    clear_leftovers,
-    describe_file,
-    open_artifact,
-)
-from mtkit.artifacts.recipe import checkpoint_recipe, model_recipe
+from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact
+from mtkit.artifacts.recipe import batches_recipe, checkpoint_recipe, model_recipe, tokenizer_recipe
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
@@ -27,11 +21,12 @@ from mtkit.artifacts.runs import (
     locked,
     save_config,
 )
-from mtkit.artifacts.stage import Stage, describe_change, origin_of
+from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.config.corpora import listed
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config
-from mtkit.corpus.read import files_of
+from mtkit.corpus.read import hash_corpora, paths_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -71,7 +66,7 @@ class RunInputs:
         identities["batches"] = batches.identity
         if self.origin:
             identities["init_from"] = self.origin.identity
-        return Stage(kind, Path(config.run) / name, recipe, identities, origin_of(batches))
+        return Stage(kind, Path(config.run) / name, recipe, identities)
 
     def save_model_config(self, folder: Path) -> None:
         """Write what decoding needs besides weights into a folder with weights of this run."""
@@ -140,16 +135,11 @@ def open_inputs(config: Config) -> RunInputs:
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != artifact.identity:
         raise UserError(f"{run / 'batches'} is encoded with another tokenizer; rerun `mtkit batch`")
-    check_settings(data.artifact, config)
-    files = files_of(config.data.train, "data.train") | files_of(config.data.valid, "data.valid")
-    made, before = (run / "batches" / MANIFEST).stat().st_mtime, origin_of(data.artifact)
-    now = {
-        name: describe_file(path)
-        for name, path in files.items()
-        if path.is_file() and (name not in before or path.stat().st_mtime > made)
-    }
-    if difference := describe_change(before, now):
-        warn(f"{data.artifact.path}: {difference}; rerun `mtkit batch` to use the change")
+    if config.training.init_from is None:
+        check_settings(artifact, tokenizer_recipe(config))
+    check_settings(data.artifact, batches_recipe(config))
+    if changed := _find_changed_text(config, data.artifact):
+        warn(f"{data.artifact.path}: {changed} changed; rerun `mtkit batch` to use its text")
     tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
@@ -159,6 +149,22 @@ def open_inputs(config: Config) -> RunInputs:
                     "this setting copies the tokenizer of the model"
                 )
     return RunInputs(config, data, tokenizer, origin)
+
+
+def _find_changed_text(config: Config, batches: Artifact) -> str | None:
+    """Return the setting of the first text that differs from that of the batches.
+
+    Files that are older than the batches, or missing, are not read.
+    """
+    made = (batches.path / MANIFEST).stat().st_mtime
+    texts: dict[str, str] = {}
+    for name, corpora in (("data.train", config.data.train), ("data.valid", config.data.valid)):
+        files = (path for corpus in listed(corpora) for path in paths_of(corpus) if path.is_file())
+        if any(file.stat().st_mtime > made for file in files):
+            with suppress(UserError):
+                texts |= hash_corpora(corpora, name)
+    inputs = batches.manifest["inputs"]
+    return next((name for name, text in texts.items() if inputs.get(name) != text), None)
 
 
 def check_origin(config: Config) -> Artifact | None:

@@ -29,8 +29,8 @@ CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
 no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
 
 
-def identity(corpora: Any) -> str:
-    return hash_corpora(corpora, "data.train").identity
+def identity(corpora: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(hash_corpora(corpora, "data.train").items())
 
 
 def corpus(**settings: Any) -> Corpus:
