@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -76,23 +75,14 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
         return 1
     if recorded := recorded_processes(Path(config.run) / CHECKPOINTS):
         return min(recorded, devices)
-    model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = training.accumulate * config.batching.max_tokens
-    if device.type != "cpu":
-        return useful_processes(devices, tokens, math.inf)
-    processes = MEMORY_SHARE * memory_limit_bytes() / (PROCESS_BYTES + COPIES * 4 * parameters)
-    return useful_processes(
-        devices, tokens, min(processes, tokens * WEIGHTS_PER_TOKEN / parameters)
-    )
-
-
-def useful_processes(devices: int, tokens: int, limit: float) -> int:
-    """Return one process per device, but at most `limit`.
-
-    Each process gets at least MIN_STEP_TOKENS of a step's `tokens`.
-    """
-    return int(max(1, min(devices, tokens // MIN_STEP_TOKENS, limit)))
+    limits = [devices, tokens / MIN_STEP_TOKENS]
+    if device.type == "cpu":
+        model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
+        weights = sum(parameter.numel() for parameter in model.parameters())
+        limits.append(tokens * WEIGHTS_PER_TOKEN / weights)
+        limits.append(MEMORY_SHARE * memory_limit_bytes() / (PROCESS_BYTES + COPIES * 4 * weights))
+    return int(max(1, min(limits)))
 
 
 def count_devices(device: torch.device) -> int:
@@ -162,14 +152,11 @@ def _wait_for(workers: Mapping[Connection, SpawnProcess], stop: StopSignals) -> 
             except EOFError:
                 process = running.pop(connection)
                 process.join()
-                if process.exitcode and not stop.received:
-                    errors.append(_lost(process.exitcode))
+                if (code := process.exitcode) and not stop.received:
+                    how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
+                    again = "run the same command again to resume"
+                    errors.append(LostProcess(f"a process was lost ({how}): {again}"))
     return errors
-
-
-def _lost(exit_code: int) -> LostProcess:
-    how = f"exit code {exit_code}" if exit_code > 0 else signal.Signals(-exit_code).name
-    return LostProcess(f"a process was lost ({how}): run the same command again to resume")
 
 
 @contextmanager

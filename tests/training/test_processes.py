@@ -23,7 +23,7 @@ from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.data import load_batch, shard
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.processes import count_processes, useful_processes
+from mtkit.training.processes import count_processes
 from mtkit.training.state import new_state
 from mtkit.training.step import accumulate_gradients
 from mtkit.training.train import train
@@ -87,24 +87,6 @@ def test_a_process_without_a_sentence_adds_nothing(prepared: Path) -> None:
         assert not parameter.grad.any()
 
 
-@pytest.mark.parametrize(
-    ("there", "tokens", "most", "ranks"),
-    [
-        (1, 4096, 9.9, 1),
-        (2, 4096, 9.9, 2),
-        (2, 1023, 9.9, 1),
-        (64, 4096, 9.9, 8),
-        (64, 65536, 9.9, 9),
-        (8, 100, 0.5, 1),
-        (8, 1 << 20, math.inf, 8),
-    ],
-)
-def test_processes_are_limited_by_devices_work_and_memory(
-    there: int, tokens: int, most: float, ranks: int
-) -> None:
-    assert useful_processes(there, tokens, most) == ranks
-
-
 @pytest.fixture
 def eight(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with eight cores, and plenty of memory."""
@@ -127,6 +109,11 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     assert started(fresh("transformer")) == 1
     assert started(fresh("transformer", training={"accumulate": 12})) == 6
     assert started(fresh("transformer", training={"ranks": 5})) == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "memory_limit_bytes", lambda: 3.0 * processes.PROCESS_BYTES)
+        assert started(large) == 2
+        patch.setattr(processes, "WEIGHTS_PER_TOKEN", 1)  # a large model
+        assert started(large) == 1
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
