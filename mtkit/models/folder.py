@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
@@ -70,9 +70,7 @@ def open_model(path: Place | None = None) -> OpenedModel:
 
 
 def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
-    """Open one model, or those of an ensemble, which are to decode by the settings of the first.
-
-    Its `max_length` becomes the smallest of all. A model that is named twice counts twice.
+    """Open one model, or those of an ensemble; a model that is named twice counts twice.
 
     Raises:
         UserError: as `open_model`, or their tokenizers differ.
@@ -87,10 +85,7 @@ def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
                 f"{first.artifact.path} and {other.artifact.path} cannot form an ensemble: their "
                 "tokenizers differ; train both with the same tokenizer"
             )
-    settings = first.config.decoding.model_copy(
-        update={"max_length": min(model.config.decoding.max_length for model in models)}
-    )
-    return [replace(first, config=first.config.model_copy(update={"decoding": settings})), *others]
+    return models
 
 
 def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
