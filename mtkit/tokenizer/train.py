@@ -23,7 +23,7 @@ from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config
 from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus.files import existing_file, listed_paths
-from mtkit.corpus.read import Pair, hash_corpora, read_pairs
+from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.progress import progress
@@ -38,7 +38,6 @@ MAX_SAMPLE_CHARACTERS = 1 << 28
 """Largest number of characters in the sample, so that memory is bounded."""
 SPM_THREADS = 16
 """Number of threads, fixed because the model file depends on it."""
-PROGRESS_PAIRS = 10_000
 
 
 class VocabularyTooLarge(UserError):  # noqa: N818
@@ -113,20 +112,19 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str,
     """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985)."""
     random = Random(seed)
     sample: list[tuple[str, str]] = []
-    seen = characters = 0
+    characters = 0
     with progress("reading", unit="pairs") as shown:
-        for seen, pair in enumerate(pairs):
-            place = seen if seen < size else random.randrange(seen + 1)
-            if place < size:
-                replaced = sample[place : place + 1]
-                sample[place : place + 1] = [(pair.tagged, pair.target)]
-                characters += _count_characters([sample[place]]) - _count_characters(replaced)
-            while characters > MAX_SAMPLE_CHARACTERS:
-                characters -= _count_characters([sample.pop(random.randrange(len(sample)))])
-                size = len(sample)
-            if (seen + 1) % PROGRESS_PAIRS == 0:
-                shown.advance(PROGRESS_PAIRS)
-        shown.advance((seen + 1) % PROGRESS_PAIRS)
+        for chunk in chunks(pairs):
+            for seen, pair in enumerate(chunk, shown.count):
+                place = seen if seen < size else random.randrange(seen + 1)
+                if place < size:
+                    replaced = sample[place : place + 1]
+                    sample[place : place + 1] = [(pair.tagged, pair.target)]
+                    characters += _count_characters([sample[place]]) - _count_characters(replaced)
+                while characters > MAX_SAMPLE_CHARACTERS:
+                    characters -= _count_characters([sample.pop(random.randrange(len(sample)))])
+                    size = len(sample)
+            shown.advance(len(chunk))
     return sample
 
 
