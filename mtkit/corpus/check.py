@@ -6,7 +6,6 @@ pair.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -114,24 +113,28 @@ def check_corpus(
     statistics = replace(compute_statistics(pairs, languages), held_out=held_out)
     if not pairs.count and pairs.unequal:
         raise UserError(pairs.unequal)
-    is_one_language = None not in languages and len(set(map(language_code, languages))) == 1
-    skipped = ["copied"] * is_one_language + ["overlap"] * (not held_out)
-    tally = _Tally(statistics, pairs.count, [rule for rule in RULES if rule.name not in skipped])
+    counts = [*_rule_counts(pairs.count, languages, has_held_out=bool(held_out))]
+    features: list[NDArray[Any]] = []
     with progress("checking", pairs.count, "pairs") as bar:
         for chunk in chunks(pairs):
-            tally.add(chunk)
+            for pair in chunk:
+                for count in counts[:1] if pair.blank else counts:
+                    count.add(pair, statistics)
+            sides = [pair.source for pair in chunk], [pair.target for pair in chunk]
+            features.append(np.stack([*map(line_features, sides)]))
             bar.advance(len(chunk))
-    source, target = np.concatenate(tally.source), np.concatenate(tally.target)
-    median_length = max(float(np.median(side["length"])) for side in (source, target))
-    blank, repeated = tally.counts["blank"].count, tally.counts["repeated pairs"].count
+    source, target = np.concatenate(features, axis=1)
+    median_length = max(np.median(source["length"]), np.median(target["length"]))
     passages = find_passages(source, target)
-    places = [tally.place(passage.first) for passage in passages if passage.shift != 0]
+    places = _find_places(pairs, {it.first for it in passages if it.shift != 0})
+    by_rule = {count.rule.name: count.finding() for count in counts}
+    distinct = pairs.count - by_rule["blank"].count - by_rule["repeated pairs"].count
     findings = [
         check_files(pairs.unequal),
-        check_alignment(passages, places, median_length),
-        check_size(pairs.count - blank - repeated, min_pairs),
-        check_languages(statistics, languages, tally.copied, pairs.count - blank),
-        *(count.finding() for count in tally.counts.values()),
+        check_alignment(passages, places, float(median_length)),
+        check_size(distinct, min_pairs),
+        check_languages(statistics, languages),
+        *by_rule.values(),
     ]
     return CorpusReport(pairs.count, statistics, findings, _recommended(findings, languages))
 
@@ -160,11 +163,15 @@ class _RuleCount:
     """How many pairs break a rule, and the first of them."""
 
     rule: Rule
+    every: int = 1
+    """One of so many pairs is checked, selected by its hash."""
     count: int = 0
     checked: int = 0
     examples: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, pair: Pair, statistics: CorpusStatistics) -> None:
+        if self.every > 1 and hash_of(pair) % self.every:
+            return
         self.checked += 1
         if self.rule.check(pair, statistics):
             self.count += 1
@@ -183,49 +190,27 @@ class _RuleCount:
         return Finding(rule.name, status, count, checked, *texts, examples=self.examples)
 
 
-class _Tally:
-    """Counts of each rule, and features of each side, chunk by chunk."""
+def _rule_counts(pairs: int, languages: Languages, *, has_held_out: bool) -> Iterator[_RuleCount]:
+    """Yield a count for each rule that applies, first the one for blank pairs."""
+    seen: set[int] = set()
 
-    def __init__(self, statistics: CorpusStatistics, pairs: int, rules: list[Rule]) -> None:
-        repeated = Rule("repeated pairs", *REPEATED, self._is_repeated, max_share=1.0)
-        all_rules = *REPORT_RULES, *rules, repeated
-        self.counts = {rule.name: _RuleCount(rule) for rule in all_rules}
-        self.copied = 0
-        """Pairs whose sides are the same text."""
-        self.source: list[NDArray[Any]] = []
-        self.target: list[NDArray[Any]] = []
-        self._statistics, self._pairs = statistics, pairs
-        self._seen: set[int] = set()
-        self._files: list[tuple[int, Pair]] = []
-        """The row and the first pair of each file."""
-        self._rows = 0
+    def is_repeated(pair: Pair, _: CorpusStatistics) -> bool:
+        before = len(seen)
+        seen.add(hash_of(pair))
+        return len(seen) == before
 
-    def add(self, chunk: list[Pair]) -> None:
-        """Apply the rules to the next pairs of the corpus."""
-        for row, pair in enumerate(chunk, self._rows):
-            if not self._files or self._files[-1][1].file != pair.file:
-                self._files.append((row, pair))
-            if pair.blank:
-                self.counts["blank"].add(pair, self._statistics)
-                continue
-            self.copied += pair.source == pair.target
-            for name, count in self.counts.items():
-                # Identification is slow.
-                if name != "language" or hash_of(pair) % self._pairs < IDENTIFIED_PAIRS:
-                    count.add(pair, self._statistics)
-        self._rows += len(chunk)
-        self.source.append(line_features([pair.source for pair in chunk]))
-        self.target.append(line_features([pair.target for pair in chunk]))
+    is_one_language = None not in languages and len(set(map(language_code, languages))) == 1
+    skipped = ["copied"] * is_one_language + ["overlap"] * (not has_held_out)
+    for rule in (*REPORT_RULES, *RULES):
+        if rule.name not in skipped:
+            is_slow = rule.name == "language"
+            yield _RuleCount(rule, max(1, pairs // IDENTIFIED_PAIRS) if is_slow else 1)
+    yield _RuleCount(Rule("repeated pairs", *REPEATED, is_repeated, max_share=1.0))
 
-    def _is_repeated(self, pair: Pair, _: CorpusStatistics) -> bool:
-        key, count = hash_of(pair), len(self._seen)
-        self._seen.add(key)
-        return len(self._seen) == count
 
-    def place(self, row: int) -> str:
-        """Return the name of the file, and the line, of a row."""
-        first, pair = self._files[bisect_right(self._files, row, key=lambda it: it[0]) - 1]
-        return pair._replace(line=pair.line + row - first).where
+def _find_places(pairs: _Pairs, rows: set[int]) -> list[str]:
+    """Return file and line of each of the rows, which are counted from 0."""
+    return [pair.where for row, pair in enumerate(pairs) if row in rows] if rows else []
 
 
 def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:

@@ -90,14 +90,12 @@ def _describe(passage: Passage, place: str) -> str:
     return f"{where}: the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
 
 
-def check_languages(
-    statistics: CorpusStatistics, declared: Languages, copied: int, pairs: int
-) -> Finding:
+def check_languages(statistics: CorpusStatistics, declared: Languages) -> Finding:
     """Check that the sides are in two languages, and in those that are declared.
 
-    If both languages are declared, they may be the same, as for two spellings of one language. Of
-    the `pairs`, `copied` have equal sides.
+    If both languages are declared, they may be the same, as for two spellings of one language.
     """
+    pairs, copied = len(statistics.sample), sum(it[0] == it[1] for it in statistics.sample)
     source, target = statistics.source, statistics.target
     failures, warnings = list[str](), list[str]()
     if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:

@@ -147,7 +147,7 @@ def test_both_sides_in_one_language_fail_unless_declared(tmp_path: Path) -> None
 def test_related_languages_are_not_one_language() -> None:
     def status(source: dict[str, int], target: dict[str, int]) -> str:
         statistics = statistics_of(source, target)
-        return check_languages(statistics, (None, None), 0, 1000).status
+        return check_languages(statistics, (None, None)).status
 
     croatian = {"hr": 570, "bs": 240, "sl": 190}
     assert status(croatian, {"hr": 430, "bs": 380, "sr": 190}) == "warned"
@@ -180,7 +180,7 @@ def status_of(votes: dict[str, int], declared: str | None) -> str:
     """Return the status of a target of which so many lines are in each language."""
     statistics = statistics_of({"en": 1000}, votes)
     target = replace(statistics.target, declared=declared)
-    return check_languages(replace(statistics, target=target), ("en", declared), 0, 1000).status
+    return check_languages(replace(statistics, target=target), ("en", declared)).status
 
 
 @pytest.mark.parametrize(
