@@ -11,9 +11,6 @@ from mtkit.corpus.files import count_lines, existing_file, listed_paths
 from mtkit.corpus.read import UnequalSidesError, read_pairs
 from mtkit.errors import blame_setting
 
-MAX_COUNTED_BYTES = 1 << 28
-"""Largest file whose lines are counted here; it takes a second, or a few for a .gz."""
-
 
 def check_all_readable(data: DataSettings, *names: Literal["train", "valid", "test"]) -> None:
     """Call `check_readable` on all corpora of these names."""
@@ -38,8 +35,5 @@ def check_readable(corpus: Corpus, key: Key) -> None:
         next(read_pairs(corpus))
         if isinstance(corpus, TextCorpus):
             for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):
-                is_small = all(
-                    existing_file(it).stat().st_size <= MAX_COUNTED_BYTES for it in paths
-                )
-                if is_small and count_lines(paths[0]) != count_lines(paths[1]):
+                if count_lines(paths[0]) != count_lines(paths[1]):
                     raise UnequalSidesError(paths)
