@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -55,8 +56,8 @@ class Split:
     pairs: int
     """Number of distinct pairs, about."""
     parts: frozenset[str] = frozenset({"valid", "test"})
-    excluded: frozenset[bytes] = frozenset()
-    """Keys of the sources of other validation and test sets: no pair of theirs is used."""
+    held_out: AbstractSet[str] = frozenset()
+    """Normalised sources of other validation and test sets: no pair of theirs is used."""
     pair_filter: PairFilter | None = None
     """Pairs that break one of its rules are not held out."""
 
@@ -78,9 +79,9 @@ class Split:
         candidates: dict[bytes, dict[int, Pair]] = {}
         trained = array("Q")
         for pair in pairs:
-            key = key_of(pair.source)
-            if pair.blank or key in self.excluded:
+            if pair.blank or (self.held_out and normalised(pair.source) in self.held_out):
                 continue
+            key = key_of(pair.source)
             target = int.from_bytes(key_of(pair.target)[:8])
             if self.part_of(key) != "train":
                 candidates.setdefault(key, {}).setdefault(target, pair)

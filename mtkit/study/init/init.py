@@ -22,14 +22,14 @@ from mtkit.config.errors import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import Pair, paths_of, read_pairs
-from mtkit.corpus.rules import PairFilter
+from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages
 from mtkit.corpus.validate import check_readable
 from mtkit.errors import UserError
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, plural, printable, say, warn, wrap
-from mtkit.study.init.corpus import Split, describe_corpus, key_of
+from mtkit.study.init.corpus import Split, describe_corpus
 from mtkit.study.init.presets import (
     NOMINAL_VOCABULARY,
     PRESETS,
@@ -83,15 +83,14 @@ def init(options: InitOptions) -> None:
     recognised = report.statistics.source.language, report.statistics.target.language
     languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
     counts: Counter[str] = Counter()
-    excluded: set[bytes] = set()
     for part, corpus in options.existing.items():
         own = check_part(part, options.existing, languages)
         _check_report(own, corpus)
         counts[part] = own.distinct_pairs
-        excluded.update(key_of(pair.source) for pair in read_pairs(corpus))
     parts = frozenset({"valid", "test"} - options.existing.keys())
+    held_out = held_out_sources(options.existing.values())
     pair_filter = PairFilter(report.drop, report.statistics)
-    split = Split(report.distinct_pairs, parts, frozenset(excluded), pair_filter)
+    split = Split(report.distinct_pairs, parts, held_out, pair_filter)
     facts, sample = describe_corpus(report, split, languages, counts)
     _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
