@@ -24,7 +24,7 @@ from mtkit.errors import UserError
 MAX_AREA = 1.5
 """Largest area of the rectangle of a batch, sentences times the longest, relative to its tokens."""
 WINDOW_ROWS = 1 << 20
-"""Number of rows that are sorted together; at most 2^30, because of the sort keys."""
+"""Number of rows that are sorted together."""
 MAX_BLOCK_ROWS = 1 << 23
 """Largest number of rows that are planned together; a smaller corpus is one block."""
 RUN_ROWS = 256
@@ -125,10 +125,7 @@ def _sort(rows: Rows, lengths: PairLengths) -> Rows:
 
     So sentences of a batch are of like length, while neither side is longer in most of them.
     """
-    # Keys end in the position, so all differ, and every sorting algorithm gives the same order.
-    keys: Rows = (lengths[rows].max(axis=1).astype(np.int64) << 30) + np.arange(len(rows))
-    keys.sort()
-    ordered: Rows = rows[keys & ((1 << 30) - 1)]
+    ordered: Rows = rows[np.argsort(lengths[rows].max(axis=1), kind="stable")]
     return ordered
 
 
