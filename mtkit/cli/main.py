@@ -32,20 +32,6 @@ COMMANDS: Mapping[str, str] = {
 }
 """The module of each command, in the order of --help."""
 BENCH = ("train", "translate", "layers")
-USAGE_WORDS = {
-    r"'(-[^' ]+)'": r"\1",
-    r" / (?=-)": "/",
-    r"^Invalid value for ('?)([^ ]+)\1: ": r"\2: ",
-    r"^Missing (?:option|argument) ('?)([^ ]+)\1\.$": r"\2 is missing",
-    r"^Got unexpected extra argument\(s\) \((.*)\)": r"unexpected argument: \1",
-    r"^Option ([^ ]+) ": r"\1 ",
-    r"^Missing command": "missing command",
-    r"^No such": "no such",
-    r" \(Possible options: (.*)\)": r"; did you mean \1?",
-    r"\. Did": "; did",
-    r"[.?]$": "",
-}
-"""Patterns in Typer's messages, and what they become in the style of mtkit's own."""
 
 
 def app(*names: str) -> typer.Typer:
@@ -142,7 +128,7 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
 
 
 def _describe_usage(error: typer.TyperException) -> str:
-    """Return the message of a usage error in mtkit's words."""
+    """Return the message of a usage error in the style of mtkit's own."""
     from pydantic import ValidationError
 
     from mtkit.config.base import error_message
@@ -150,6 +136,4 @@ def _describe_usage(error: typer.TyperException) -> str:
     text, cause = error.format_message(), error.__cause__
     if isinstance(cause, ValidationError):
         text = text.replace(error.message, error_message(cause.errors(include_url=False)[0]))
-    for pattern, words in USAGE_WORDS.items():
-        text = re.sub(pattern, words, text)
-    return text
+    return f"{text[0].lower()}{text[1:]}".replace(". Did", "; did").rstrip(".")

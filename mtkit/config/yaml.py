@@ -31,14 +31,12 @@ def demo_config() -> Path:
     return Path(str(resources.files("mtkit.demo") / "demo.yaml"))
 
 
-def load_config(
-    path: str | Path | None = None, overrides: Sequence[str] = (), run: str | None = None
-) -> Config:
+def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """Return the settings of a file (default: ./mtkit.yaml), changed by `key.path=value`s.
 
     Raises UserError in one line that names the file and line, or the override, at fault.
     """
-    return read_config(path, overrides, run)[0]
+    return read_config(path, overrides, None)[0]
 
 
 def load_saved_config(path: Path) -> Config:

@@ -24,7 +24,14 @@ from mtkit.config.model import (
 )
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config, Sgd
-from mtkit.config.yaml import demo_config, dump_config, load_config, load_saved_config, schema
+from mtkit.config.yaml import (
+    demo_config,
+    dump_config,
+    load_config,
+    load_saved_config,
+    read_config,
+    schema,
+)
 from mtkit.errors import UserError
 from settings_page import settings_page
 
@@ -58,7 +65,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def complaint(text: str, *overrides: str, run: str | None = None) -> str:
     Path("x.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as refused:
-        load_config("x.yaml", overrides, run)
+        read_config("x.yaml", overrides, run)
     return str(refused.value)
 
 
@@ -196,7 +203,7 @@ def test_overrides_are_yaml() -> None:
 
 def test_the_run_option_overrides_the_file() -> None:
     Path("x.yaml").write_text(GOOD)
-    assert load_config("x.yaml", run="elsewhere").run == "elsewhere"
+    assert read_config("x.yaml", [], "elsewhere")[0].run == "elsewhere"
     assert "given twice" in complaint(GOOD, "run=b", run="a")
 
 
