@@ -229,7 +229,7 @@ def test_a_missing_or_blank_text_is_named(
         ("translate -m nowhere", "nowhere"),
         ("translate -m nowhere --size base", "--size"),
         ("translate --input text", "--input"),
-        ("translate --engine marian", "--engine: "),
+        ("translate --engine marian", "--engine"),
         ("translate --beam 0", "--beam: "),
     ],
 )
