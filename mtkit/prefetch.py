@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from threading import Condition, Thread
@@ -66,13 +65,9 @@ class Prefetcher(Generic[Item]):
     def _wait(self, count: int, seconds: float | None) -> bool:
         """Wait until `count` items, or all that remain, are ready; return False after a timeout."""
         self._awaited = min(count, self._capacity)
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while self._size < self._awaited and self._end is None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            self._changed.wait(left)
-        return True
+        return self._changed.wait_for(
+            lambda: self._size >= self._awaited or self._end is not None, seconds
+        )
 
     def _produce(self, items: Iterable[Item]) -> None:
         end: BaseException = StopIteration()
@@ -83,8 +78,7 @@ class Prefetcher(Generic[Item]):
                     self._size += self._size_of(item)
                     if self._size >= self._awaited:
                         self._changed.notify_all()
-                    while self._size >= self._capacity and not self._is_closed:
-                        self._changed.wait()
+                    self._changed.wait_for(lambda: self._size < self._capacity or self._is_closed)
                     if self._is_closed:
                         return
         except BaseException as error:

@@ -67,18 +67,19 @@ def default_place() -> Path:
     return Path(place) if place else default_run()
 
 
-def find_model(path: str | Path | None) -> Artifact:
-    """Return the verified model of a run or model folder; None is the default place."""
-    place = Path(path) if path else default_place()
-    for folder in (place / "model", place):
+def find_model(place: str | Path) -> Artifact:
+    """Return the verified model of a run or model folder."""
+    for folder in (Path(place, "model"), Path(place)):
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
-    another = "" if path else ", or give one with -m"
-    raise UserError(f"{place} holds no model; train one with `mtkit train`{another}")
+    raise UserError(f"{place} holds no model; train one with `mtkit train`")
 
 
 def find_best(path: str | Path | None) -> Artifact:
-    """Return the verified model, or the best or newest checkpoint of a run without a model."""
+    """Return the verified model of `find_model`, or the best or newest checkpoint of a run.
+
+    The default path is `default_place`.
+    """
     place = Path(path) if path else default_place()
     if kind_at(place) == "checkpoint":
         return open_artifact(place, "checkpoint", verify=True)

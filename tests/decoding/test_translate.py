@@ -30,7 +30,7 @@ from architectures import seq2seq, transformer
 from commands import Stdin
 from folders import SENTENCES, train, with_settings, write_model
 from mtkit.artifacts.manifest import create
-from mtkit.artifacts.runs import find_model
+from mtkit.artifacts.runs import find_best
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
@@ -325,21 +325,21 @@ def test_the_model_is_path_then_environment_then_latest_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"runs/latest holds no model.*mtkit train"):
-        find_model(None)
+        find_best(None)
     Path("runs").mkdir()
     Path("runs/latest").symlink_to(real.parent)
-    assert find_model(None).path == Path("runs/latest/model")
+    assert find_best(None).path == Path("runs/latest/model")
     monkeypatch.setenv("MTKIT_MODEL", str(real))
-    assert find_model(None).path == real
-    assert find_model("runs/latest").path == Path("runs/latest/model")
+    assert find_best(None).path == real
+    assert find_best("runs/latest").path == Path("runs/latest/model")
     monkeypatch.delenv("MTKIT_MODEL")
     Path("mtkit.yaml").write_text("run: own\n")
-    assert find_model(None).path == Path("runs/latest/model")
+    assert find_best(None).path == Path("runs/latest/model")
     Path("own").mkdir()
     with pytest.raises(UserError, match="own holds no model"):
-        find_model(None)
+        find_best(None)
     with pytest.raises(UserError, match="elsewhere holds no model"):
-        find_model("elsewhere")
+        find_best("elsewhere")
 
 
 @pytest.mark.parametrize(
