@@ -504,19 +504,14 @@ def test_a_full_disk_leaves_everything_as_it_was(
     assert bool(force) == Path("mtkit-data").exists()
 
 
-def test_a_trial_restores_torch_and_knows_the_lengths_of_long_pairs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trial_knows_the_lengths_of_long_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.study.init.trial.TRIAL_SECONDS", 0.1)
     generator = random.Random(1)
     letters = [" ".join(generator.choices("abcdefgh", k=400)) for _ in range(60)]
     sample = [Pair(text, text[::-1], 0, "file", row) for row, text in enumerate(["a b", *letters])]
     plan = choose_plan(facts(800), Trial(PRESETS[0], 2000, 1000.0), 1.0)
     small = Preset(0, 0.0, 1, 8, 8, 1)
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
     trial = run_trial(facts(800), replace(plan, preset=small), sample)
-    assert torch.get_num_threads() == threads
-    assert torch.equal(torch.get_rng_state(), state)
     assert 300 < trial.long_tokens < 900
     assert 300 < trial.target_tokens < trial.padded_tokens
     assert trial.vocabulary < 2000

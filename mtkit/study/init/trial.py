@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -48,7 +47,7 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
     """
     count = min(HELD_OUT_PAIRS, len(sample) // 10)
     held_out, trained = sample[:count], sample[count:]
-    with TemporaryDirectory(prefix="mtkit-init-") as folder, quietly(), _torch_restored():
+    with TemporaryDirectory(prefix="mtkit-init-") as folder, quietly():
         config = _sample_config(Path(folder), facts, plan, trained, held_out)
         start = time.perf_counter()
         try:
@@ -115,14 +114,3 @@ def _sample_config(
         data[part] = flow(corpus)
     text = render_config(facts, roomy, run=flow(str(folder / "run")), **data)
     return Config.model_validate(yaml.safe_load(text))
-
-
-@contextmanager
-def _torch_restored() -> Iterator[None]:
-    """Restore torch's threads and random states afterwards."""
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
