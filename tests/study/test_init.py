@@ -51,7 +51,7 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=200).map(
 )
 
 
-def keys(placed: list[tuple[str, Pair]], side: int, *parts: str) -> list[bytes]:
+def keys(placed: list[tuple[str, Pair]], side: int, *parts: str) -> list[int]:
     return [key_of((pair.source, pair.target)[side]) for part, pair in placed if part in parts]
 
 

@@ -44,9 +44,10 @@ def held_out_share(pairs: int, part: str) -> float:
     return min(MAX_HELD_OUT[part] / pairs, max(0.02, small))
 
 
-def key_of(text: str) -> bytes:
-    """Return a hash of the words of a text, whatever their case, width, spaces and punctuation."""
-    return blake2b(normalised(text).encode(errors="replace"), digest_size=16).digest()
+def key_of(text: str) -> int:
+    """Return 64 bits for the words of a text, whatever its case, width, spaces and punctuation."""
+    words = normalised(text).encode(errors="replace")
+    return int.from_bytes(blake2b(words, digest_size=16).digest()[:8])
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Split:
     pair_filter: PairFilter | None = None
     """Pairs that break one of its rules are not held out."""
 
-    def part_of(self, key: bytes) -> str:
+    def part_of(self, key: int) -> str:
         """Return the part that sources with this key belong to."""
-        point = int.from_bytes(key[:6]) / (1 << 48)
+        point = (key >> 16) / (1 << 48)
         if "test" in self.parts and point < held_out_share(self.pairs, "test"):
             return "test"
         if "valid" in self.parts and point >= 1 - held_out_share(self.pairs, "valid"):
@@ -76,13 +77,12 @@ class Split:
         Each source is held out once, with the first of its targets that can serve. Blank pairs are
         left out. Memory: 8 bytes per training pair.
         """
-        candidates: dict[bytes, dict[int, Pair]] = {}
+        candidates: dict[int, dict[int, Pair]] = {}
         trained = array("Q")
         for pair in pairs:
             if pair.blank or (self.held_out and normalised(pair.source) in self.held_out):
                 continue
-            key = key_of(pair.source)
-            target = int.from_bytes(key_of(pair.target)[:8])
+            key, target = key_of(pair.source), key_of(pair.target)
             if self.part_of(key) != "train":
                 candidates.setdefault(key, {}).setdefault(target, pair)
             else:
@@ -118,9 +118,8 @@ def describe_corpus(
     counts = {part: round(scale * parts[part]) for part in ("valid", "test")} | dict(existing)
     sample = [pair for part, pair in placed if part == "train" and not split.is_faulty(pair)]
     sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
-    characters = [Counter("".join(lines).casefold()) for lines in (sources, targets)]
     is_joint = main_script(sources) == main_script(targets)
-    texts = [characters[0] + characters[1]] if is_joint else characters
+    texts = [sources + targets] if is_joint else [sources, targets]
     abbreviations = learn_abbreviations(sources)
     held_out = [pair for part, pair in placed if part != "train"]
     tried = held_out if len(held_out) >= 100 else [pair for _, pair in placed]
@@ -142,7 +141,7 @@ def describe_corpus(
         valid=counts["valid"],
         test=counts["test"],
         is_joint=is_joint,
-        characters=max(count_frequent(text) for text in texts),
+        characters=max(map(count_frequent, texts)),
         settings=settings,
     )
     return facts, sample
@@ -162,8 +161,9 @@ def _splitting_language(
     return source if len(several) < 0.05 * len(pairs) and 2 * right >= len(several) else None
 
 
-def count_frequent(characters: Counter[str]) -> int:
+def count_frequent(lines: Iterable[str]) -> int:
     """Return how many of the most frequent characters cover as much text as a tokenizer does."""
+    characters = Counter("".join(lines).casefold())
     counts = np.cumsum([count for _, count in characters.most_common()])
     needed = TokenizerSettings().character_coverage * characters.total()
     return int(np.searchsorted(counts, needed)) + 1
