@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
@@ -29,7 +29,7 @@ from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.progress import progress
 from mtkit.report import plural, say
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
+from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
 from mtkit.tokenizer.pieces import adopt_model
 
 MAX_LINE_CHARACTERS = 2000
@@ -99,13 +99,13 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
 
 def _write(draft: Draft, name: str, model: bytes) -> int:
     """Write a model, and for people its vocabulary with a line per id; return the size of that."""
-    (draft.folder / name).write_bytes(model)
-    processor = SentencePieceProcessor(model_proto=model)
-    ids = range(processor.vocab_size())
-    rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
-    (draft.folder / name).with_suffix(".vocab").write_text("".join(rows), encoding="utf-8")
-    draft.report[name] = len(ids)
-    return len(ids)
+    path = draft.folder / name
+    path.write_bytes(model)
+    processor, pieces = open_processor(path, model)
+    rows = (f"{piece}\t{processor.get_score(i):g}\n" for i, piece in enumerate(pieces))
+    path.with_suffix(".vocab").write_text("".join(rows), encoding="utf-8")
+    draft.report[name] = len(pieces)
+    return len(pieces)
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
