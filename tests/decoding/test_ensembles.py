@@ -141,12 +141,16 @@ def test_an_ensemble_decodes_by_the_settings_of_the_first(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     models = [
-        write_model(tmp_path / f"m{beam}", tokenizer, transformer(), beam=beam, length_penalty=0.5)
+        write_model(tmp_path / f"m{beam}", tokenizer, transformer(), beam=beam, max_length=4 * beam)
         for beam in (3, 2)
     ]
-    assert mtkit.load(models, "cpu").request.settings.beam == 3
-    assert mtkit.load(models[::-1], "cpu").request.settings.beam == 2
-    assert mtkit.load(models, "cpu", beam=4).request.settings.beam == 4
+    for order, beam, expected in (
+        (models, None, (3, 12)),
+        (models[::-1], None, (2, 8)),
+        (models, 4, (4, 12)),
+    ):
+        settings = mtkit.load(order, "cpu", beam=beam).request.settings
+        assert (settings.beam, settings.max_length) == expected
 
 
 def test_output_of_other_models_is_not_resumed(
@@ -180,13 +184,6 @@ def test_models_with_different_tokenizers_are_refused(models: list[Path], tmp_pa
         path = write_model(tmp_path / name, tokenizer, transformer())
         with pytest.raises(UserError, match=f"{models[0]} and {path} cannot form an ensemble"):
             mtkit.load([models[0], path], "cpu")
-
-
-def test_settings_are_those_of_the_first_model(
-    models: list[Path], tokenizer: Tokenizer, tmp_path: Path
-) -> None:
-    longer = write_model(tmp_path / "longer", tokenizer, transformer(), max_length=30)
-    assert mtkit.load([longer, models[0]], "cpu").request.settings.max_length == 30
 
 
 @pytest.mark.parametrize(
