@@ -40,13 +40,10 @@ def finish(config: Config) -> Artifact:
         if model := inputs.stage("model", step).current():
             say(f"train: {model.path} is up to date")
             return model
+    if not last:
+        raise UserError(f"{config.run}: training has saved no step yet; train with `mtkit train`")
     with open_run(inputs, SINGLE_PROCESS) as (run, state):
         progress = state.progress
-        if not progress.step:
-            raise UserError(
-                f"{config.run}: training has made no step yet; train with `mtkit train`"
-            )
-        run.make_current()
         say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
         if progress.step not in [validation.step for validation in progress.validations]:
             progress.validations.append(validate(run, state))

@@ -109,18 +109,10 @@ class TrainingRun:
     def config(self) -> Config:
         return self.inputs.config
 
-    def make_current(self) -> None:
-        """Save the settings of the run, and make it the latest one of this directory."""
+    def save(self, state: TrainState) -> None:
+        """Write a checkpoint, and remove those that are no longer needed."""
         if self.group.is_main:
-            save_config(self.config)
-            link_latest(Path(self.config.run))
-
-    def save(self, state: TrainState, *, overwrite: bool = True) -> None:
-        """Write a checkpoint if a step has been made, and remove those no longer needed."""
-        step = state.progress.step
-        if self.group.is_main and step:
-            if overwrite or step not in self.checkpoints.steps():
-                self.checkpoints.save(state)
+            self.checkpoints.save(state)
             self.checkpoints.prune(state.progress, self.config.training, self.total_steps)
 
 
@@ -184,7 +176,7 @@ def check_origin(config: Config) -> Artifact | None:
 
 @contextmanager
 def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
-    """Lock the run, and yield it with its newest state.
+    """Lock the run, make it the latest one of this directory, and yield it with its newest state.
 
     Raises:
         UserError: another process writes to the run, or a checkpoint is of other settings.
@@ -202,6 +194,11 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         _announce(config, state, group, checkpoint)
         stream = inputs.stream(state.model, group)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
+        if group.is_main:
+            if checkpoint is not None:  # the run may have ended before it removed others
+                checkpoints.prune(state.progress, training, total_steps)
+            save_config(config)
+            link_latest(Path(config.run))
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
 

@@ -62,7 +62,6 @@ def train(config: Config | str | Path) -> Artifact:
         if group.is_main:
             stage.explain_rebuild()
         with open_run(inputs, group) as (run, state):
-            run.make_current()
             _train_to_end(run, state)
             write_model(run, state, stage)
     return stage.open()
@@ -100,7 +99,6 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
         closing(Journal(run.config, state, run.group.is_main, signatures)) as journal,
         closing(_steps(run, state)) as steps,
     ):
-        run.save(state, overwrite=False)
         shown.advance(state.progress.step)
         try:
             if _must_validate(run.config.training, state.progress):  # which failed the last time
@@ -113,9 +111,9 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
         except (DivergedError, Interrupted):
             raise
         except (MtkitError, RuntimeError, MemoryError):
-            state.read_figures()
-            run.save(state, overwrite=False)
             if state.progress.step:
+                state.read_figures()
+                run.save(state)
                 # Said at once: another process that fails may end this one before its last line.
                 say(f"train: checkpoint saved after step {state.progress.step:,}")
             raise
