@@ -36,6 +36,9 @@ OF_MTKIT = (
     "training was interrupted",
     "mean of",
     "without the",
+    "  source",
+    "  hypothesis",
+    "  reference",
 )
 """How lines begin that mtkit says."""
 STRIKE = Path(__file__).with_name("strike")
