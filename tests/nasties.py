@@ -152,7 +152,7 @@ TABLES: dict[str, tuple[str, bytes, str | None]] = {
         r"t\.jsonl:1: not JSON \(Exceeds the limit",
     ),
     "deep lists": ("t.jsonl", DEEP.encode(), r"t\.jsonl:1: not JSON \(maximum recursion"),
-    "deep objects": ("t.jsonl", NESTED.encode(), r"t\.jsonl:1: no column 's'; .*a\.a\.a"),
+    "deep objects": ("t.jsonl", NESTED.encode(), r"t\.jsonl:1: no column 's'; choose from a\.a$"),
     "many columns": (
         "t.jsonl",
         json.dumps({f"key{i}": i for i in range(10_000)}).encode(),
