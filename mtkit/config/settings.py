@@ -59,6 +59,7 @@ DropRule = Literal[
     "uneven",
     "glued",
     "numbers",
+    "letters",
     "markup",
     "mojibake",
     "script",

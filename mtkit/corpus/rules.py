@@ -21,8 +21,8 @@ from mtkit.corpus.text import is_presplit
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may be from the usual one."""
-MIN_LETTERS, MIN_USUAL_SHARE = 5, 0.1
-"""Of this many letters, the share that must be in the side's scripts."""
+MIN_LETTERS, MIN_LETTERS_SHARE, MIN_USUAL_SHARE = 5, 0.3, 0.1
+"""Of this many characters, the share that must be letters; of these, in the side's scripts."""
 MIN_COPIED_LETTERS = 10
 """Letters of a copied line; shorter ones may be names."""
 MAX_LOOP = 30
@@ -105,6 +105,11 @@ def _has_other_number(numbers: list[str], others: list[str]) -> bool:
         and core not in digits
         for number in numbers
     )
+
+
+def _has_few_letters(text: str, _: SideStatistics) -> bool:
+    visible = len("".join(text.split()))
+    return visible >= MIN_LETTERS and sum(map(str.isalpha, text)) < MIN_LETTERS_SHARE * visible
 
 
 def _has_markup(text: str, _: SideStatistics) -> bool:
@@ -209,6 +214,7 @@ RULES = (
     Rule("uneven", "one side is too long", "a part is missing, or another sentence", _is_uneven),
     Rule("glued", "over 50 letters in a word", "restore spaces", _either_side(_has_glued_words)),
     Rule("numbers", "different numbers", "look at them", _have_other_numbers, 0.0),
+    Rule("letters", "few letters", "a list of numbers or symbols", _either_side(_has_few_letters)),
     Rule("markup", "tags or entities", "strip them", _either_side(_has_markup), max_share=1.0),
     Rule("mojibake", "wrong encoding", "convert the file again", _either_side(_is_misencoded)),
     Rule("script", "unexpected alphabet", "check the files", _either_side(_is_in_other_script)),

@@ -95,7 +95,7 @@ def test_batch_drops_what_check_counts(
     assert dropped["dropped"].get(reason, 0) == count
     assert dropped["dropped"].get("blank", 0) == report["blank"].count == 1
     assert dropped["kept"] == len(mixed) - count - 1
-    assert count > 0 or reason in ("glued", "repetition")
+    assert count > 0 or reason in ("glued", "letters", "repetition")
 
 
 @pytest.mark.slow
