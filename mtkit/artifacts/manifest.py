@@ -37,7 +37,7 @@ COMMANDS: Mapping[Kind, str] = {
     "export": "mtkit export",
 }
 """The command that makes each kind of artifact."""
-FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 3, "checkpoint": 4}
+FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 4, "checkpoint": 4}
 """Versions of their layouts; no other version is read."""
 
 

@@ -1,7 +1,7 @@
 """Token stores: ids of sentence pairs in memory-mapped files, with random access to any pair.
 
 `NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS.
-`NAME.lengths` holds the (n, 2) lengths as uint16; the sum of earlier lengths is a pair's start.
+`NAME.lengths` holds the (n, 2) lengths as uint16, `NAME.starts` where each pair starts, as int64.
 `NAME.corpora` holds the number of each pair's corpus as uint16.
 """
 
@@ -20,8 +20,6 @@ from mtkit.errors import UserError
 
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
-STRIDE = 64
-"""The start of every STRIDE-th row is kept in memory."""
 TOKEN_DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 
 
@@ -41,14 +39,19 @@ def store_writer(
     Raises:
         TypeError: the type of the ids is larger than the vocabulary needs.
     """
-    dtype = token_dtype(vocab)
+    dtype, end = token_dtype(vocab), 0
     with (
         (folder / f"{name}.{dtype.name}").open("wb") as all_tokens,
         (folder / f"{name}.lengths").open("wb") as all_lengths,
+        (folder / f"{name}.starts").open("wb") as all_starts,
         (folder / f"{name}.corpora").open("wb") as all_corpora,
     ):
 
         def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
+            nonlocal end
+            sizes = lengths.sum(axis=1, dtype=np.int64)
+            all_starts.write((end + sizes.cumsum() - sizes).tobytes())
+            end += int(sizes.sum())
             all_tokens.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
             all_corpora.write(corpora.tobytes())
@@ -64,7 +67,7 @@ class Store:
     lengths: Lengths
     """(n, 2): lengths of source and target, without EOS."""
     starts: NDArray[np.int64]
-    """(⌊n / STRIDE⌋ + 1,): where the source of every STRIDE-th row starts in `tokens`."""
+    """(n,): where the source of each row starts in `tokens`."""
     corpora: NDArray[np.uint16]
     """(n,): the number of each row's corpus."""
 
@@ -76,25 +79,18 @@ class Store:
             UserError: the store is missing, or its files do not fit together.
         """
         dtypes = [it for it in TOKEN_DTYPES if (folder / f"{name}.{it.name}").is_file()]
-        corpora_path = folder / f"{name}.corpora"
+        again = "rebuild it with `mtkit batch`"
         try:
             tokens = np.memmap(folder / f"{name}.{dtypes[0].name}", dtypes[0], "r")
             lengths = np.memmap(folder / f"{name}.lengths", np.uint16, "r").reshape(-1, 2)
-            corpora = np.zeros(len(lengths), np.uint16)
-            if corpora_path.is_file():  # earlier versions left it out if there was one corpus
-                corpora = np.memmap(corpora_path, np.uint16, "r")
+            starts = np.memmap(folder / f"{name}.starts", np.int64, "r")
+            corpora = np.memmap(folder / f"{name}.corpora", np.uint16, "r")
         except (OSError, ValueError, IndexError):  # missing, or of an impossible size
-            message = f"{folder} has no token store {name!r}; rebuild it with `mtkit batch`"
-            raise UserError(message) from None
-        strides = len(lengths) // STRIDE
-        sums = lengths[: strides * STRIDE].reshape(strides, 2 * STRIDE).sum(1, np.int64)
-        starts = np.append(0, sums.cumsum())
-        end = int(starts[-1]) + int(lengths[strides * STRIDE :].sum(dtype=np.int64))
-        if len(tokens) != end or len(corpora) != len(lengths):
-            raise UserError(
-                f"{folder}: files of {name!r} do not fit together; rebuild them with `mtkit batch`"
-            )
-        return cls(tokens, np.asarray(lengths), starts, corpora)
+            raise UserError(f"{folder} has no token store {name!r}; {again}") from None
+        end = starts[-1] + lengths[-1].sum(dtype=np.int64)
+        if len(tokens) != end or not len(lengths) == len(starts) == len(corpora):
+            raise UserError(f"{folder}: files of {name!r} do not fit together; {again}")
+        return cls(tokens, np.asarray(lengths), np.asarray(starts), corpora)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -105,15 +101,5 @@ class Store:
         """Return the concatenated ids of one side of `rows`, and their (k,) lengths."""
         lengths = self.lengths[rows].astype(np.int64)
         own, before = lengths[:, int(target)], lengths[:, 0] if target else 0
-        shifts = self._starts_of(rows) + before + own - own.cumsum()
+        shifts = self.starts[rows] + before + own - own.cumsum()
         return self.tokens[np.repeat(shifts, own) + np.arange(own.sum())], own
-
-    def _starts_of(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return where each of `rows` starts in `tokens`, (k,)."""
-        known, after = np.divmod(rows, STRIDE)
-        # Sum the lengths of up to 63 rows before each row. Read source and target as one number.
-        between = (known * STRIDE)[:, None] + np.arange(STRIDE - 1)
-        both = self.lengths.view(np.uint32)[np.minimum(between, rows[:, None]), 0]
-        both = np.where(np.arange(STRIDE - 1) < after[:, None], both, 0)
-        passed = ((both & 0xFFFF) + (both >> 16)).sum(axis=1, dtype=np.int64)
-        return np.asarray(self.starts[known] + passed)
