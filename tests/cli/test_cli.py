@@ -129,8 +129,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ("--nope", "mtkit: "),
-        ("train extra", "mtkit train: "),
         ("translate --n-best 0", "mtkit translate: invalid value for '--n-best': "),
         ("translate --engine foo", "mtkit translate: invalid value for '--engine': "),
         ("score -r a -r b -r a h", "a cannot be read"),
@@ -502,16 +500,6 @@ def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: C
         assert call("translate", "in.txt", "--sample", "--temperature", "5", "--seed", seed) == 0
         drawn.append(capsys.readouterr().out)
     assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_a_model_is_found_by_the_environment(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    Path("in.txt").write_text("ant\n", encoding="utf-8")
-    monkeypatch.setenv("MTKIT_MODEL", str(home / "run"))
-    assert call("translate", "in.txt") == 0
-    assert call("info") == 0
-    assert str(home / "run") in capsys.readouterr().out.replace("\n", "")
 
 
 def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
