@@ -42,10 +42,7 @@ def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -
 def load_saved_config(path: Path) -> Config:
     """Return the settings that a run saved; warn of those that only another version has."""
     data, lines = parse_file(path)
-    try:
-        config = Config.model_validate(data, extra="ignore")
-    except ValidationError as error:
-        raise UserError(describe_errors(error, data, Locations(str(path), lines))) from None
+    config = _validate(data, Locations(str(path), lines), extra="ignore")
     if unknown := flattened(data).keys() - flattened(config.model_dump()).keys():
         names = ", ".join(sorted(unknown))
         report.warn(f"{path}: ignored settings that this version of mtkit does not have: {names}")
@@ -68,7 +65,6 @@ def read_config(
         )
     data, lines = parse_file(Path(path or LOCAL))
     locations = Locations(str(path or LOCAL), lines)
-    _add_kinds(data, Config)
     parsed: list[Override] = [] if run is None else [(["run"], run, f"--run {run}")]
     parsed += map(_split, overrides)
     # Sections before their settings, and the kind first: it drops what belongs to another kind.
@@ -79,10 +75,7 @@ def read_config(
             raise UserError(f"{option}: {dotted(key)} is given twice, also by {also}")
         locations.overrides[key] = option
     _add_kinds(data, Config)
-    try:
-        return Config.model_validate(data), locations
-    except ValidationError as error:
-        raise UserError(describe_errors(error, data, locations)) from None
+    return _validate(data, locations), locations
 
 
 def dump_config(config: Config) -> str:
@@ -93,6 +86,13 @@ def dump_config(config: Config) -> str:
 def schema() -> str:
     """Return the JSON schema of the config, for editors."""
     return json.dumps(Config.model_json_schema(), indent=2)
+
+
+def _validate(data: dict[str, Any], locations: Locations, **options: Any) -> Config:
+    try:
+        return Config.model_validate(data, **options)
+    except ValidationError as error:
+        raise UserError(describe_errors(error, data, locations)) from None
 
 
 def _add_kinds(data: dict[str, Any], settings: type[Settings]) -> None:
