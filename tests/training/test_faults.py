@@ -304,7 +304,7 @@ def bounded(self, *run):
 
 Journal.__init__ = bounded
 try:
-    train(load_config(Path(sys.argv[1]), [], None))
+    train(load_config(Path(sys.argv[1])))
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
 """
