@@ -99,5 +99,5 @@ def as_if_trained(model: EncoderDecoder) -> None:
 
 
 def with_settings(translator: Translator, **settings: Any) -> Translator:
-    """Return the same translator with another request, as `make_request` takes it."""
-    return replace(translator, request=translator.make_request(**settings))
+    """Return the same translator with another request, as `Request.changed` makes it."""
+    return replace(translator, request=translator.request.changed(**settings))

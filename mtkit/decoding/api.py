@@ -5,22 +5,19 @@ The translation of a line does not depend on other lines.
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from weakref import ref
 
 from mtkit.config.base import validated
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.auto import AutoEngine
-from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
+from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence, check_names
 from mtkit.decoding.segment import Line, Translation, join, segment
-from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, open_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
@@ -31,12 +28,8 @@ FIRST_WINDOW = 32
 """Size of the first window, small so that output starts early; each later window doubles."""
 PATIENCE_SECONDS = 0.1
 """How long a line waits for others to join its window."""
-REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
-"""Settings of `make_request` that are in no section of a config."""
 READY_SECONDS = 0.02
 """How long to wait for a full window before finished translations are yielded."""
-
-_Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
 
 
 @dataclass
@@ -54,8 +47,8 @@ class Translator:
     """The models that the engine searches with; empty for a model that is not in a folder."""
 
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
-        """Return the best translation of each line; `settings` are as in `make_request`."""
-        request = self.make_request(scores=False, **settings)
+        """Return the best translation of each line; `settings` are as in `Request.changed`."""
+        request = self.request.changed(scores=False, **settings)
         return [translation.text for translation in self.submit(lines, request).result()]
 
     def results(
@@ -63,10 +56,10 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, while `lines` still arrive.
 
-        `settings` change the request as in `make_request`. Another thread iterates over `lines`.
+        `settings` change the request as in `Request.changed`. Another thread iterates over `lines`.
         Memory use does not depend on their number.
         """
-        request = _change_request(request or self.request, settings)
+        request = (request or self.request).changed(**settings)
         return chain.from_iterable(self.stream(lines, request))
 
     def stream(
@@ -117,17 +110,6 @@ class Translator:
         search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
         return _then(search, join_all)
 
-    def make_request(self, **settings: Any) -> Request:
-        """Return this translator's request with some settings changed; None changes nothing.
-
-        Settings are `n_best` (translations per line), `alignments` (between words), `scores` (False
-        saves time), `sample` (by `SamplingSettings`), and all fields of `DecodingSettings`.
-
-        Raises:
-            UserError: a setting is unknown or invalid.
-        """
-        return _change_request(self.request, settings)
-
     def close(self) -> None:
         """Wait for all searches, then release the threads and memory of the engines."""
         self.engine.close()
@@ -147,49 +129,21 @@ def load(
 
     The default model is $MTKIT_MODEL, else that of the run of ./mtkit.yaml, else the last run of
     this directory. An ensemble uses the settings of its first model. Further options are as in
-    `EngineOptions`; `settings` are as in `Translator.make_request`, and become the default of all
+    `EngineOptions`; `settings` are as in `Request.changed`, and become the default of all
     calls.
 
     Raises:
         UserError: a model is missing or damaged, the models do not fit together, or a setting is
             unknown, invalid, or not supported by the engine.
     """
-    _check_names(settings, [field.name for field in fields(EngineOptions)])
+    check_names(settings, EngineOptions.model_fields)
+    hardware = {"compute_type": compute_type, "device": device, "threads": threads}
+    options = validated(EngineOptions, {"engine": engine, "workers": workers, **hardware})
     models = open_models([path] if path is None or isinstance(path, Place) else path)
-    request = _change_request(Request(models[0].config.decoding), settings)
+    request = Request(models[0].config.decoding).changed(**settings)
     changed = {"decoding": request.settings}
     models = [replace(it, config=it.config.model_copy(update=changed)) for it in models]
-    options = EngineOptions(engine, compute_type, device, workers, threads)
     return Translator(AutoEngine(models, options, request), models[0].tokenizer, request, models)
-
-
-def _change_request(base: Request, settings: Mapping[str, Any]) -> Request:
-    _check_names(settings)
-    changes = {name: value for name, value in settings.items() if value is not None}
-    own = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
-    is_sampled = own.pop("sample", base.sampling is not None)
-    sampling = changes.keys() & SamplingSettings.model_fields.keys()
-    if sampling and not is_sampled:
-        raise UserError(f"{min(sampling)} needs sample=True")
-    drawn = _change(base.sampling or SamplingSettings(), changes) if is_sampled else None
-    return replace(base, settings=_change(base.settings, changes), sampling=drawn, **own)
-
-
-def _change(section: _Section, changes: Mapping[str, Any]) -> _Section:
-    """Return the section with those changes that are settings of it."""
-    own = {name: value for name, value in changes.items() if name in type(section).model_fields}
-    return validated(type(section), section.model_dump() | own)
-
-
-def _check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None:
-    """Raise UserError with the name that was probably meant for a setting that does not exist."""
-    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
-    names = [*REQUEST_SETTINGS, *chain(*sections), *others]
-    for name in settings:
-        if name not in names:
-            similar = [it for it in names if it in name] or difflib.get_close_matches(name, names)
-            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
-            raise UserError(f"{name}: unknown setting; {hint}")
 
 
 def _with_spare_hypotheses(request: Request) -> Request:

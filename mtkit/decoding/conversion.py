@@ -6,7 +6,6 @@ A converted model is an artifact, whose hashes are verified because CTranslate2 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +28,7 @@ if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
     """Open the converted model and test it, because some libraries fail only at the first use."""
-    options = replace(options, device=resolve_device(options.device))
+    options = options.model_copy(update={"device": resolve_device(options.device)})
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
     shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from pydantic import Field
+
+from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:  # few translations need numpy, whose import takes as long as all others
     import numpy as np
     from jaxtyping import Float
-MAX_THREADS = 1024
-"""Largest number of workers and of threads; CTranslate2 aborts with far larger ones."""
-ENGINE_NAMES = ("auto", "torch", "ctranslate2")
+
+Threads = Annotated[int, Field(ge=1, le=1024)]
+"""A number of workers or threads; CTranslate2 aborts with far larger ones."""
+_Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,10 @@ class Sentence:
     """Seed of the samples of this sentence, together with the seed of the request."""
     words: list[int] = field(default_factory=list)
     """For alignments: for each subword, the number of its word in the line."""
+
+
+REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
+"""Settings of `Request.changed` that are in no section of a config."""
 
 
 @dataclass(frozen=True)
@@ -53,26 +63,54 @@ class Request:
         if self.sampling is None and self.n_best > self.settings.beam:
             raise UserError(f"n_best: {self.n_best} exceeds the beam of {self.settings.beam}")
 
+    def changed(self, **settings: Any) -> Request:
+        """Return the request with some settings changed; None changes nothing.
 
-@dataclass(frozen=True)
-class EngineOptions:
+        Settings are `n_best` (translations per line), `alignments` (between words), `scores` (False
+        saves time), `sample` (by `SamplingSettings`), and all fields of `DecodingSettings`.
+
+        Raises:
+            UserError: a setting is unknown or invalid.
+        """
+        check_names(settings)
+        changes = {name: value for name, value in settings.items() if value is not None}
+        own = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
+        is_sampled = own.pop("sample", self.sampling is not None)
+        sampling = changes.keys() & SamplingSettings.model_fields.keys()
+        if sampling and not is_sampled:
+            raise UserError(f"{min(sampling)} needs sample=True")
+        drawn = _change(self.sampling or SamplingSettings(), changes) if is_sampled else None
+        return replace(self, settings=_change(self.settings, changes), sampling=drawn, **own)
+
+
+def _change(section: _Section, changes: Mapping[str, Any]) -> _Section:
+    """Return the section with those changes that are settings of it."""
+    own = {name: value for name, value in changes.items() if name in type(section).model_fields}
+    return validated(type(section), section.model_dump() | own)
+
+
+def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None:
+    """Raise UserError with the name that was probably meant for a setting that does not exist."""
+    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
+    names = [*REQUEST_SETTINGS, *chain(*sections), *others]
+    for name in settings:
+        if name not in names:
+            similar = [it for it in names if it in name] or difflib.get_close_matches(name, names)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
+            raise UserError(f"{name}: unknown setting; {hint}")
+
+
+class EngineOptions(Settings):
     """Choice of engine and hardware; the engine replaces "auto" and None when it opens."""
 
-    engine: str = "auto"
+    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     compute_type: str = "auto"
     """Type of numbers; auto means float32, for the same output everywhere."""
     device: str = "auto"
-    workers: int | None = None
+    workers: Threads | None = None
     """Number of batches that are searched in parallel."""
-    threads: int | None = None
+    threads: Threads | None = None
     """Number of threads of each worker."""
-
-    def __post_init__(self) -> None:
-        if self.engine not in ENGINE_NAMES:
-            raise UserError(f"engine: {self.engine}; choose one of {', '.join(ENGINE_NAMES)}")
-        for name, count in (("workers", self.workers), ("threads", self.threads)):
-            if count is not None and not 1 <= count <= MAX_THREADS:
-                raise UserError(f"{name} must be from 1 to {MAX_THREADS:,}, not {count:,}")
 
 
 @dataclass(frozen=True)

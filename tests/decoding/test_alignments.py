@@ -95,7 +95,7 @@ def copier(tokenizer: Tokenizer) -> Translator:
 
 
 def aligned(translator: Translator, lines: list[str], **settings: Any) -> list[Translation]:
-    request = translator.make_request(alignments=True, **settings)
+    request = translator.request.changed(alignments=True, **settings)
     return list(translator.results(lines, request))
 
 

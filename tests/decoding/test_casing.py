@@ -188,7 +188,7 @@ def test_an_emoji_within_a_sentence_leaves_its_words_together(
     runs = split_verbatim(line, translator.tokenizer)
     assert [text for text, translated in runs if translated] == [words]
     assert " ".join(text for text, translated in runs if not translated) == emoji
-    (actual,) = translator.results([line], translator.make_request(alignments=True))
+    (actual,) = translator.results([line], translator.request.changed(alignments=True))
     beside = {i for i, word in enumerate(line.split()) if word in emoji.split()}
     assert beside.isdisjoint(i for i, _ in actual.alignment)
 
@@ -207,7 +207,7 @@ def test_a_prefix_disables_truecasing_and_emoji(translator: Translator) -> None:
 
 def test_alignments_count_the_words_of_the_original_line(translator: Translator) -> None:
     line = f"  😀 {LINE.upper()} {FAMILY} WHY? "
-    request = translator.make_request(sentences="en", truecase=True, alignments=True)
+    request = translator.request.changed(sentences="en", truecase=True, alignments=True)
     (actual,) = translator.results([line], request)
     words, written = line.split(), actual.text.split()
     emoji = {i for i, word in enumerate(words) if word in ("😀", FAMILY)}

@@ -73,7 +73,7 @@ def test_hypotheses_with_half_characters_are_used_only_if_all_have_them(count: i
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_an_n_best_list_is_sorted_and_has_no_text_twice(count: int, translator: Translator) -> None:
     lines = [*SENTENCES, "", "Why? " * 9]
-    actual = list(translator.results(lines, translator.make_request(n_best=count)))
+    actual = list(translator.results(lines, translator.request.changed(n_best=count)))
     assert len(actual) == len(lines)
     for number, best in enumerate(actual):
         ranked = [best, *best.alternatives]

@@ -356,7 +356,10 @@ def test_a_misspelt_setting_is_answered_by_the_right_name(
     name: str, meant: str, real: Path
 ) -> None:
     translator = load(real, "cpu")
-    calls: list[Callable[..., object]] = [translator.make_request, partial(load, "nowhere", "cpu")]
+    calls: list[Callable[..., object]] = [
+        translator.request.changed,
+        partial(load, "nowhere", "cpu"),
+    ]
     for call in calls:
         with pytest.raises(UserError, match=f"^{name}: unknown setting; did you mean '{meant}'"):
             call(**{name: 3})
@@ -367,7 +370,7 @@ def test_a_misspelt_setting_is_answered_by_the_right_name(
 def test_results_take_the_settings_of_a_call(real: Path) -> None:
     translator = load(real, "cpu", engine="torch")
     settings: dict[str, Any] = {"n_best": 2, "alignments": True, "sample": True, "seed": 3}
-    request = translator.make_request(**settings)
+    request = translator.request.changed(**settings)
     assert isinstance(request, mtkit.Request)
     lines = [mtkit.Line(text, id=number) for number, text in enumerate(SENTENCES)]
     both = translator.results(lines, **settings), translator.results(lines, request)
@@ -458,7 +461,7 @@ def test_translations_begin_with_their_prefix(prefix: str, n_best: bool, real: P
     tokenizer = translator.tokenizer
     (ids,) = tokenizer.encode_target([normalise(prefix)])
     assume(len(ids) <= 60)
-    request = translator.make_request(max_length=60, n_best=2 if n_best else 1)
+    request = translator.request.changed(max_length=60, n_best=2 if n_best else 1)
     (best,) = translator.results([Line("A dog runs.", prefix)], request)
     for translation in (best, *best.alternatives):
         assert translation.text.startswith(in_one_line(prefix).strip())
