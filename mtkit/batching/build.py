@@ -154,15 +154,7 @@ def _write_store(
 
 def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
     """Return the weights of the training pairs; None if all weights are 1."""
-    try:
-        weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        weights = np.empty(0)
-    is_valid = weights.ndim == 1 and (np.isfinite(weights) & (weights > 0)).all()
-    if not is_valid or len(weights) <= train.corpora.max():
-        raise UserError(
-            f"{artifact.path} has no weight for each corpus; rebuild it with `mtkit batch`"
-        )
+    weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
     return None if (weights == 1).all() else weights[train.corpora]
 
 

@@ -23,7 +23,6 @@ from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
 
-SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Characters that fill a chunk too, so that long lines do not fill memory."""
@@ -216,13 +215,6 @@ def _load(corpus: DatasetCorpus) -> Any:
     for library in ("datasets", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     path = Path(corpus.dataset)
-    if any((path / name).is_file() for name in SAVED_TO_DISK):
-        saved = datasets.load_from_disk(str(path))
-        if not isinstance(saved, datasets.DatasetDict):
-            saved = {str(saved.split or "train"): saved}
-        if corpus.split not in saved:
-            raise ValueError(f"it has no split {corpus.split!r}; choose from {', '.join(saved)}")
-        return saved[corpus.split]
     # A slice of a split, such as train[:10], cannot be streamed.
     is_streamed = path.exists() and "[" not in corpus.split
     if path.exists() and not path.is_dir():

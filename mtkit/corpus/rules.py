@@ -206,10 +206,6 @@ class _WordCharacters(dict[int, int]):
 _WORD_CHARACTERS = _WordCharacters()
 
 
-def _is_quoted_cell(text: str, _: SideStatistics) -> bool:
-    return text[:1] == text[-1:] == '"' and '""' in text[1:-1]
-
-
 RULES = (
     Rule("uneven", "one side is too long", "a part is missing, or another sentence", _is_uneven),
     Rule("glued", "over 50 letters in a word", "restore spaces", _either_side(_has_glued_words)),
@@ -242,7 +238,6 @@ REPORT_RULES = (
         max_share=1.0,
         min_share=0.05,
     ),
-    Rule("quoted cells", "cells of a spreadsheet", "rename to .csv", _either_side(_is_quoted_cell)),
 )
 """Rules that `mtkit check` applies to all pairs, blank ones too, and that drop nothing."""
 

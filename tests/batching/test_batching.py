@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, hashes_of
+from mtkit.artifacts.manifest import Artifact
 from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.store import Store
@@ -223,19 +223,6 @@ def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:
 def test_a_missing_tokenizer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="`mtkit train-spm`"):
         build_batches(config(tmp_path, corpus(tmp_path, "train", MANY)))
-
-
-@pytest.mark.parametrize("weights", [[], [1.0], [1.0, 0.0], [1.0, float("inf")], "heavy", None])
-def test_a_missing_or_invalid_weight_is_an_error(weights: Any, tmp_path: Path) -> None:
-    train = [corpus(tmp_path, name, MANY, weight=2) for name in ("first", "second")]
-    made = config(tmp_path, train)
-    train_tokenizer(made)
-    path = build_batches(made).path
-    manifest = json.loads((path / MANIFEST).read_text())
-    manifest["settings"]["data"]["train"]["weight"] = weights
-    (path / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
-    with pytest.raises(UserError, match="has no weight"):
-        open_batches(path)
 
 
 def test_the_model_reads_the_tag_and_rules_do_not(tmp_path: Path) -> None:

@@ -237,13 +237,6 @@ def test_text_that_is_already_split_is_warned_of(
     assert few["already split"].status == "passed"
 
 
-def test_quoted_cells_of_spreadsheets_warn(tmp_path: Path) -> None:
-    lines = [(f'"""{source}"" he said."', target) for source, target in LINES[:9]]
-    corpus = write_corpus(tmp_path, [*lines, *LINES, ('"Why?"', '""')])
-    finding = check_corpus(corpus)["quoted cells"]
-    assert (finding.status, finding.count) == ("warned", 9)
-
-
 def test_markup_never_fails(tmp_path: Path) -> None:
     tagged = [(f"<p>{source}", f"<p>{target}") for source, target in LINES[:500]]
     assert failures(check_corpus(write_corpus(tmp_path, tagged))) == set()

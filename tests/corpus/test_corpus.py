@@ -292,8 +292,6 @@ def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     datasets.disable_progress_bars()
     folder = tmp_path_factory.mktemp("datasets")
     rows = datasets.Dataset.from_list(ROWS)
-    rows.save_to_disk(str(folder / "saved"))
-    datasets.DatasetDict(train=rows).save_to_disk(str(folder / "splits"))
     for name in ("plain", "parquet"):
         (folder / name).mkdir()
     rows.to_parquet(str(folder / "parquet" / "train.parquet"))
@@ -304,7 +302,7 @@ def dataset_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("name", ["plain", "parquet", "saved", "splits"])
+@pytest.mark.parametrize("name", ["plain", "parquet"])
 def test_local_datasets_are_read(
     dataset_folder: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -335,8 +333,6 @@ def test_identity_of_a_dataset_depends_on_its_content(dataset_folder: Path, tmp_
         ("plain", {"source_column": "id"}, ":1: column 'id' holds '0', not text"),
         ("plain", {"split": "test"}, "cannot load it .*test"),
         ("plain/train.jsonl", {}, "cannot load it .give a folder"),
-        ("splits", {"split": "test"}, "no split 'test'; choose from train"),
-        ("saved", {"split": "train[:2]"}, r"no split 'train\[:2\]'; choose from train"),
     ],
 )
 def test_errors_of_datasets_are_one_line(

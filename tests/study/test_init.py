@@ -416,16 +416,6 @@ def test_faulty_pairs_are_not_held_out_whatever_their_file_is_called(corpus: Pat
     assert foreign[0] not in lines_of("mtkit-data/valid.ko") + lines_of("mtkit-data/test.ko")
 
 
-def test_the_config_names_a_run_directory_without_checkpoints(corpus: Path) -> None:
-    checkpoint = Path("runs/mtkit/checkpoints/step-00000007")
-    checkpoint.mkdir(parents=True)
-    write(f"{checkpoint}/manifest.json", [])
-    assert call("init", "a.en", "a.ko") == 0
-    assert load_config("mtkit.yaml").run == "runs/mtkit-2"
-    assert call("init", "a.en", "a.ko", "--force", "--run", "runs/mtkit") == 0
-    assert load_config("mtkit.yaml").run == "runs/mtkit"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",

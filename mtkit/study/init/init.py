@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, product
+from itertools import chain, product
 from pathlib import Path
 
 from mtkit.artifacts.manifest import create, kind_at
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.artifacts.storage import open_atomically
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.errors import flow
@@ -198,12 +197,9 @@ def _data_values(
     options: InitOptions, sides: Sequence[str], counts: Mapping[str, int]
 ) -> dict[str, str | int]:
     """Return what the config says about the command, the run and the corpora."""
-    name = f"runs/{options.output.stem}"
-    runs = chain([name], (f"{name}-{number}" for number in count(2)))
-    free = (run for run in runs if not any(checkpoint_steps(Path(run) / CHECKPOINTS)))
     values: dict[str, str | int] = {
         "command": printable(options.command),
-        "run": flow(options.run or next(free)),
+        "run": flow(options.run or f"runs/{options.output.stem}"),
     }
     for part in "train", "valid", "test":
         names = (f"{options.folder / part}.{side}" for side in sides)
