@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import Device, Json, Overrides, Plot
+from mtkit.cli.options import Device, Json, Overrides
 from mtkit.errors import UserError
 
 BatchesOf = Annotated[
@@ -78,13 +78,13 @@ def translate(
         )
 
 
-def layers(plot: Plot = None, device: Device = "auto", json: Json = False) -> None:
+def layers(device: Device = "auto", json: Json = False) -> None:
     """Measure how the cost of a layer grows with the sequence length.
 
     Prints time and memory of self-attention, restricted self-attention, recurrent and
     convolutional layers, and compares them with theory.
-    Example: mtkit bench layers --plot layers.png
+    Example: mtkit bench layers
     """
     from mtkit.study.bench.layers import bench_layers
 
-    bench_layers(device, plot, as_json=json)
+    bench_layers(device, as_json=json)

@@ -18,7 +18,6 @@ from commands import call
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
-from mtkit.errors import UserError
 from mtkit.study.bench.layers import (
     LAYER_TYPES,
     SEQUENCE_LENGTHS,
@@ -121,9 +120,9 @@ def test_the_fitted_exponent_of_a_power_is_that_power(scale: float, power: float
 
 
 @pytest.mark.slow
-def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: Capture) -> None:
+def test_layers_are_reported_as_table_and_json(capsys: Capture) -> None:
     briefly = partial(bench_layers, "cpu", lengths=(32, 64, 128, 256), seconds_each=1e-4)
-    briefly(plot=tmp_path / "layers.svg", as_json=True)
+    briefly(as_json=True)
     record = json.loads(capsys.readouterr().out)
     assert [of["layer"] for of in record["layers"]] == list(LAYER_TYPES)
     whole, restricted, *_ = record["layers"]
@@ -131,14 +130,11 @@ def test_layers_are_reported_as_table_json_and_picture(tmp_path: Path, capsys: C
     for of in record["layers"]:
         assert min(of["seconds"]) > 0
         assert of["bytes"] == sorted(of["bytes"])
-    assert (tmp_path / "layers.svg").read_bytes().startswith(b"<?xml")
-    briefly(plot=None, as_json=False)
+    briefly(as_json=False)
     text = capsys.readouterr().out
     for time, memory, _ in LAYER_TYPES.values():
         assert f"O({time})" in text and f"O({memory})" in text
     assert max(map(len, text.splitlines())) <= 80
-    with pytest.raises(UserError):
-        briefly(plot=tmp_path / "layers.txt", as_json=False)
 
 
 # Training
@@ -220,8 +216,8 @@ def test_a_missing_or_blank_text_is_named(
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ("train --size huge", "--size: "),
-        ("train --seconds 0", "--seconds: "),
+        ("train --size huge", "--size"),
+        ("train --seconds 0", "--seconds"),
         ("train -c nowhere.yaml", "nowhere.yaml"),
         ("train --set model.haeds=3", "model.haeds"),
         ("train -c no.yaml --size tiny", "--size"),
@@ -230,7 +226,7 @@ def test_a_missing_or_blank_text_is_named(
         ("translate -m nowhere --size base", "--size"),
         ("translate --input text", "--input"),
         ("translate --engine marian", "--engine"),
-        ("translate --beam 0", "--beam: "),
+        ("translate --beam 0", "--beam"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from mtkit.models.layout import Layout
 from mtkit.progress import progress
 from mtkit.report import plural, show, table
 from mtkit.study.bench.sample import describe_machine
-from mtkit.study.picture import check_picture, make_figure, save_picture
 
 SEQUENCE_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3
@@ -50,19 +48,16 @@ QUANTITIES = (("time", "seconds", 1e3, "ms"), ("memory", "bytes", 2**-20, "MiB")
 
 def bench_layers(
     device: str,
-    plot: Path | None,
     *,
     as_json: bool,
     lengths: Sequence[int] = SEQUENCE_LENGTHS,
     seconds_each: float = 0.2,
 ) -> None:
-    """Measure every layer type at every length and write a table; `plot` draws it, log-log.
+    """Measure every layer type at every length and write a table.
 
     Raises:
-        UserError: the device is unavailable, or `plot` is not the name of a picture.
+        UserError: the device is unavailable.
     """
-    if plot is not None:
-        check_picture(plot)
     place, layers = pick_device(device), []
     with progress("bench layers", len(LAYER_TYPES), "types of layers") as shown:
         for name, (time, memory, build) in LAYER_TYPES.items():
@@ -74,8 +69,6 @@ def bench_layers(
             shown.advance()
     record = {"width": WIDTH, "heads": HEADS, "lengths": list(lengths), "layers": layers}
     show(record | describe_machine(place), _text, as_json=as_json)
-    if plot is not None:
-        _draw(layers, lengths, plot)
 
 
 def _measure(
@@ -139,16 +132,3 @@ def _text(record: dict[str, Any]) -> Iterator[str]:
             columns.append([of["layer"], *costs, f"{of['exponents'][name]:.2f}", theory])
         yield ""
         yield from table(zip(*columns, strict=True))
-
-
-def _draw(layers: Sequence[dict[str, Any]], lengths: Sequence[int], path: Path) -> None:
-    drawn, panels = make_figure(width=10, columns=2)
-    for panel, (name, key, factor, unit) in zip(panels, QUANTITIES, strict=True):
-        for of, marker in zip(layers, "os^D", strict=True):
-            curve = f"{of['layer']}: $n^{{{of['exponents'][name]:.2f}}}$"
-            panel.loglog(lengths, [cost * factor for cost in of[key]], f"{marker}-", label=curve)
-        panel.set(xlabel="length n", ylabel=f"{name}, {unit}")
-        panel.set_xticks(lengths, [f"{length:,}" for length in lengths])
-        panel.minorticks_off()
-        panel.legend()
-    save_picture(drawn, path)
