@@ -106,11 +106,6 @@ class Embeddings(Settings):
         self.as_pair()
         return self
 
-    @property
-    def name(self) -> str:
-        """The name in messages."""
-        return self.kind
-
     @abstractmethod
     def as_pair(self) -> EncoderDecoderSettings:
         """Return the encoder and decoder that this is short for."""
@@ -163,10 +158,6 @@ class EncoderDecoderSettings(Embeddings):
                 f"number; set encoder.layers to {decoder.layers} or less, not {encoder.layers}"
             )
         return self
-
-    @property
-    def name(self) -> str:
-        return f"{self.encoder.kind} encoder, {self.decoder.kind} decoder"
 
     @property
     def has_positions(self) -> bool:

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mtkit.config.base import FromHome, Key, Probability, Scope, Settings
 from mtkit.config.corpora import Corpus
@@ -83,12 +76,6 @@ class BatchingSettings(Settings):
     max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
         4096, le=10**9, description="tokens of a batch, the longer side, with padding"
     )
-
-    @field_validator("drop")
-    @classmethod
-    def _in_one_order(cls, rules: list[DropRule]) -> list[DropRule]:
-        """Order the rules, without repetition."""
-        return [rule for rule in DROP_RULES if rule in rules]
 
 
 RunLength = Annotated[PositiveInt | None, Field(description="set either steps or epochs")]

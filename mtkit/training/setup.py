@@ -209,7 +209,7 @@ def _announce(
     progress, device = state.progress, state.model.device
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     where = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
-    say(f"train: {config.model.name}, {parameters:,} parameters, {progress.precision} on {where}")
+    say(f"train: {config.model.kind}, {parameters:,} parameters, {progress.precision} on {where}")
     if checkpoint is not None:
         say(f"train: resuming after step {progress.step:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:

@@ -147,7 +147,7 @@ def _measure(inputs: RunInputs, seconds: float, group: ProcessGroup) -> dict[str
     max_tokens = config.batching.max_tokens
     plan = plan_epoch(lengths, max_tokens=max_tokens, seed=config.seed, epoch=0)
     record = {
-        "model": config.model.name,
+        "model": config.model.kind,
         "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.progress.precision,
         "max_tokens": max_tokens,
