@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.config.settings import DROP_RULES, BatchingSettings
+from mtkit.config.settings import DROP_RULES
 from mtkit.corpus.languages import count_scripts
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
@@ -82,12 +82,6 @@ def test_the_config_names_every_rule_and_each_has_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert list(DROP_RULES) == names
     assert {rule for rule, *_ in FAULTS} | {"overlap"} == set(names)
-
-
-def test_order_and_repetition_of_rules_do_not_matter() -> None:
-    one = BatchingSettings.model_validate({"drop": ["copied", "numbers", "copied"]})
-    assert one == BatchingSettings.model_validate({"drop": ["numbers", "copied"]})
-    assert BatchingSettings().model_dump(exclude_defaults=True) == {}
 
 
 @pytest.mark.parametrize(("source", "target"), LINES)
