@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,21 +33,18 @@ from folders import with_settings
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import open_batches
-from mtkit.config.corpora import DatasetCorpus
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.yaml import dump_config
-from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding import pytorch
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
-from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from nasties import ALL, FILES, INVALID, LARGE, LINES, TABLES, VALID, ZIPPED
+from nasties import ALL, FILES, INVALID, LARGE, LINES, VALID
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
@@ -382,61 +378,6 @@ def test_batch_drops_lines_that_are_too_long(name: str, home: Path, capsys: Capt
     check_batches(home, capsys, LARGE[name], "tokenizer.type=char")
 
 
-def test_lines_over_a_mebibyte_are_blank_with_a_warning(home: Path, capsys: Capture) -> None:
-    fits, over = b"x" * (MILLION - 1), b"y" * (MILLION + 1)
-    nasty = b"\n".join([fits, over, b"z" * 3 * MILLION, b"dog", over])
-    check_batches(home, capsys, nasty, "tokenizer.type=char")
-    shutil.copy("a", "c")  # of "a" it has been said, and is not said again
-    changes = ("data.valid={source: c, target: b}", "tokenizer.type=char")
-    assert call(*stage("batch", home, *changes)) == 0
-    warning = "warning: c:42: longer than 1 MiB, read as an empty line (3 such lines in the file)"
-    assert capsys.readouterr().err.split("\n").count(warning) == 1
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_read_or_refused(name: str, home: Path, capsys: Capture) -> None:
-    path, content, complaint = TABLES[name]
-    Path(path).write_bytes(content)
-    columns = ", source_column: s, target_column: t" if path.endswith("jsonl") else ""
-    clean = f"{{source: {home / 'train.src'}, target: {home / 'train.tgt'}}}"
-    changes = (f"data.train=[{clean}, {{table: {path}{columns}}}]", "tokenizer.type=char")
-    for command in ("train-spm", "batch"):
-        if complaint:
-            assert re.search(complaint, refused(capsys, *stage(command, home, *changes)))
-            # batch is to have its tokenizer
-            assert call(*stage("train-spm", home, "tokenizer.type=char")) == 0
-        else:
-            assert call(*stage(command, home, *changes)) == 0
-            said(capsys)
-    if not complaint:
-        report = open_batches(Path("run/batches")).artifact.report["train"]
-        assert report["pairs"] == 400 + content.count(b"\n")
-
-
-@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if "jsonl" in table[0]])
-def test_datasets_reads_a_table_or_refuses_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", "cache")
-    path, content, _ = TABLES[name]
-    Path("folder").mkdir()
-    Path("folder", path).write_bytes(content)
-    corpus = DatasetCorpus(dataset="folder", source_column="s", target_column="t")
-    try:
-        assert all(isinstance(pair, Pair) for pair in read_pairs(corpus))
-    except UserError as error:
-        assert re.match(r"folder:( .*cannot load it |1: .*column)", str(error))
-
-
-@pytest.mark.parametrize("name", ZIPPED)
-def test_a_damaged_gzip_is_refused_with_its_line(name: str, home: Path, capsys: Capture) -> None:
-    content, complaint = ZIPPED[name]
-    Path("x.gz").write_bytes(content)
-    for train in ("{source: x.gz, target: x.gz}", "[{source: x.gz, target: x.gz}]"):
-        line = refused(capsys, *stage("train-spm", home, f"data.train={train}"))
-        assert re.search(complaint, line)
-
-
 def unreadable(patch: pytest.MonkeyPatch, name: str) -> None:
     """Make a file unreadable, also for a user who may read everything."""
     opening = Path.open
@@ -470,22 +411,13 @@ def test_a_path_that_is_no_text_file_is_refused(
         "empty": "is empty",
         "secret": "cannot be read (Permission denied)",
     }.items():
-        path = name.split()[0]
-        for part in ("train", "valid"):
-            corpus = f"data.{part}={{source: {path}, target: {path}}}"
-            assert re.search(
-                rf": {re.escape(name)}:? {re.escape(complaint)}",
-                refused(capsys, *stage("batch", home, corpus)),
-            )
-        corpus = f"data.train={{source: {path}, target: {path}}}"
-        assert re.search(
-            rf": {re.escape(name)}:? {re.escape(complaint)}",
-            refused(capsys, *stage("train-spm", home, corpus)),
-        )
-    for table in ("pipe.tsv", "pipe.jsonl"):
-        os.mkfifo(table)
-        line = refused(capsys, *stage("batch", home, f"data.train={{table: {table}}}"))
-        assert line.endswith(f": {table} {device}")
+        for command, part in ("batch", "train"), ("batch", "valid"), ("train-spm", "train"):
+            corpus = f"data.{part}={{source: {name}, target: {name}}}"
+            line = refused(capsys, *stage(command, home, corpus))
+            assert re.search(rf": {re.escape(name)}:? {re.escape(complaint)}", line)
+    os.mkfifo("pipe.tsv")
+    line = refused(capsys, *stage("batch", home, "data.train={table: pipe.tsv}"))
+    assert line.endswith(f": pipe.tsv {device}")
     dataset = "data.train={dataset: pipe, source_column: a, target_column: b}"
     assert "give a folder" in refused(capsys, *stage("batch", home, dataset))
     line = refused(capsys, "translate", "secret", "-m", model)
