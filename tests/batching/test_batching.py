@@ -18,7 +18,6 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import BatchingSettings, Config
-from mtkit.config.tokenizer import TokenizerSettings
 from mtkit.corpus import read
 from mtkit.corpus.read import Pair
 from mtkit.corpus.text import normalise
@@ -147,14 +146,6 @@ def test_length_limits_are_inclusive() -> None:
     assert chunk.dropped == [(pairs[2], "too long"), (pairs[3], "blank")]
 
 
-def test_unicode_spaces_are_blank_under_every_normalization(tmp_path: Path) -> None:
-    settings = config(tmp_path, corpus(tmp_path, "train", [("x", "\u3000"), *MANY]))
-    identity = TokenizerSettings(vocab_size=330, normalization="identity")
-    settings = settings.model_copy(update={"tokenizer": identity})
-    train_tokenizer(settings)
-    assert build_batches(settings).report["train"]["dropped"] == {"blank": 1}
-
-
 @pytest.mark.parametrize(("size", "threads"), [(1, 1), (7, 1), (16, 2), (64, 2)])
 def test_the_result_does_not_depend_on_chunks_and_threads(
     tmp_path: Path, size: int, threads: int, monkeypatch: pytest.MonkeyPatch
@@ -198,20 +189,6 @@ def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     data = open_batches(build_batches(settings).path)
     assert data.weights is not None
     assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
-
-
-def test_only_settings_of_the_stores_rebuild_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = built(tmp_path, MANY)
-    folder = first.path.stat().st_ino
-    capsys.readouterr()
-    assert built(tmp_path, MANY, max_tokens=512) == first
-    assert first.path.stat().st_ino == folder
-    assert "batches: up to date" in capsys.readouterr().err
-    for change in ({"max_length": 100}, {"drop": ["copied"]}, {"deduplicate": True}):
-        assert built(tmp_path, MANY, **change).identity != first.identity
-    assert built(tmp_path, MANY[:-1]).identity != first.identity
 
 
 def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:

@@ -201,6 +201,7 @@ def test_a_table_of_two_columns_needs_no_options(capsys: pytest.CaptureFixture[s
     path = export([("en", "de"), *((f"The {n}th of all dogs.", f"Hund {n}.") for n in range(120))])
     assert call("check", path) == 0
     assert "train: 120 pairs" in capsys.readouterr().out
+    assert call("check", path, "--columns", "1", "0") == 0
     Path("t.jsonl").write_text('{"en": "a", "de": "b"}\n')
     assert call("check", "t.jsonl") == 2
     assert "--columns" in capsys.readouterr().err
