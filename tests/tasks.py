@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mtkit.config.settings import Config
+
+Capture = pytest.CaptureFixture[str]
+Fresh = Callable[..., Config]
+"""The fixture `fresh`."""
 
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from pytest import MonkeyPatch
 from torch import Tensor
 
 from mtkit.models.attention import (
@@ -162,7 +163,7 @@ def test_masked_positions_do_not_change_global_attention() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_fused_kernel_of_gpus_gives_equal_results(
-    masked: bool, monkeypatch: pytest.MonkeyPatch
+    masked: bool, monkeypatch: MonkeyPatch
 ) -> None:
     attention = MultiHeadAttention(D, 4, 0.0)
     x = torch.randn(2, 5, D)

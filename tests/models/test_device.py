@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pytest import MonkeyPatch
 
 from mtkit.models.device import pick_precision
 
@@ -22,7 +23,7 @@ AVX512, AMX = {"avx512_bf16": True}, {"amx_bf16": True}
     ids=["AMD", "unnamed", "Intel with AMX", "Intel without AMX", "older AMD", "not x86"],
 )
 def test_auto_is_bfloat16_only_where_its_products_are_faster(
-    features: dict[str, object], fastest: str, monkeypatch: pytest.MonkeyPatch
+    features: dict[str, object], fastest: str, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
     cpu = torch.device("cpu")

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from commands import call
 from mtkit.batching.plan import padding, plan_epoch
@@ -34,9 +35,8 @@ from mtkit.study.bench.sample import (
 )
 from mtkit.study.bench.train import TimedStep, window_rates
 from mtkit.symbols import EOS
-from tasks import tiny_config
+from tasks import Capture, tiny_config
 
-Capture = pytest.CaptureFixture[str]
 SMALL = ["batching.max_tokens=512", "model.layers=1", "model.d_model=16", "training.device=cpu"]
 SMALL += ["model.ffn=16", "model.heads=2"]
 SQUARE = 100 * 100 * 4
@@ -167,7 +167,7 @@ def test_training_reports_speed_and_memory(capfd: Capture) -> None:
 
 @pytest.mark.slow
 def test_training_is_measured_on_the_batches_of_a_run(
-    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    prepared: Path, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = tiny_config(prepared, "seq2seq")
@@ -230,7 +230,7 @@ def test_a_missing_or_blank_text_is_named(
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
-    arguments: str, key: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    arguments: str, key: str, capsys: Capture, monkeypatch: MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("bench", *arguments.split()) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pytest import MonkeyPatch
 
 from mtkit.batching import plan
 from mtkit.batching.build import Batches, open_batches
@@ -18,6 +18,7 @@ from mtkit.config.settings import Config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
 from mtkit.training.data import Position, StepData, Stream
+from tasks import Fresh
 
 
 def stream_of(config: Config) -> Stream:
@@ -29,11 +30,7 @@ def stream_of(config: Config) -> Stream:
 @pytest.mark.parametrize(("block_rows", "count"), [(10**6, 13), (60, 26)])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_a_stream_resumed_anywhere_equals_one_from_the_beginning(
-    sampled: bool,
-    block_rows: int,
-    count: int,
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
+    sampled: bool, block_rows: int, count: int, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
     monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
@@ -55,9 +52,7 @@ def test_a_stream_resumed_anywhere_equals_one_from_the_beginning(
                 assert torch.equal(one.target_output, other.target_output)
 
 
-def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(
-    fresh: Callable[..., Config],
-) -> None:
+def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(fresh: Fresh) -> None:
     one = fresh("transformer")
     data = open_batches(Path(one.run) / "batches")
     corpora = np.arange(len(data.train), dtype=np.uint16) % 2
@@ -77,7 +72,7 @@ def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(
     assert counts.tolist() == np.where(corpora == 1, 3, 1).tolist()
 
 
-def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Config]) -> None:
+def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Fresh) -> None:
     config = fresh("transformer", training={"subword_sampling": {"alpha": 0.5}})
     sampled = set()
     for seed in (1, 2):
@@ -91,7 +86,7 @@ def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Callable[..., Confi
 
 @pytest.mark.parametrize("sampling", [None, {"alpha": 0.3}])
 def test_an_epoch_has_about_as_many_steps_as_estimated(
-    sampling: dict[str, float] | None, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    sampling: dict[str, float] | None, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     """Even if each chunk ends in a step of fewer batches."""
     monkeypatch.setattr(training_data, "CHUNK_BATCHES", 6)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import safetensors.torch
 import torch
+from pytest import MonkeyPatch
 
 from crashes import Loss, output_of, run_processes
 from mtkit.artifacts.manifest import open_artifact
@@ -65,7 +66,7 @@ def prepared(folder: Path, name: str, **training: object) -> Config:
 
 
 @pytest.fixture(autouse=True)
-def _there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _there(folder: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
@@ -94,7 +95,7 @@ def identity(name: str) -> str:
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Config:
     """A quiet, uninterrupted run of two processes that torchrun started."""
-    with pytest.MonkeyPatch.context() as patch:
+    with MonkeyPatch.context() as patch:
         patch.chdir(folder)
         config = prepared(folder, "two")
         torchrun = [*TORCHRUN[:2], "--standalone", "--nproc-per-node=2", "-m"]

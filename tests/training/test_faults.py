@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from pytest import MonkeyPatch
 
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.recipe import Recipe
@@ -42,7 +43,7 @@ from mtkit.training.state import TrainState, Validation, new_state
 from mtkit.training.step import train_step
 from mtkit.training.train import train
 from steps import draw_pairs, pack, update
-from tasks import tiny_config
+from tasks import Capture, Fresh, tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 SAVED_OFTEN = {"steps": 12, "save_every": 3}
@@ -60,7 +61,7 @@ def state_of(config: Config, precision: Precision = "float32") -> TrainState:
 BATCH = pack(draw_pairs([(1, 3), (2, 2), (3, 1), (4, 4)], vocab=20))
 
 
-def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[TrainingLoss], bool]) -> None:
+def poison(monkeypatch: MonkeyPatch, when: Callable[[TrainingLoss], bool]) -> None:
     """Make the loss NaN whenever `when` returns True."""
     forward = TrainingLoss.forward
 
@@ -76,7 +77,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, when: Callable[[TrainingLoss], bool]
 @pytest.mark.parametrize("done", [0, 2], ids=["first", "third"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd", "momentum"])
 def test_a_step_that_is_not_finite_is_as_if_it_had_never_been(
-    optimizer: str, done: int, where: str, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, done: int, where: str, monkeypatch: MonkeyPatch
 ) -> None:
     kind = {"kind": "sgd", "momentum": 0.9} if optimizer == "momentum" else {"kind": optimizer}
     settings = {"optimizer": kind | {"weight_decay": 0.1}}
@@ -101,9 +102,7 @@ def test_a_step_that_is_not_finite_is_as_if_it_had_never_been(
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
-def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(
-    fresh: Callable[..., Config],
-) -> None:
+def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(fresh: Fresh) -> None:
     config = fresh("transformer")
     state = state_of(config, "float16")
     state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
@@ -114,9 +113,7 @@ def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(
     assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
 
 
-def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(
-    fresh: Callable[..., Config],
-) -> None:
+def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(fresh: Fresh) -> None:
     config = fresh("transformer")
     state = state_of(config, "float16")
     state.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -130,10 +127,7 @@ def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(
 
 @both
 def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
-    kind: str,
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    kind: str, fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
     calls = iter(range(1000))
@@ -149,9 +143,7 @@ def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
     assert rates[7] == pytest.approx(0.5 * 0.01 * math.sqrt(4 / 7))
 
 
-def test_a_roll_back_removes_later_checkpoints(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_roll_back_removes_later_checkpoints(fresh: Fresh, monkeypatch: MonkeyPatch) -> None:
     """Otherwise the run would end, or resume, with diverged weights."""
     monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
     calls = iter(range(1000))
@@ -174,10 +166,7 @@ def test_a_roll_back_removes_later_checkpoints(
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 5])
 def test_a_run_rolls_back_to_before_the_skipped_steps(
-    keep: int,
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    keep: int, fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     """Checkpoints of skipped steps hold the weights that caused them.
 
@@ -191,7 +180,7 @@ def test_a_run_rolls_back_to_before_the_skipped_steps(
 
 
 def test_weights_with_a_loss_of_nan_never_become_a_model(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     """The last steps diverge, too few for a roll-back."""
     sound = fresh("transformer", training={"average": 1, "best_by": "loss", "validate_every": 6})
@@ -206,7 +195,7 @@ def test_weights_with_a_loss_of_nan_never_become_a_model(
 
 
 def test_a_run_that_diverges_at_every_rate_ends_with_an_error(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     calls = iter(range(1000))
     poison(monkeypatch, lambda self: self.training and next(calls) > 6)
@@ -216,7 +205,7 @@ def test_a_run_that_diverges_at_every_rate_ends_with_an_error(
         train(fresh("transformer", "early"))
 
 
-def out_of_memory_above(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def out_of_memory_above(tokens: int, monkeypatch: MonkeyPatch) -> None:
     forward = TrainingLoss.forward
 
     def bounded(self: TrainingLoss, batch: Batch) -> Loss:
@@ -230,7 +219,7 @@ def out_of_memory_above(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @both
 def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
-    kind: str, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    kind: str, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     config = fresh(kind, model={"dropout": 0.0}, training={"accumulate": 2})
     inputs = open_inputs(config)
@@ -252,7 +241,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
 
 
 def test_a_run_continues_with_halves_of_batches_too_large_for_memory(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     out_of_memory_above(160, monkeypatch)
     train(fresh("transformer"))
@@ -261,7 +250,7 @@ def test_a_run_continues_with_halves_of_batches_too_large_for_memory(
 
 
 def test_out_of_memory_even_with_halves_saves_the_state_and_ends(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     train(fresh("transformer", "whole"))
     calls = iter(range(1000))
@@ -312,9 +301,7 @@ except Exception as error:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits are Linux's")
-def test_an_allocation_refused_by_the_system_ends_the_run(
-    fresh: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_an_allocation_refused_by_the_system_ends_the_run(fresh: Fresh, tmp_path: Path) -> None:
     deep = {"d_model": 128, "ffn": 512, "heads": 2, "layers": 8}
     config = fresh("transformer", model=deep, batching={"max_tokens": 4096})
     (tmp_path / "config.yaml").write_text(config.model_dump_json(), encoding="utf-8")
@@ -340,7 +327,7 @@ def damage(file: Path, how: str) -> None:
 def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, `run`, as it was two steps before the end of `whole`."""
     folder = tmp_path_factory.mktemp("half_done")
-    with pytest.MonkeyPatch.context() as patch:
+    with MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, steps in (("whole", 12), ("run", 10)):
             shutil.copytree(prepared / "run", folder / name)
@@ -353,12 +340,7 @@ def half_done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(
-    how: str,
-    name: str,
-    half_done: Path,
-    fresh: Callable[..., Config],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    how: str, name: str, half_done: Path, fresh: Fresh, tmp_path: Path, capsys: Capture
 ) -> None:
     for run in ("run", "whole"):
         shutil.copytree(half_done / run, tmp_path / run)
@@ -371,7 +353,7 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-def test_a_run_with_only_damaged_checkpoints_is_an_error(fresh: Callable[..., Config]) -> None:
+def test_a_run_with_only_damaged_checkpoints_is_an_error(fresh: Fresh) -> None:
     train(fresh("transformer"))
     for file in Path("run/checkpoints").glob("step-*/state.json"):
         damage(file, "flipped")
@@ -380,7 +362,7 @@ def test_a_run_with_only_damaged_checkpoints_is_an_error(fresh: Callable[..., Co
 
 
 def test_a_validation_pair_over_max_tokens_is_refused_before_training(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     config = fresh("transformer")
     inputs = open_inputs(config)
@@ -393,7 +375,7 @@ def test_a_validation_pair_over_max_tokens_is_refused_before_training(
 
 
 def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(
-    fresh: Callable[..., Config], tmp_path: Path
+    fresh: Fresh, tmp_path: Path
 ) -> None:
     checkpoints, state = (checkpoints_in(tmp_path / "kept"), state_of(fresh("transformer")))
     for state.progress.step in (2, 4, 6):
@@ -411,9 +393,7 @@ def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(
     assert state.progress.step == 3
 
 
-def test_progress_is_restored_exactly_even_infinite_values(
-    fresh: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_progress_is_restored_exactly_even_infinite_values(fresh: Fresh, tmp_path: Path) -> None:
     checkpoints = checkpoints_in(tmp_path / "kept")
     state, other = (state_of(fresh("transformer"), "float16") for _ in range(2))
     state.progress.step, state.progress.window.nll = 4, 1 / 3
@@ -426,9 +406,7 @@ def test_progress_is_restored_exactly_even_infinite_values(
     assert other.progress == state.progress
 
 
-def test_the_gradient_scale_of_float16_is_resumed(
-    fresh: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_the_gradient_scale_of_float16_is_resumed(fresh: Fresh, tmp_path: Path) -> None:
     checkpoints, config = checkpoints_in(tmp_path / "kept"), fresh("transformer")
     state, other = state_of(config, "float16"), state_of(config, "float16")
     state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 8.0, "_growth_tracker": 3})
@@ -438,7 +416,7 @@ def test_the_gradient_scale_of_float16_is_resumed(
     assert other.scaler.get_scale() == 8.0
 
 
-def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Callable[..., Config]) -> None:
+def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Fresh) -> None:
     train(fresh("transformer", training={"steps": 12}))
     checkpoints = Path("run/checkpoints")
     index = (checkpoints / "checkpoints.json").read_bytes()
@@ -453,9 +431,7 @@ def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Callable[...,
     assert (checkpoints / "checkpoints.json").read_bytes() == index
 
 
-def test_quiet_stays_quiet(
-    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_stays_quiet(fresh: Fresh, capsys: Capture) -> None:
     set_quiet(True)
     try:
         train(fresh("transformer"))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from pytest import MonkeyPatch
 
 from commands import call
 from mtkit.artifacts.manifest import open_artifact
@@ -25,15 +26,14 @@ from mtkit.models.folder import open_model
 from mtkit.training.finish import finish
 from mtkit.training.journal import Journal
 from mtkit.training.train import train
+from tasks import Capture, Fresh
 
+TrainUntil = Callable[[Config, int], None]
 LINES = ["ant bee", "cat", "dog eel fox"]
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def interrupted(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Config, int], None]:
+def interrupted(fresh: Fresh, monkeypatch: MonkeyPatch) -> TrainUntil:
     """Train a run up to a step, where it gets Ctrl-C."""
     add = Journal.add
 
@@ -53,11 +53,7 @@ def interrupted(
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_an_unfinished_run_translates_with_its_best_checkpoint(
-    kind: str,
-    fresh: Callable[..., Config],
-    interrupted: Callable[[Config, int], None],
-    tmp_path: Path,
-    capsys: Capture,
+    kind: str, fresh: Fresh, interrupted: TrainUntil, tmp_path: Path, capsys: Capture
 ) -> None:
     config = fresh(kind, training={"validate_every": 2, "best_by": "loss"})
     interrupted(config, 7)
@@ -83,7 +79,7 @@ def test_an_unfinished_run_translates_with_its_best_checkpoint(
 
 
 def test_every_command_accepts_an_unfinished_run_as_a_model(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     interrupted(fresh("transformer"), 7)
     Path("in.txt").write_text("ant bee\ncat\n")
@@ -101,7 +97,7 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(
 
 
 def test_info_shows_the_progress_of_an_unfinished_run(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
     interrupted(config, 7)
@@ -130,14 +126,14 @@ def test_info_shows_the_progress_of_an_unfinished_run(
 
 
 def test_runs_latest_is_the_run_from_the_start_of_its_training(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+    fresh: Fresh, interrupted: TrainUntil
 ) -> None:
     interrupted(fresh("transformer", "one"), 1)
     assert os.path.samefile("runs/latest", "one")
 
 
 def test_finish_gives_the_model_of_a_run_planned_to_end_there(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+    fresh: Fresh, interrupted: TrainUntil
 ) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
     interrupted(config, 7)
@@ -154,7 +150,7 @@ def test_finish_gives_the_model_of_a_run_planned_to_end_there(
 
 
 def test_a_finished_run_can_resume_as_if_never_finished(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     whole, ended = fresh("transformer", "whole"), fresh("transformer", "ended")
     train(whole)
@@ -172,7 +168,7 @@ def test_a_finished_run_can_resume_as_if_never_finished(
     assert open_artifact(Path("ended/model"), "model").identity == models[1].identity
 
 
-def test_a_run_without_a_step_cannot_be_finished(fresh: Callable[..., Config]) -> None:
+def test_a_run_without_a_step_cannot_be_finished(fresh: Fresh) -> None:
     train(fresh("transformer", "before"))
     with pytest.raises(UserError, match="train with `mtkit train`"):
         finish(fresh("transformer"))
@@ -180,7 +176,7 @@ def test_a_run_without_a_step_cannot_be_finished(fresh: Callable[..., Config]) -
 
 
 def test_damaged_checkpoints_are_ignored_at_the_end(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     changes = {"validate_every": 2, "best_by": "loss", "keep": 9, "average": 2}
     interrupted(fresh("transformer", training=changes), 7)
@@ -197,7 +193,7 @@ def test_damaged_checkpoints_are_ignored_at_the_end(
 
 
 def test_best_by_step_takes_the_last_weights_even_of_more_steps(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None]
+    fresh: Fresh, interrupted: TrainUntil
 ) -> None:
     by_step = {"best_by": "step", "average": 1, "validate_every": 3}
     interrupted(fresh("transformer", training=by_step), 5)
@@ -207,7 +203,7 @@ def test_best_by_step_takes_the_last_weights_even_of_more_steps(
 
 @pytest.mark.slow
 def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     config = fresh("transformer").model_copy(update={"run": "run"})
     interrupted(config, 7)
@@ -229,9 +225,7 @@ def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
 
 
 def test_finish_ignores_mtkit_model(
-    fresh: Callable[..., Config],
-    interrupted: Callable[[Config, int], None],
-    monkeypatch: pytest.MonkeyPatch,
+    fresh: Fresh, interrupted: TrainUntil, monkeypatch: MonkeyPatch
 ) -> None:
     interrupted(fresh("transformer"), 7)
     monkeypatch.setenv("MTKIT_MODEL", "another")
@@ -239,9 +233,7 @@ def test_finish_ignores_mtkit_model(
     assert open_artifact(Path("run/model"), "model")
 
 
-def test_checkpoints_are_verified(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
-) -> None:
+def test_checkpoints_are_verified(fresh: Fresh, interrupted: TrainUntil, capsys: Capture) -> None:
     interrupted(fresh("transformer"), 7)
     assert call("info", "run", "--verify") == 0
     weights = Path("run/checkpoints/step-00000006/model.safetensors")
@@ -253,9 +245,7 @@ def test_checkpoints_are_verified(
     assert call("info", "run", "--verify", "--config") == 2
 
 
-def test_two_runs_can_start_at_the_same_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_runs_can_start_at_the_same_time(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     """Each process links itself many times."""
     monkeypatch.chdir(tmp_path)
     program = "import sys; from pathlib import Path; from mtkit.artifacts.runs import link_latest\n"
@@ -269,9 +259,7 @@ def test_two_runs_can_start_at_the_same_time(
     assert [path.name for path in Path("runs").iterdir()] == ["latest"]
 
 
-def test_an_unwritable_runs_latest_stops_no_run(
-    fresh: Callable[..., Config], capsys: Capture
-) -> None:
+def test_an_unwritable_runs_latest_stops_no_run(fresh: Fresh, capsys: Capture) -> None:
     """The run itself lies elsewhere."""
     config = fresh("transformer")
     Path("runs").write_text("no folder")
@@ -280,7 +268,7 @@ def test_an_unwritable_runs_latest_stops_no_run(
 
 
 def test_a_run_without_a_step_accepts_other_settings(
-    fresh: Callable[..., Config], interrupted: Callable[[Config, int], None], capsys: Capture
+    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
 ) -> None:
     interrupted(fresh("transformer", training={"save_every": 50, "validate_every": 50}), 1)
     shutil.rmtree("run/checkpoints/step-00000001")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.config.settings import Config
 from mtkit.training.metrics import MetricsLog, points_of
 from mtkit.training.train import train
+from tasks import Capture, Fresh
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 20), st.text('0 ,a"', max_size=8))
@@ -36,7 +36,7 @@ def test_truncate_keeps_complete_records_up_to_the_step(
 
 
 def test_records_are_on_the_disk_when_write_and_truncate_return(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     log, stored = MetricsLog(tmp_path), {}
 
@@ -75,9 +75,7 @@ def test_points_are_the_finite_numbers_of_a_log(tmp_path: Path) -> None:
     assert MetricsLog(tmp_path / "none").read() == []
 
 
-def test_every_stored_score_has_its_signature(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_stored_score_has_its_signature(fresh: Fresh, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.scoring.writing.MIN_LONG_LINES", 0.0)
     train(fresh("transformer", data={"target_language": "zh"}))
     theirs = {"bleu": BLEU(tokenize="zh"), "chrf": CHRF()}
@@ -93,7 +91,7 @@ def test_every_stored_score_has_its_signature(
 
 @pytest.mark.parametrize("best_by", ["bleu", "step"])
 def test_a_star_marks_a_better_validation_and_lines_too_short_for_bleu_have_none(
-    best_by: str, fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+    best_by: str, fresh: Fresh, capsys: Capture
 ) -> None:
     training = {"best_by": best_by, "average": 1, "validate_every": 2}
     model = train(fresh("transformer", training=training))

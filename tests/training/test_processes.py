@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
@@ -27,7 +27,7 @@ from mtkit.training.processes import count_processes
 from mtkit.training.state import new_state
 from mtkit.training.step import accumulate_gradients
 from mtkit.training.train import train
-from tasks import tiny_config
+from tasks import Capture, Fresh, tiny_config
 
 
 class One(ProcessGroup):
@@ -88,7 +88,7 @@ def test_a_process_without_a_sentence_adds_nothing(prepared: Path) -> None:
 
 
 @pytest.fixture
-def eight(monkeypatch: pytest.MonkeyPatch) -> None:
+def eight(monkeypatch: MonkeyPatch) -> None:
     """A machine with eight cores, and plenty of memory."""
     monkeypatch.setattr(processes, "count_devices", lambda device: 8)
     monkeypatch.setattr(processes, "memory_limit_bytes", lambda: 1e12)
@@ -100,9 +100,7 @@ def started(config: Config) -> int:
 
 @pytest.mark.usefixtures("eight")
 def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     large = fresh("transformer", batching={"max_tokens": 2048})
     assert started(large) == 4
@@ -133,9 +131,7 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
 
 
 @pytest.mark.usefixtures("eight")
-def test_a_run_resumes_with_as_many_processes_as_before(
-    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_resumes_with_as_many_processes_as_before(fresh: Fresh, capsys: Capture) -> None:
     config = fresh("transformer", training={"steps": 2})
     train(config)
     folder = Path(config.run) / "checkpoints"

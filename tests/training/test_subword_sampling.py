@@ -16,6 +16,7 @@ import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.batching.build import Batches
@@ -31,6 +32,7 @@ from mtkit.tokenizer.train import train_model
 from mtkit.training.data import CHUNK_BATCHES, Position, SampledPairs, Stream
 from tasks import tiny_config
 
+Tokenizers = dict[str, Tokenizer]
 SYLLABLES = [f"{a}{b}" for a in "kmst" for b in "aeiou"]
 WORDS = ["".join(Random(seed).choices(SYLLABLES, k=1 + seed % 4)) for seed in range(200)]
 SENTENCES = [" ".join(Random(seed).choices(WORDS, k=6)) for seed in range(200)]
@@ -66,7 +68,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(st.lists(line, max_size=5), st.sampled_from([0.1, 0.9]), seeds)
 def test_sampled_subwords_decode_to_the_same_text(
-    tokenizers: dict[str, Tokenizer], name: str, lines: list[str], alpha: float, seed: int
+    tokenizers: Tokenizers, name: str, lines: list[str], alpha: float, seed: int
 ) -> None:
     tokenizer = tokenizers[name]
     stored = tokenizer.encode_source(lines)
@@ -78,7 +80,7 @@ def test_sampled_subwords_decode_to_the_same_text(
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_unused_pieces_are_never_sampled(tokenizers: dict[str, Tokenizer], name: str) -> None:
+def test_unused_pieces_are_never_sampled(tokenizers: Tokenizers, name: str) -> None:
     """Imported models have those of the other side's vocabulary."""
     model = ModelProto.FromString(tokenizers[name].models["spm.model"])
     unused = [i for i, piece in enumerate(model.pieces) if i > EOS and len(piece.piece) in (2, 3)]
@@ -89,9 +91,7 @@ def test_unused_pieces_are_never_sampled(tokenizers: dict[str, Tokenizer], name:
     assert not {i for ids in drawn for i in ids} & set(unused)
 
 
-def test_words_with_unknown_characters_or_bytes_keep_their_ids(
-    tokenizers: dict[str, Tokenizer],
-) -> None:
+def test_words_with_unknown_characters_or_bytes_keep_their_ids(tokenizers: Tokenizers) -> None:
     for name, unknown in (("bpe with unk", lambda i: i == UNK), ("bpe", lambda i: 3 < i < 260)):
         tokenizer = tokenizers[name]
         (stored,) = tokenizer.encode_source(["kaжmo"])
@@ -100,7 +100,7 @@ def test_words_with_unknown_characters_or_bytes_keep_their_ids(
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_another_seed_samples_other_subwords(tokenizers: dict[str, Tokenizer], name: str) -> None:
+def test_another_seed_samples_other_subwords(tokenizers: Tokenizers, name: str) -> None:
     tokenizer = tokenizers[name]
     stored = tokenizer.encode_target(SENTENCES)
     versions = [stored, *(tokenizer.samplers(0.2)[1](stored, seed) for seed in range(3))]
@@ -112,7 +112,7 @@ def test_another_seed_samples_other_subwords(tokenizers: dict[str, Tokenizer], n
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
 def test_sampling_is_a_function_of_the_seed_in_every_thread(
-    tokenizers: dict[str, Tokenizer], name: str
+    tokenizers: Tokenizers, name: str
 ) -> None:
     tokenizer = tokenizers[name]
     stored = tokenizer.encode_source(SENTENCES)
@@ -137,7 +137,7 @@ print(tokenizer.samplers(0.3)[0](tokenizer.encode_source(sys.argv[2:]), 7))
 
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
 def test_another_process_samples_the_same_subwords(
-    tokenizers: dict[str, Tokenizer], name: str, tmp_path: Path
+    tokenizers: Tokenizers, name: str, tmp_path: Path
 ) -> None:
     tokenizer = tokenizers[name]
     tokenizer.copy_to(tmp_path)
@@ -148,9 +148,7 @@ def test_another_process_samples_the_same_subwords(
     assert theirs.stdout.decode().strip() == str(ours)
 
 
-def test_bpe_dropout_ranges_from_stored_subwords_to_characters(
-    tokenizers: dict[str, Tokenizer],
-) -> None:
+def test_bpe_dropout_ranges_from_stored_subwords_to_characters(tokenizers: Tokenizers) -> None:
     bpe = tokenizers["bpe"]
     stored = bpe.encode_source(SENTENCES)
     assert bpe.samplers(1e-9)[0](stored, 1) == stored
@@ -159,9 +157,7 @@ def test_bpe_dropout_ranges_from_stored_subwords_to_characters(
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
-def test_unigram_sampling_follows_the_probabilities(
-    tokenizers: dict[str, Tokenizer], alpha: float
-) -> None:
+def test_unigram_sampling_follows_the_probabilities(tokenizers: Tokenizers, alpha: float) -> None:
     unigram, word = tokenizers["unigram"], "▁kusamisi▁te"
     processor = reference(unigram)
     score = {processor.id_to_piece(i): processor.get_score(i) for i in range(EOS + 1 + 256, 400)}
@@ -189,7 +185,7 @@ def test_sampling_needs_a_tokenizer_with_several_segmentations() -> None:
 
 
 @pytest.fixture(scope="module")
-def store(tokenizers: dict[str, Tokenizer], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tokenizers: Tokenizers, tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("store")
     ids = tokenizers["bpe"].encode_source(SENTENCES)
     with store_writer(folder, "train", vocab=1 << 16) as append:
@@ -237,25 +233,21 @@ def ids_of(pairs: Store | SampledPairs, rows: Rows, *, target: bool) -> list[lis
     return [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
 
 
-def test_both_sides_are_sampled_on_their_own(
-    tokenizers: dict[str, Tokenizer], store: Store
-) -> None:
+def test_both_sides_are_sampled_on_their_own(tokenizers: Tokenizers, store: Store) -> None:
     stored = sampled(store, tokenizers["bpe"], 1)
     source, target = sampled(store, tokenizers["bpe"], 1, alpha=0.3)
     assert source != stored[0] and target != stored[1]
     assert source != target  # of equal texts, in this store
 
 
-def test_sampled_subwords_are_a_function_of_the_seed(
-    tokenizers: dict[str, Tokenizer], store: Store
-) -> None:
+def test_sampled_subwords_are_a_function_of_the_seed(tokenizers: Tokenizers, store: Store) -> None:
     one, again, other = (sampled(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
     assert one == again
     assert one[0] != other[0]
 
 
 def test_a_side_that_would_be_too_long_keeps_its_subwords(
-    tokenizers: dict[str, Tokenizer], store: Store
+    tokenizers: Tokenizers, store: Store
 ) -> None:
     longest = int(store.lengths.max()) + 3
     stored, _ = sampled(store, tokenizers["bpe"], 1)
@@ -270,7 +262,7 @@ def test_a_side_that_would_be_too_long_keeps_its_subwords(
 
 
 def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
-    tokenizers: dict[str, Tokenizer], store: Store
+    tokenizers: Tokenizers, store: Store
 ) -> None:
     bpe, max_tokens = tokenizers["bpe"], 40
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)
@@ -286,7 +278,7 @@ def test_sampled_batches_hold_every_pair_once_and_fit_max_tokens(
 
 
 def test_max_tokens_below_the_longest_sampled_pair_is_kept(
-    tokenizers: dict[str, Tokenizer], store: Store
+    tokenizers: Tokenizers, store: Store
 ) -> None:
     max_tokens = int(store.lengths.max()) + 1
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=1, epoch=0)[:9]
@@ -296,7 +288,7 @@ def test_max_tokens_below_the_longest_sampled_pair_is_kept(
 
 
 def test_empty_samples_are_arrays_of_integers(
-    tokenizers: dict[str, Tokenizer], store: Store, monkeypatch: pytest.MonkeyPatch
+    tokenizers: Tokenizers, store: Store, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SubwordSampler, "__call__", lambda _, lines, seed: [[] for _ in lines])
     pairs, _ = stream_of(store, tokenizers["bpe"], alpha=0.3).chunk(Position(3), [np.arange(4)])
@@ -304,8 +296,6 @@ def test_empty_samples_are_arrays_of_integers(
     assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
 
 
-def test_without_sampling_pairs_are_those_stored(
-    tokenizers: dict[str, Tokenizer], store: Store
-) -> None:
+def test_without_sampling_pairs_are_those_stored(tokenizers: Tokenizers, store: Store) -> None:
     plan = [np.arange(4), np.arange(4, 9)]
     assert stream_of(store, tokenizers["bpe"]).chunk(Position(3), plan) == (store, plan)

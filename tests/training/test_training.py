@@ -17,6 +17,7 @@ import pytest
 import safetensors.torch
 import torch
 from pydantic import ValidationError
+from pytest import MonkeyPatch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -46,7 +47,7 @@ from mtkit.training.step import train_step
 from mtkit.training.train import train
 from operations import Operations
 from steps import draw_pairs, pack, rectangles, update
-from tasks import tiny_config
+from tasks import Capture, Fresh, tiny_config
 
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 
@@ -61,9 +62,7 @@ PAIRS = draw_pairs([(2 + index % 3, 1 + index % 4) for index in range(8)], vocab
 
 @pytest.mark.slow
 @both
-def test_accumulated_micro_batches_equal_one_large_batch(
-    kind: str, fresh: Callable[..., Config]
-) -> None:
+def test_accumulated_micro_batches_equal_one_large_batch(kind: str, fresh: Fresh) -> None:
     config = fresh(kind, model={"dropout": 0.0})
     whole, halves = state_of(config), state_of(config)
     one = update(whole, [pack(PAIRS)], config, 0.1)
@@ -74,7 +73,7 @@ def test_accumulated_micro_batches_equal_one_large_batch(
         torch.testing.assert_close(a, b)
 
 
-def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config]) -> None:
+def test_the_gradient_is_the_mean_over_target_tokens(fresh: Fresh) -> None:
     config = fresh(
         "transformer",
         model={"dropout": 0.0},
@@ -91,7 +90,7 @@ def test_the_gradient_is_the_mean_over_target_tokens(fresh: Callable[..., Config
         torch.testing.assert_close(after, before[name] - 0.5 * gradient)
 
 
-def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
+def test_clipping_bounds_the_step(fresh: Fresh) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": "sgd"}, "clip_norm": 1e-3})
     state = state_of(config)
     before = deepcopy(get_weights(state.model))
@@ -101,7 +100,7 @@ def test_clipping_bounds_the_step(fresh: Callable[..., Config]) -> None:
     assert math.sqrt(sum(m.pow(2).sum().item() for m in moved)) == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_dropout_depends_only_on_seed_step_and_micro_batch(fresh: Callable[..., Config]) -> None:
+def test_dropout_depends_only_on_seed_step_and_micro_batch(fresh: Fresh) -> None:
     config = fresh("transformer", model={"dropout": 0.5})
     first, second = state_of(config), state_of(config)
     torch.manual_seed(123)
@@ -115,7 +114,7 @@ def test_dropout_depends_only_on_seed_step_and_micro_batch(fresh: Callable[..., 
 
 
 def test_every_micro_batch_step_and_seed_has_its_own_dropout(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     drawn: list[int] = []
     config = fresh("transformer", model={"dropout": 0.5})
@@ -140,9 +139,7 @@ def test_every_micro_batch_step_and_seed_has_its_own_dropout(
     ],
     ids=lambda optimizer: str(optimizer["kind"]),
 )
-def test_settings_reach_the_optimizer_and_the_loss(
-    optimizer: dict[str, Any], fresh: Callable[..., Config]
-) -> None:
+def test_settings_reach_the_optimizer_and_the_loss(optimizer: dict[str, Any], fresh: Fresh) -> None:
     learning = {"optimizer": optimizer, "label_smoothing": 0.3}
     state = state_of(fresh("transformer", training=learning))
     assert state.loss.smoothing == 0.3
@@ -169,10 +166,7 @@ def test_settings_reach_the_optimizer_and_the_loss(
     ids=lambda it: it["kind"] if isinstance(it, dict) else "",
 )
 def test_a_run_follows_its_schedule_and_clip_norm(
-    schedule: dict[str, Any],
-    rates: list[float],
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
+    schedule: dict[str, Any], rates: list[float], fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     """No validation after the first is a new best."""
     bounds: list[float] = []
@@ -200,7 +194,7 @@ def test_a_run_follows_its_schedule_and_clip_norm(
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_every_optimizer_and_precision_learns(
-    optimizer: str, precision: Precision, fresh: Callable[..., Config]
+    optimizer: str, precision: Precision, fresh: Fresh
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
     state = state_of(config, precision)
@@ -213,7 +207,7 @@ def test_every_optimizer_and_precision_learns(
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_all_matrix_products_use_the_precision_of_the_run(
-    optimizer: str, precision: Precision, fresh: Callable[..., Config]
+    optimizer: str, precision: Precision, fresh: Fresh
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
     state = state_of(config, precision)
@@ -238,7 +232,7 @@ WAITING |= {"_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "radam", "muon", "sgd"])
 @both
 def test_a_step_never_waits_for_the_device(
-    kind: str, optimizer: str, precision: Precision, monkeypatch: pytest.MonkeyPatch
+    kind: str, optimizer: str, precision: Precision, monkeypatch: MonkeyPatch
 ) -> None:
     config = tiny_config(Path(), kind, training={"optimizer": {"kind": optimizer}})
     state, waits = state_of(config, precision), set()
@@ -281,7 +275,7 @@ def test_a_learning_rate_in_a_tensor_gives_the_same_bits_as_a_float(kind: str) -
 
 @both
 def test_muon_updates_matrices_orthogonally_and_the_rest_like_adamw(
-    kind: str, fresh: Callable[..., Config]
+    kind: str, fresh: Fresh
 ) -> None:
     rate, moved = 0.01, {}
     for optimizer in ("muon", "adamw"):
@@ -359,11 +353,7 @@ RICH = {
     ],
 )
 def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
-    kind: str,
-    number: int,
-    settings: dict[str, Any],
-    fresh: Callable[..., Config],
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, number: int, settings: dict[str, Any], fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
     train(fresh(kind, "whole", training=settings))
@@ -395,7 +385,7 @@ def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
 @both
 @pytest.mark.parametrize("step", [6, 12])
 def test_a_run_whose_validation_failed_resumes_exactly(
-    kind: str, step: int, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    kind: str, step: int, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     settings = {"save_every": 100, "log_every": 5, "keep": 9}
     train(fresh(kind, "whole", training=settings))
@@ -414,7 +404,7 @@ def test_a_run_whose_validation_failed_resumes_exactly(
 
 
 def test_a_finished_run_is_up_to_date_until_more_steps_are_requested(
-    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+    fresh: Fresh, capsys: Capture
 ) -> None:
     train(fresh("transformer"))
     before = open_artifact(Path("run/model"), "model")
@@ -429,7 +419,7 @@ def test_a_finished_run_is_up_to_date_until_more_steps_are_requested(
 
 @pytest.mark.parametrize("stage", [train_tokenizer, build_batches])
 def test_inputs_of_checkpoints_are_not_rebuilt(
-    fresh: Callable[..., Config], stage: Callable[[Config], Artifact]
+    fresh: Fresh, stage: Callable[[Config], Artifact]
 ) -> None:
     """Without the old batches, neither `train` nor `finish` could resume."""
     train(fresh("transformer"))
@@ -446,7 +436,7 @@ def test_inputs_of_checkpoints_are_not_rebuilt(
 
 @pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine"])
 def test_average_and_patience_may_change_and_steps_only_without_cosine(
-    fresh: Callable[..., Config], kind: str
+    fresh: Fresh, kind: str
 ) -> None:
     def course(**others: Any) -> Config:
         return fresh("transformer", training={"schedule": {"kind": kind, "peak": 1e-3}, **others})
@@ -462,7 +452,7 @@ def test_average_and_patience_may_change_and_steps_only_without_cosine(
 
 
 def test_fewer_steps_than_done_end_an_interrupted_run_with_a_model(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     add = Journal.add
 
@@ -476,9 +466,7 @@ def test_fewer_steps_than_done_end_an_interrupted_run_with_a_model(
     assert train(fresh("transformer", training={"steps": 1})).report["steps"] == 1
 
 
-def test_a_model_of_more_steps_than_requested_is_a_warning(
-    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_more_steps_than_requested_is_a_warning(fresh: Fresh, capsys: Capture) -> None:
     config = fresh("transformer", training={"average": 1})
     train(config)
     (Path(config.run) / "model" / "manifest.json").unlink()
@@ -486,12 +474,12 @@ def test_a_model_of_more_steps_than_requested_is_a_warning(
     assert "training.steps is 6, " in capsys.readouterr().err
 
 
-def test_a_run_of_epochs_ends_after_them(fresh: Callable[..., Config]) -> None:
+def test_a_run_of_epochs_ends_after_them(fresh: Fresh) -> None:
     model = train(fresh("transformer", training={"steps": None, "epochs": 2}))
     assert model.report["epochs"] == 2
 
 
-def test_a_checkpoint_of_other_settings_is_refused(fresh: Callable[..., Config]) -> None:
+def test_a_checkpoint_of_other_settings_is_refused(fresh: Fresh) -> None:
     config = fresh("transformer")
     train(config)
     with pytest.raises(UserError, match=r"training\.label_smoothing was 0\.1, now 0\.2"):
@@ -501,7 +489,7 @@ def test_a_checkpoint_of_other_settings_is_refused(fresh: Callable[..., Config])
     assert load_config(Path(config.run) / "config.yaml") == config  # not those that were refused
 
 
-def test_weights_files_hold_no_time_path_or_run_name(fresh: Callable[..., Config]) -> None:
+def test_weights_files_hold_no_time_path_or_run_name(fresh: Fresh) -> None:
     for run in ("one", "two"):
         train(fresh("transformer", run))
     one, two = (open_artifact(Path(run) / "model", "model") for run in ("one", "two"))
@@ -509,7 +497,7 @@ def test_weights_files_hold_no_time_path_or_run_name(fresh: Callable[..., Config
     assert one.identity == two.identity
 
 
-def test_only_the_newest_and_the_best_checkpoints_are_kept(fresh: Callable[..., Config]) -> None:
+def test_only_the_newest_and_the_best_checkpoints_are_kept(fresh: Fresh) -> None:
     every = {"validate_every": 1, "save_every": 1, "keep": 2, "average": 3, "best_by": "loss"}
     train(fresh("transformer", training=every))
     kept = {int(p.name[5:]) for p in Path("run/checkpoints").glob("step-*")}
@@ -546,7 +534,7 @@ def test_the_loss_decides_between_equal_scores() -> None:
 
 
 def test_ctrl_c_during_the_last_validation_interrupts(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     validate = run_validate.validate
 
@@ -562,7 +550,7 @@ def test_ctrl_c_during_the_last_validation_interrupts(
     assert train(fresh("transformer")).report["steps"] == 12
 
 
-def test_best_by_step_takes_the_last_weights(fresh: Callable[..., Config]) -> None:
+def test_best_by_step_takes_the_last_weights(fresh: Fresh) -> None:
     worse_and_worse = [Validation(1, 2.0, 7.4, 30.0, 50.0), Validation(2, 3.0, 20.1, 10.0, 20.0)]
     assert [v.step for v in rank(worse_and_worse, "step")] == [2, 1]
     by_step: dict[str, Any] = {"best_by": "step", "average": 1}
@@ -573,9 +561,7 @@ def test_best_by_step_takes_the_last_weights(fresh: Callable[..., Config]) -> No
             fresh("transformer", training=by_step | useless)
 
 
-def test_averaged_weights_are_kept_only_if_validation_improves(
-    fresh: Callable[..., Config],
-) -> None:
+def test_averaged_weights_are_kept_only_if_validation_improves(fresh: Fresh) -> None:
     model = train(fresh("transformer", training={"best_by": "loss", "validate_every": 2}))
     records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     best = min(r["loss"] for r in records if r["kind"] == "valid")
@@ -584,7 +570,7 @@ def test_averaged_weights_are_kept_only_if_validation_improves(
 
 @pytest.mark.parametrize("is_better", [True, False])
 def test_the_average_of_the_best_checkpoints_is_their_mean(
-    is_better: bool, fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    is_better: bool, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     def validated(run: TrainingRun, state: TrainState) -> Validation:
         return Validation(state.progress.step, 0.0 if is_better else 99.0, 1.0)
@@ -606,7 +592,7 @@ def test_the_average_of_the_best_checkpoints_is_their_mean(
 
 
 def test_averaged_checkpoints_are_freed_before_validation(
-    fresh: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     read: list[weakref.ref[torch.Tensor]] = []
     held: list[int] = []
@@ -628,7 +614,7 @@ def test_averaged_checkpoints_are_freed_before_validation(
     assert held == [1]  # the best; the mean is a second
 
 
-def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Config]) -> None:
+def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Fresh) -> None:
     train(fresh("transformer", "base"))
     frozen = {"init_from": "base", "schedule": {"kind": "inverse_sqrt", "peak": 1e-12}, "steps": 1}
     train(fresh("transformer", "tuned", training=frozen))
@@ -639,7 +625,7 @@ def test_fine_tuning_starts_from_the_weights_of_a_model(fresh: Callable[..., Con
         torch.testing.assert_close(base[name], tuned[name])
 
 
-def test_fine_tuning_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> None:
+def test_fine_tuning_takes_over_the_tokenizer(fresh: Fresh) -> None:
     train(fresh("transformer", "base"))
     tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
     tuned = tuned.model_copy(update={"run": "tuned"})
@@ -659,7 +645,7 @@ def test_fine_tuning_takes_over_the_tokenizer(fresh: Callable[..., Config]) -> N
     assert "base" not in json.dumps(asked)
 
 
-def test_a_run_cannot_start_from_itself(fresh: Callable[..., Config]) -> None:
+def test_a_run_cannot_start_from_itself(fresh: Fresh) -> None:
     train(fresh("transformer"))
     shutil.rmtree("run/checkpoints")
     for place in ("run", "run/model"):
@@ -668,9 +654,7 @@ def test_a_run_cannot_start_from_itself(fresh: Callable[..., Config]) -> None:
             train_tokenizer(again)
 
 
-def test_fine_tuning_with_another_tokenizer_is_refused(
-    fresh: Callable[..., Config], prepared: Path
-) -> None:
+def test_fine_tuning_with_another_tokenizer_is_refused(fresh: Fresh, prepared: Path) -> None:
     train(fresh("transformer", "base"))
     other = tiny_config(prepared, "transformer", tokenizer={"vocab_size": 50})
     other = other.model_copy(update={"run": "other"})
@@ -690,7 +674,7 @@ def test_fine_tuning_with_another_tokenizer_is_refused(
     ids=["another layer", "a wider one"],
 )
 def test_init_from_a_model_of_another_shape_is_refused(
-    model: dict[str, int], complaint: str, fresh: Callable[..., Config]
+    model: dict[str, int], complaint: str, fresh: Fresh
 ) -> None:
     train(fresh("transformer", "base"))
     other = fresh("transformer", training={"init_from": "base"}, model=model)
@@ -700,9 +684,7 @@ def test_init_from_a_model_of_another_shape_is_refused(
     assert not Path("other").exists()
 
 
-def test_a_missing_stage_is_named_with_its_command(
-    fresh: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_a_missing_stage_is_named_with_its_command(fresh: Fresh, tmp_path: Path) -> None:
     config = fresh("transformer")
     shutil.rmtree(tmp_path / "run" / "batches")
     with pytest.raises(UserError, match="mtkit batch"):
@@ -712,23 +694,21 @@ def test_a_missing_stage_is_named_with_its_command(
         train(config)
 
 
-def test_batches_of_another_tokenizer_are_refused(
-    fresh: Callable[..., Config], prepared: Path
-) -> None:
+def test_batches_of_another_tokenizer_are_refused(fresh: Fresh, prepared: Path) -> None:
     config = fresh("transformer", tokenizer={"vocab_size": 50})
     train_tokenizer(config)
     with pytest.raises(UserError, match="encoded with another tokenizer"):
         train(config)
 
 
-def test_tensorboard_has_the_values_of_metrics_jsonl(fresh: Callable[..., Config]) -> None:
+def test_tensorboard_has_the_values_of_metrics_jsonl(fresh: Fresh) -> None:
     train(fresh("transformer", training={"tensorboard": True}))
     events = list(Path("run/tensorboard").glob("events.*"))
     assert len(events) == 1
     assert b"valid/chrf" in events[0].read_bytes()
 
 
-def test_a_missing_gpu_is_an_error(fresh: Callable[..., Config]) -> None:
+def test_a_missing_gpu_is_an_error(fresh: Fresh) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(UserError, match="cuda"):
