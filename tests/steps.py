@@ -1,20 +1,25 @@
-"""Batches of a few pairs, and a training step on them."""
+"""Batches of a few pairs, a training step on them, and runs that are interrupted."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from architectures import VOCAB
 from mtkit.config.settings import Config
+from mtkit.errors import Interrupted
 from mtkit.symbols import BOS, EOS, PAD
 from mtkit.training.batch import Batch, pack_batch
+from mtkit.training.journal import Journal
 from mtkit.training.state import LogWindow, TrainState
 from mtkit.training.step import train_step
+from mtkit.training.train import train
 
 Pair = tuple[list[int], list[int]]
 """Ids of source and target."""
@@ -57,3 +62,19 @@ def update(state: TrainState, batches: Sequence[Batch], config: Config, rate: fl
     train_step(state, batches, tokens, rate, seed=seed, clip_norm=clip_norm)
     state.read_figures()
     return state.progress.window
+
+
+def train_until(config: Config, step: int, number: int = signal.SIGINT) -> None:
+    """Train a run up to a step, where it gets Ctrl-C or another signal."""
+    add = Journal.add
+
+    def add_and_interrupt(self: Journal, tokens: int) -> None:
+        add(self, tokens)
+        if self.state.progress.step == step:
+            signal.raise_signal(number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "add", add_and_interrupt)
+        with pytest.raises(Interrupted, match=r"run the same .* `mtkit finish`") as caught:
+            train(config)
+    assert caught.value.exit_code == 128 + number

@@ -29,7 +29,6 @@ from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
-from mtkit.report import set_quiet
 from mtkit.training.batch import Batch
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Position, Stream
@@ -393,7 +392,9 @@ def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(
     assert state.progress.step == 3
 
 
-def test_progress_is_restored_exactly_even_infinite_values(fresh: Fresh, tmp_path: Path) -> None:
+def test_progress_is_restored_exactly_even_infinite_values_and_the_scale_of_float16(
+    fresh: Fresh, tmp_path: Path
+) -> None:
     checkpoints = checkpoints_in(tmp_path / "kept")
     state, other = (state_of(fresh("transformer"), "float16") for _ in range(2))
     state.progress.step, state.progress.window.nll = 4, 1 / 3
@@ -401,17 +402,10 @@ def test_progress_is_restored_exactly_even_infinite_values(fresh: Fresh, tmp_pat
         Validation(2, math.inf, 1.5, 1e-7, 2.0),
         Validation(4, 3.5, 33.0),
     ]
-    checkpoints.save(state)
-    assert checkpoints.load_last(other)
-    assert other.progress == state.progress
-
-
-def test_the_gradient_scale_of_float16_is_resumed(fresh: Fresh, tmp_path: Path) -> None:
-    checkpoints, config = checkpoints_in(tmp_path / "kept"), fresh("transformer")
-    state, other = state_of(config, "float16"), state_of(config, "float16")
     state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 8.0, "_growth_tracker": 3})
     checkpoints.save(state)
     assert checkpoints.load_last(other)
+    assert other.progress == state.progress
     assert other.scaler.state_dict() == state.scaler.state_dict()
     assert other.scaler.get_scale() == 8.0
 
@@ -429,12 +423,3 @@ def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Fresh) -> Non
     train(fresh("transformer", training={"steps": 12}))
     assert sorted(path.name for path in checkpoints.iterdir()) == names
     assert (checkpoints / "checkpoints.json").read_bytes() == index
-
-
-def test_quiet_stays_quiet(fresh: Fresh, capsys: Capture) -> None:
-    set_quiet(True)
-    try:
-        train(fresh("transformer"))
-    finally:
-        set_quiet(False)
-    assert capsys.readouterr().err == ""

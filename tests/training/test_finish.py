@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,44 +17,23 @@ from pytest import MonkeyPatch
 from commands import call
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.runs import checkpoint_steps
-from mtkit.config.settings import Config
 from mtkit.decoding.api import load
-from mtkit.errors import Interrupted, UserError
+from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.training.finish import finish
-from mtkit.training.journal import Journal
 from mtkit.training.train import train
+from steps import train_until
 from tasks import Capture, Fresh
 
-TrainUntil = Callable[[Config, int], None]
 LINES = ["ant bee", "cat", "dog eel fox"]
-
-
-@pytest.fixture
-def interrupted(fresh: Fresh, monkeypatch: MonkeyPatch) -> TrainUntil:
-    """Train a run up to a step, where it gets Ctrl-C."""
-    add = Journal.add
-
-    def train_until(config: Config, step: int) -> None:
-        def add_and_interrupt(self: Journal, report: object) -> None:
-            add(self, report)  # type: ignore[arg-type]
-            if self.state.progress.step == step:
-                signal.raise_signal(signal.SIGINT)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Journal, "add", add_and_interrupt)
-            with pytest.raises(Interrupted, match="`mtkit finish`"):
-                train(config)
-
-    return train_until
 
 
 @pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 def test_an_unfinished_run_translates_with_its_best_checkpoint(
-    kind: str, fresh: Fresh, interrupted: TrainUntil, tmp_path: Path, capsys: Capture
+    kind: str, fresh: Fresh, tmp_path: Path, capsys: Capture
 ) -> None:
     config = fresh(kind, training={"validate_every": 2, "best_by": "loss"})
-    interrupted(config, 7)
+    train_until(config, 7)
     index = Path("run/checkpoints/checkpoints.json")
     assert json.loads(index.read_text()) == {"best": 6, "last": 7, "steps": 12}
     capsys.readouterr()
@@ -78,10 +55,8 @@ def test_an_unfinished_run_translates_with_its_best_checkpoint(
     assert "the newest checkpoint of step 7" in capsys.readouterr().err
 
 
-def test_every_command_accepts_an_unfinished_run_as_a_model(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
-) -> None:
-    interrupted(fresh("transformer"), 7)
+def test_every_command_accepts_an_unfinished_run_as_a_model(fresh: Fresh, capsys: Capture) -> None:
+    train_until(fresh("transformer"), 7)
     Path("in.txt").write_text("ant bee\ncat\n")
     assert os.path.samefile("runs/latest", "run")
     warning = "not finished, so the best checkpoint so far of step 6 is used"
@@ -96,11 +71,9 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(
         assert capsys.readouterr().err.count(warning) == 1, command
 
 
-def test_info_shows_the_progress_of_an_unfinished_run(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
-) -> None:
+def test_info_shows_the_progress_of_an_unfinished_run(fresh: Fresh, capsys: Capture) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
-    interrupted(config, 7)
+    train_until(config, 7)
     metrics = Path("run/metrics.jsonl")
     records = [json.loads(line) | {"seconds": 120.0} for line in metrics.read_text().splitlines()]
     metrics.write_text("".join(f"{json.dumps(record)}\n" for record in records))
@@ -125,18 +98,9 @@ def test_info_shows_the_progress_of_an_unfinished_run(
     assert progress()[0] == "12"
 
 
-def test_runs_latest_is_the_run_from_the_start_of_its_training(
-    fresh: Fresh, interrupted: TrainUntil
-) -> None:
-    interrupted(fresh("transformer", "one"), 1)
-    assert os.path.samefile("runs/latest", "one")
-
-
-def test_finish_gives_the_model_of_a_run_planned_to_end_there(
-    fresh: Fresh, interrupted: TrainUntil
-) -> None:
+def test_finish_gives_the_model_of_a_run_planned_to_end_there(fresh: Fresh) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
-    interrupted(config, 7)
+    train_until(config, 7)
     early = finish(config)
     assert (early.report["steps"], early.manifest["settings"]["ended"]) == (7, 7)
     train(
@@ -149,12 +113,10 @@ def test_finish_gives_the_model_of_a_run_planned_to_end_there(
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
-def test_a_finished_run_can_resume_as_if_never_finished(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
-) -> None:
+def test_a_finished_run_can_resume_as_if_never_finished(fresh: Fresh, capsys: Capture) -> None:
     whole, ended = fresh("transformer", "whole"), fresh("transformer", "ended")
     train(whole)
-    interrupted(ended, 7)
+    train_until(ended, 7)
     before = {path: path.read_bytes() for path in Path("ended/checkpoints").rglob("*.*")}
     finish(ended)
     assert {path: path.read_bytes() for path in Path("ended/checkpoints").rglob("*.*")} == before
@@ -175,11 +137,9 @@ def test_a_run_without_a_step_cannot_be_finished(fresh: Fresh) -> None:
     assert Path("runs/latest").resolve() == Path("before").resolve()
 
 
-def test_damaged_checkpoints_are_ignored_at_the_end(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
-) -> None:
+def test_damaged_checkpoints_are_ignored_at_the_end(fresh: Fresh, capsys: Capture) -> None:
     changes = {"validate_every": 2, "best_by": "loss", "keep": 9, "average": 2}
-    interrupted(fresh("transformer", training=changes), 7)
+    train_until(fresh("transformer", training=changes), 7)
     (Path("run/checkpoints/step-00000006") / "model.safetensors").write_bytes(b"")
     assert open_model("run").artifact.path.name == "step-00000007"  # 6 is the best
     assert "step-00000006/model.safetensors is missing or damaged" in capsys.readouterr().err
@@ -192,21 +152,12 @@ def test_damaged_checkpoints_are_ignored_at_the_end(
     assert (model.report["weights"], model.report["averaged_steps"]) == ("best checkpoint", [7])
 
 
-def test_best_by_step_takes_the_last_weights_even_of_more_steps(
-    fresh: Fresh, interrupted: TrainUntil
-) -> None:
-    by_step = {"best_by": "step", "average": 1, "validate_every": 3}
-    interrupted(fresh("transformer", training=by_step), 5)
-    model = train(fresh("transformer", training=by_step | {"steps": 4}))
-    assert model.report["averaged_steps"] == [model.report["steps"]] == [5]
-
-
 @pytest.mark.slow
 def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
+    fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
-    config = fresh("transformer").model_copy(update={"run": "run"})
-    interrupted(config, 7)
+    train_until(fresh("transformer").model_copy(update={"run": "run"}), 7)
+    monkeypatch.setenv("MTKIT_MODEL", "another")  # which is ignored
     capsys.readouterr()
     assert call("finish") == 0
     captured = capsys.readouterr()
@@ -224,17 +175,8 @@ def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
     assert capsys.readouterr().err.endswith("nowhere is not a run directory\n")
 
 
-def test_finish_ignores_mtkit_model(
-    fresh: Fresh, interrupted: TrainUntil, monkeypatch: MonkeyPatch
-) -> None:
-    interrupted(fresh("transformer"), 7)
-    monkeypatch.setenv("MTKIT_MODEL", "another")
-    assert call("finish") == 0
-    assert open_artifact(Path("run/model"), "model")
-
-
-def test_checkpoints_are_verified(fresh: Fresh, interrupted: TrainUntil, capsys: Capture) -> None:
-    interrupted(fresh("transformer"), 7)
+def test_checkpoints_are_verified(fresh: Fresh, capsys: Capture) -> None:
+    train_until(fresh("transformer"), 7)
     assert call("info", "run", "--verify") == 0
     weights = Path("run/checkpoints/step-00000006/model.safetensors")
     content = bytearray(weights.read_bytes())
@@ -267,10 +209,9 @@ def test_an_unwritable_runs_latest_stops_no_run(fresh: Fresh, capsys: Capture) -
     assert "runs/latest cannot be written" in capsys.readouterr().err
 
 
-def test_a_run_without_a_step_accepts_other_settings(
-    fresh: Fresh, interrupted: TrainUntil, capsys: Capture
-) -> None:
-    interrupted(fresh("transformer", training={"save_every": 50, "validate_every": 50}), 1)
+def test_a_run_without_a_step_accepts_other_settings(fresh: Fresh, capsys: Capture) -> None:
+    train_until(fresh("transformer", training={"save_every": 50, "validate_every": 50}), 1)
+    assert os.path.samefile("runs/latest", "run")  # from the start of its training
     shutil.rmtree("run/checkpoints/step-00000001")
     assert not checkpoint_steps(Path("run/checkpoints"))
     other = fresh("transformer", training={"label_smoothing": 0.2})

@@ -240,12 +240,6 @@ def test_both_sides_are_sampled_on_their_own(tokenizers: Tokenizers, store: Stor
     assert source != target  # of equal texts, in this store
 
 
-def test_sampled_subwords_are_a_function_of_the_seed(tokenizers: Tokenizers, store: Store) -> None:
-    one, again, other = (sampled(store, tokenizers["bpe"], seed, alpha=0.3) for seed in (7, 7, 8))
-    assert one == again
-    assert one[0] != other[0]
-
-
 def test_a_side_that_would_be_too_long_keeps_its_subwords(
     tokenizers: Tokenizers, store: Store
 ) -> None:
