@@ -35,7 +35,7 @@ from mtkit.progress import progress
 
 MAX_EXAMPLES = 3
 IDENTIFIED_PAIRS = 10_000
-"""Pairs whose language is identified; of a larger corpus, those that their hashes select."""
+"""Largest number of pairs whose language is identified; hashes select them in a larger corpus."""
 MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 """Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
 REPEATED = "the same pair again, which would weigh more", "keep the first of each"
@@ -204,7 +204,7 @@ def _rule_counts(pairs: int, languages: Languages, *, has_held_out: bool) -> Ite
     for rule in (*REPORT_RULES, *RULES):
         if rule.name not in skipped:
             is_slow = rule.name == "language"
-            yield _RuleCount(rule, max(1, pairs // IDENTIFIED_PAIRS) if is_slow else 1)
+            yield _RuleCount(rule, -(-pairs // IDENTIFIED_PAIRS) if is_slow else 1)
     yield _RuleCount(Rule("repeated pairs", *REPEATED, is_repeated, max_share=1.0))
 
 
