@@ -25,8 +25,8 @@ from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say, warn
 from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
-from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
-from mtkit.scoring.score import describe_writing
+from mtkit.scoring.metrics import Score
+from mtkit.scoring.score import score_systems
 from mtkit.scoring.verdict import score_parts, scores_of, scores_table, verdict
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
@@ -122,10 +122,8 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
         text = "".join(f"{line}\n" for line in lines)
         (draft.folder / name).write_text(text, encoding="utf-8")
     writing = Writing.of(config.data.target_language, references)
-    describe_writing(writing, references)
-    intervals = resampling_obstacle(len(references)) is None
-    scores = compute_scores({"": hypotheses}, [references], writing, intervals=intervals)[""]
-    draft.report.update({key: it.record() for key, it in scores.items()})
+    (system,) = score_systems({"": hypotheses}, [references], writing)
+    draft.report.update({key: it.record() for key, it in system.scores.items()})
     try:
         exposure = find_exposure(pairs, read_pairs(config.data.train))
     except UserError as error:  # `finish` does not need the training text

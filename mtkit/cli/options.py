@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from typer import Option, Typer, TyperException
@@ -162,7 +161,3 @@ Engine = Annotated[
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
-Plot = Annotated[
-    Path | None,
-    Option("--plot", metavar="FILE", help="Draw the results as a picture, .png or .svg."),
-]

@@ -14,7 +14,6 @@ from mtkit.cli.options import (
     Json,
     Language,
     Model,
-    Plot,
     flag,
     refuse,
 )
@@ -191,7 +190,9 @@ def compare(
     runs: list[Path] = Argument(
         ..., metavar="RUN", help="Run directories; the first is the baseline."
     ),
-    plot: Plot = None,
+    plot: Path | None = Option(
+        None, metavar="FILE", help="Draw the results as a picture, .png or .svg."
+    ),
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
 

@@ -145,7 +145,7 @@ def score_systems(
     test: bool = False,
 ) -> list[SystemScores]:
     """Score every system with intervals, and test it against the first if requested."""
-    describe_writing(writing, references[0])
+    _describe_writing(writing, references[0])
     obstacle = metrics.resampling_obstacle(len(references[0]))
     if obstacle and len(references[0]) > metrics.MAX_RESAMPLED:
         warn(obstacle)
@@ -158,7 +158,7 @@ def score_systems(
     ]
 
 
-def describe_writing(writing: Writing, references: Sequence[str]) -> None:
+def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
     """Say how words are counted where that is not as usual, and warn where BLEU means little."""
     tokenizer = writing.tokenizer
     if tokenizer != "13a" and writing.language not in LANGUAGE_SCRIPTS:

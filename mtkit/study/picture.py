@@ -16,7 +16,6 @@ from mtkit.errors import UserError
 from mtkit.report import say
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from mtkit.study.curves import Panel
@@ -50,31 +49,38 @@ def check_picture(path: Path) -> None:
         raise UserError(f"{path} cannot be written; choose another name")
 
 
-def make_figure(
-    *, width: int | float = 6.4, height: int | float = 4.0, rows: int = 1, columns: int = 1
-) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure of `width` by `height` inches, and its panels row by row."""
+def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:
+    """Draw the panels, each with a curve for every one of `names` that it has; save the picture."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
     with rc_context(STYLE):
-        drawn = Figure(figsize=(width, height), layout="constrained")
-        panels = list(drawn.subplots(rows, columns, squeeze=False).flat)
-    for panel in panels:
-        panel.xaxis.set_major_formatter(NUMBERS)
-        panel.yaxis.set_major_formatter(NUMBERS)
-    return drawn, panels
+        drawn = Figure(figsize=(4 + 3 * columns, 1 + 2.5 * rows), layout="constrained")
+        axes = list(drawn.subplots(rows, columns, squeeze=False).flat)
+    for drawing, panel in zip(axes, panels, strict=False):
+        for name in names:  # a curve without points keeps its colour
+            points = panel.curves.get(name, ())
+            x, y = [x for x, _ in points], [y for _, y in points]
+            drawing.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
+        drawing.set_xlim(left=0)
+        drawing.set_title(panel.title, fontsize="medium")
+        drawing.set_xlabel(panel.axis)
+        drawing.xaxis.set_major_formatter(NUMBERS)
+        drawing.yaxis.set_major_formatter(NUMBERS)
+        drawing.locator_params(axis="x", integer=panel.axis == "step")
+    for drawing in axes[len(panels) :]:
+        drawing.remove()
+    if len(names) > 1:
+        entry = 0.8 + 0.1 * max(map(len, names))  # inches of a name in the legend, about
+        fitting = max(1, min(4, len(names), int(drawn.get_figwidth() / entry)))
+        legend = axes[0].get_legend_handles_labels()
+        drawn.legend(*legend, loc="outside upper center", ncols=fitting)
+    _save(drawn, path)
 
 
-def _add_legend(figure: Figure, panel: Axes) -> None:
-    """Add a legend of the lines of `panel` above all panels."""
-    handles, names = panel.get_legend_handles_labels()
-    inches = 0.8 + 0.1 * max(map(len, names))  # of an entry, about
-    columns = max(1, min(4, len(names), int(figure.get_figwidth() / inches)))
-    figure.legend(handles, names, loc="outside upper center", ncols=columns)
-
-
-def save_picture(figure: Figure, path: Path) -> None:
+def _save(figure: Figure, path: Path) -> None:
     """Write a .png or .svg file and say so; an interruption leaves the file as it was."""
     from matplotlib import rc_context
 
@@ -85,25 +91,3 @@ def save_picture(figure: Figure, path: Path) -> None:
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
     path.write_bytes(picture.getvalue())
     say(f"wrote {path}")
-
-
-def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:
-    """Draw the panels, each with a curve for every one of `names` that it has; save the picture."""
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    width, height = 4 + 3 * columns, 1 + 2.5 * rows
-    drawn, axes = make_figure(width=width, height=height, rows=rows, columns=columns)
-    for drawing, panel in zip(axes, panels, strict=False):
-        for name in names:  # a curve without points keeps its colour
-            points = panel.curves.get(name, ())
-            x, y = [x for x, _ in points], [y for _, y in points]
-            drawing.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
-        drawing.set_xlim(left=0)
-        drawing.set_title(panel.title, fontsize="medium")
-        drawing.set_xlabel(panel.axis)
-        drawing.locator_params(axis="x", integer=panel.axis == "step")
-    for drawing in axes[len(panels) :]:
-        drawing.remove()
-    if len(names) > 1:
-        _add_legend(drawn, axes[0])
-    save_picture(drawn, path)

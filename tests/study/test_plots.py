@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.lines import Line2D
 
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
@@ -24,21 +25,21 @@ from mtkit.study.curves import (
     format_number,
 )
 from mtkit.study.info import info
-from mtkit.study.picture import check_picture, make_figure, save_picture
+from mtkit.study.picture import check_picture, draw_curves
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
 
 
+CURVES = Panel("loss", "step", {"한국어": [(1, 3.0), (2, 4.0)]})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.png", "a.svg"])
 def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
     def draw() -> bytes:
-        drawn, panels = make_figure(rows=2, columns=2)
-        assert len(panels) == 4
-        panels[3].plot([1, 2], [3, 4], label="한국어", clip_on=True)
-        save_picture(drawn, tmp_path / name)
+        draw_curves([CURVES] * 3, ["another", "한국어"], tmp_path / name)
         return (tmp_path / name).read_bytes()
 
     first = draw()
@@ -46,21 +47,21 @@ def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
     assert first.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
 
 
-def test_an_interruption_leaves_the_earlier_picture(tmp_path: Path) -> None:
+def test_an_interruption_leaves_the_earlier_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(b"an earlier picture")
-    drawn, (panel,) = make_figure(width=4)
-    (line,) = panel.plot([0, 1], [0, 1])
-    draw, calls = line.draw, count()
+    draw, calls = Line2D.draw, count()
 
-    def interrupted(renderer: Any) -> None:
+    def interrupted(self: Line2D, renderer: Any) -> None:
         if next(calls):  # the first call is for the layout
             raise KeyboardInterrupt
-        draw(renderer)
+        draw(self, renderer)
 
-    line.draw = interrupted  # type: ignore[method-assign]
+    monkeypatch.setattr(Line2D, "draw", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save_picture(drawn, path)
+        draw_curves([CURVES], ["한국어"], path)
     assert path.read_bytes() == b"an earlier picture"
 
 
