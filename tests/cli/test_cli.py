@@ -502,17 +502,6 @@ def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: C
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_score_prints_a_table_or_json(at_home: Path, capsys: Capture) -> None:
-    assert call("score", "-r", "test.tgt", "test.tgt", "test.src") == 0
-    assert "100.00" in capsys.readouterr().out
-    assert call("score", "-r", "test.tgt", "test.tgt", "--language", "de", "--json") == 0
-    (system,) = json.loads(capsys.readouterr().out)
-    assert system["bleu"]["score"] == pytest.approx(100)
-    assert call("score", "-r", "test.tgt", "-r", "test.src", "test.tgt", "--json") == 0
-    (system,) = json.loads(capsys.readouterr().out)
-    assert "nrefs:2" in system["bleu"]["signature"]
-
-
 @pytest.mark.parametrize("path", ["run", "run/model", "run/tokenizer", "run/batches", "run/test"])
 def test_info_is_at_most_eight_facts_within_80_columns(
     path: str, at_home: Path, capsys: Capture
@@ -550,20 +539,6 @@ def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None
     assert capsys.readouterr().out == (at_home / "run/config.yaml").read_text()
     assert call("info", "mtkit.yaml", "--config") == 0
     assert capsys.readouterr().out == (at_home / "mtkit.yaml").read_text()
-
-
-def test_info_verify_finds_a_flipped_byte(at_home: Path, capsys: Capture) -> None:
-    assert call("info", "--verify") == 0
-    assert "with the right sha256" in capsys.readouterr().out
-    weights = at_home / "run/model/model.safetensors"
-    sound = weights.read_bytes()
-    weights.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    try:
-        assert call("info") == 0
-        assert call("info", "--verify") == 2
-    finally:
-        weights.write_bytes(sound)
-    assert "model.safetensors is missing or damaged" in capsys.readouterr().err
 
 
 def test_a_closed_pipe_is_no_error(at_home: Path) -> None:
