@@ -304,7 +304,7 @@ def test_help_ends_with_an_example_that_parses(
     name: str, command: TyperCommand, capsys: Capture
 ) -> None:
     assert command.epilog is not None
-    assert command.epilog.startswith(f"Example: mtkit {name} ")
+    assert f"{command.epilog} ".startswith(f"Example: mtkit {name} ")
     assert call(*shlex.split(command.epilog)[2:], "--help") == 0
     assert capsys.readouterr().out.endswith(f"  {command.epilog}\n")
 
