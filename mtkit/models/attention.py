@@ -21,8 +21,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, affine, linear
-from mtkit.models.layout import MASKED_BIAS, Bias, Layout, mask_to_bias
+from mtkit.models.layout import MASKED_BIAS, Bias, Layout, Mask, RowMask, mask_to_bias
 from mtkit.terms import Hidden, SourceHidden, SourceMask
+
+KERNEL_DEPTHS = (16, 32, 64, 128)
+WIDEST_ROW = 128
+"""Width of rows whose attention scores fit into the registers of a GPU."""
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
@@ -64,6 +68,11 @@ class MultiHeadAttention(nn.Module):
         self.output = linear(d_model, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(dropout)
 
+    def can_attend_rows(self, width: int) -> bool:
+        """Whether a GPU kernel computes all of it, for rows of this width."""
+        depth = self.query.out_features // self.heads
+        return not self.dropout.p and depth in KERNEL_DEPTHS and width <= WIDEST_ROW
+
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
         """Project words to queries, keys and values, which attend to each other."""
         query, key, value = self._project(x, layout, self.query, self.key, self.value)
@@ -93,14 +102,16 @@ class MultiHeadAttention(nn.Module):
         self,
         query: Hidden,
         memory: KeyValue,
-        bias: Bias | None,
+        mask: Mask | None,
         layout: Layout,
         *,
         weights: bool = False,
     ) -> tuple[Hidden, AttentionWeights | None]:
-        """Return the attended values and, if requested, the weights; `bias`: (B, H, K·T, S)."""
+        """Return the attended values and, if requested, the weights; `mask`: (B, H, K·T, S)."""
+        if isinstance(mask, RowMask):
+            return self.output(self._attend_rows(query, memory, mask)), None
         split = self._split(query, len(memory.key))
-        context, attention = self._attend(split, memory, bias, weights=weights)  # (B, H, K·T, D/H)
+        context, attention = self._attend(split, memory, mask, weights=weights)  # (B, H, K·T, D/H)
         joined = context.transpose(1, 2).reshape(query.shape)
         return self.output(layout.unpad(joined)), attention
 
@@ -121,6 +132,13 @@ class MultiHeadAttention(nn.Module):
         attention = scores.softmax(dim=-1)
         context = self.dropout(attention.to(memory.value.dtype)) @ memory.value  # (B, H, K·T, D/H)
         return context, attention if weights else None
+
+    def _attend_rows(self, query: Hidden, memory: KeyValue, mask: RowMask) -> Hidden:
+        """Return the attended values of tokens that lie end to end, as `query` does."""
+        from mtkit.models.kernels import attend_rows  # a machine without a GPU has no Triton
+
+        query = self._split(query, len(query))  # as if every token were a sentence: (M, H, 1, D/H)
+        return attend_rows(query, memory.key, memory.value, mask).flatten(1)
 
     def _split(self, x: Tensor, sentences: int) -> Heads:
         """Split into heads; the K·T words of a sentence's K hypotheses become its queries."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from mtkit.config.model import ModelSettings, TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.errors import UserError
+from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.interfaces import (
     Decoded,
     Decoder,
@@ -26,8 +27,8 @@ from mtkit.models.interfaces import (
     State,
     TranslationModel,
 )
-from mtkit.models.layers import SinusoidalPositions
-from mtkit.models.layout import Layout
+from mtkit.models.layers import SinusoidalPositions, has_kernels
+from mtkit.models.layout import InPlace, Layout, Packed
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
 from mtkit.symbols import PAD
@@ -103,9 +104,19 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         target_layout: Layout,
     ) -> Float[Tensor, "L D"]:
         """Return the hidden states of whole targets (teacher forcing), all tokens end to end."""
+        source_layout, target_layout = map(self._in_place, (source_layout, target_layout))
         encoded = self._encode(source, source_layout)
         x = self._embed(self.target_embedding, target)
         return cast(Tensor, self.decoder_norm(self.decoder.read(encoded, x, target_layout)))
+
+    def _in_place(self, layout: Layout) -> Layout:
+        """Return the layout for kernels that need no rectangle, if they serve the whole model."""
+        is_shared = isinstance(layout, Packed) and layout.sentence is not None
+        if not (self.training and is_shared and has_kernels(self.output_weight)):
+            return layout
+        attentions = [it for it in self.modules() if isinstance(it, MultiHeadAttention)]
+        is_served = all(it.can_attend_rows(layout.mask.shape[1]) for it in attentions)
+        return InPlace.of(cast(Packed, layout)) if is_served else layout
 
     def start(self, memory: Memory, beam: int = 1) -> State:
         return cast(State, self.decoder.start(memory, beam))

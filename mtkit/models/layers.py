@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.config.model import LstmLayers, TransformerLayers
@@ -46,7 +48,14 @@ class PostNorm(Residual):
         return x
 
     def after(self, x: Hidden, sublayer: Hidden) -> Hidden:
-        return cast(Tensor, self.norm(x + self.dropout(sublayer)))
+        if not (self.training and has_kernels(x)):
+            return cast(Tensor, self.norm(x + self.dropout(sublayer)))
+        from mtkit.models.kernels import add_and_norm  # a machine without a GPU has no Triton
+
+        threshold = self.dropout.threshold
+        random = draw_bytes(x) if threshold else None
+        x, sublayer = to_autocast_dtype(x), to_autocast_dtype(sublayer)
+        return add_and_norm(x, sublayer, random, threshold, self.norm)
 
 
 class PreNorm(Residual):
@@ -129,6 +138,16 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
+def has_kernels(x: Tensor) -> bool:
+    """Whether the kernels of this package can train with `x`: on a GPU, with Triton."""
+    return x.device.type == "cuda" and x.dtype != torch.float64 and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
 class Linear(nn.Linear):
     """A linear layer, by `affine`."""
 
@@ -184,12 +203,16 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
+        if not self.threshold:
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        threshold = min(max(1, round(self.p * 256)), 255)
-        return cast(Tensor, _ByteDropout.apply(x, threshold))  # type: ignore[no-untyped-call]
+        return cast(Tensor, _ByteDropout.apply(x, self.threshold))  # type: ignore[no-untyped-call]
+
+    @property
+    def threshold(self) -> int:
+        """How many of the 256 values of a random byte drop an element; 0: no dropout."""
+        return min(max(1, round(self.p * 256)), 255) if self.training and self.p > 0 else 0
 
 
 def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
@@ -198,13 +221,18 @@ def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout
     return Dropout(settings.dropout if p is None else p)
 
 
+def draw_bytes(x: Tensor) -> Int[Tensor, " K"]:
+    """Draw a random byte, from -128 to 127, for each element of `x`."""
+    words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
+    return words.random_(-(2**63), None).view(torch.int8)[: x.numel()]
+
+
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
         # Compare bytes in place: 0 and 1 as bytes convert to floats many times as fast as booleans.
         # Bytes range from -128 to 127, so 256 - threshold of their 256 values are kept.
-        keep = words.view(torch.int8)[: x.numel()].ge_(threshold - 128).view(x.shape)
+        keep = draw_bytes(x).ge_(threshold - 128).view(x.shape)
         ctx.save_for_backward(keep)
         ctx.scale = 256 / (256 - threshold)
         return (x * keep.to(x.dtype)).mul_(ctx.scale)

@@ -6,7 +6,7 @@ In training the tokens lie end to end, with hardly any padding. Attention and LS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 MASKED_BIAS = -1e9
 """Added to masked scores; finite, so that a fully masked row does not become NaN."""
 
-Bias = Float[Tensor, "*#scores"]
+Bias = Float[Tensor, "..."]
 """What is added to attention scores: 0, or MASKED_BIAS where a key is hidden."""
 
 
@@ -60,15 +60,15 @@ class Layout:
         """Return the encoding of each token's position; table(start, length) returns encodings."""
         return cast(Tensor, table(0, self.mask.shape[1]))
 
-    def bias(self, keys: Layout) -> Bias:
-        """Return the bias that hides padding of `keys`: (R, 1, 1, W), for all heads and queries.
+    def mask_for(self, keys: Layout) -> Mask:
+        """Return the mask that hides padding of `keys`: (R, 1, 1, W), for all heads and queries.
 
         If rows hold several sentences it is (R, 1, W, W), and hides the other sentences, too.
         """
         return mask_to_bias(keys.mask)[:, None, None, :]
 
-    def causal_bias(self) -> Bias | None:
-        """Return the bias that hides later words; None for rows of one word."""
+    def causal_mask(self) -> Mask | None:
+        """Return the mask that hides later words; None for rows of one word."""
         return build_causal_bias(self.mask.shape[1], 0, self.mask.device)
 
 
@@ -100,14 +100,50 @@ class Packed(Layout):
     def positions(self, table: nn.Module) -> Tensor:
         return cast(Tensor, table(0, self.token.shape[1]).index_select(0, self.position))
 
-    def bias(self, keys: Layout) -> Bias:
+    def mask_for(self, keys: Layout) -> Mask:
         if self.sentence is None or not isinstance(keys, Packed) or keys.sentence is None:
-            return super().bias(keys)
+            return super().mask_for(keys)
         return mask_to_bias(self.sentence.unsqueeze(2) == keys.sentence.unsqueeze(1)).unsqueeze(1)
 
-    def causal_bias(self) -> Bias | None:
-        causal = super().causal_bias()
-        return causal if self.sentence is None or causal is None else causal + self.bias(self)
+    def causal_mask(self) -> Mask | None:
+        causal = build_causal_bias(self.mask.shape[1], 0, self.mask.device)
+        if self.sentence is None or causal is None:
+            return causal
+        return causal + cast(Tensor, self.mask_for(self))
+
+
+class InPlace(Packed):
+    """Tokens end to end, for a kernel that finds the places of a row among them by itself."""
+
+    @classmethod
+    def of(cls, layout: Packed) -> InPlace:
+        """Return such a layout of the same tokens."""
+        return cls(**{field.name: getattr(layout, field.name) for field in fields(layout)})
+
+    def pad(self, x: Tensor) -> Tensor:
+        return x
+
+    def unpad(self, x: Tensor) -> Tensor:
+        return x
+
+    def mask_for(self, keys: Layout) -> RowMask:
+        return RowMask(self, cast(Packed, keys))
+
+    def causal_mask(self) -> RowMask:
+        return RowMask(self, self, is_causal=True)
+
+
+@dataclass(frozen=True)
+class RowMask:
+    """A mask by layouts: queries see keys of their sentence, if `is_causal` only earlier ones."""
+
+    queries: Packed
+    keys: Packed
+    is_causal: bool = False
+
+
+Mask = Bias | RowMask
+"""What hides keys from queries."""
 
 
 class _Rearrange(torch.autograd.Function):

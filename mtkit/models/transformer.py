@@ -23,16 +23,16 @@ from mtkit.models.attention import (
 )
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import RESIDUALS, FeedForward, build_embedding_dropout, to_autocast_dtype
-from mtkit.models.layout import Bias, Layout, build_causal_bias
+from mtkit.models.layout import Layout, Mask, build_causal_bias
 from mtkit.terms import Hidden
 
 
 @dataclass(frozen=True)
 class TransformerMemory(Memory):
-    """Keys and values of the source for each decoder layer, and the padding mask as a bias."""
+    """Keys and values of the source for each decoder layer, and a mask of padding."""
 
     layers: tuple[KeyValue, ...]
-    bias: Float[Tensor, "B 1 #Q S"]
+    mask: Mask
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
-        self, x: Hidden, bias: Bias, layout: Layout, *, weights: bool
+        self, x: Hidden, mask: Mask, layout: Layout, *, weights: bool
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the new hidden states and, if requested, the attention weights."""
         inner = to_autocast_dtype(self.self_residual.before(x))
         query, memory = self.self_attention.query_keys_values(inner, layout)
-        attended, attention = self.self_attention(query, memory, bias, layout, weights=weights)
+        attended, attention = self.self_attention(query, memory, mask, layout, weights=weights)
         x = self.self_residual.after(x, attended)
         inner = self.feed_forward_residual.before(x)
         return self.feed_forward_residual.after(x, self.feed_forward(inner)), attention
@@ -85,9 +85,9 @@ class DecoderLayer(nn.Module):
         self,
         x: Hidden,
         cache: KeyValue,
-        causal: Float[Tensor, "T P"] | None,
+        causal: Mask | None,
         memory: KeyValue,
-        bias: Bias,
+        mask: Mask,
         layout: Layout,
         *,
         weights: bool,
@@ -100,7 +100,7 @@ class DecoderLayer(nn.Module):
         x = self.self_residual.after(x, attended)
         # Queries from the target, keys and values from the source: softmax(Q_dec K_enc^T) V_enc.
         query = self.cross_attention.queries(self.cross_residual.before(x), layout)
-        attended, cross_weights = self.cross_attention(query, memory, bias, layout, weights=weights)
+        attended, cross_weights = self.cross_attention(query, memory, mask, layout, weights=weights)
         x = self.cross_residual.after(x, attended)
         inner = self.feed_forward_residual.before(x)
         x = self.feed_forward_residual.after(x, self.feed_forward(inner))
@@ -120,11 +120,11 @@ class TransformerEncoder(Encoder):
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
-        bias = layout.bias(layout)  # for all heads
+        mask = layout.mask_for(layout)  # for all heads
         x = self.embedding_dropout(x + layout.positions(self.positions))
         weights = []
         for layer in self.layers:
-            x, of_layer = layer(x, bias, layout, weights=attention)
+            x, of_layer = layer(x, mask, layout, weights=attention)
             weights.append(of_layer)
         return EncoderOutput(x, layout, attention=tuple(weights) if attention else ())
 
@@ -149,7 +149,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         states, layout = to_autocast_dtype(encoded.states), encoded.layout
         attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
         memories = tuple(it.keys_values(states, layout) for it in attentions)
-        return TransformerMemory(memories, Layout(layout.mask).bias(layout))
+        return TransformerMemory(memories, Layout(layout.mask).mask_for(layout))
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
         keys = memory.layers[0].key  # (B, H, S, D/H)
@@ -170,8 +170,8 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         return self._run(memory, state, x, causal, Layout.full(x), attention=attention)
 
     def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
-        memory = replace(self.prepare_memory(encoded), bias=target.bias(encoded.layout))
-        x, causal = x + target.positions(self.positions), target.causal_bias()
+        memory = replace(self.prepare_memory(encoded), mask=target.mask_for(encoded.layout))
+        x, causal = x + target.positions(self.positions), target.causal_mask()
         return self._run(memory, self.start(memory, 1), x, causal, target).hidden
 
     def _run(
@@ -179,7 +179,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         memory: TransformerMemory,
         state: TransformerState,
         x: Hidden,
-        causal: Bias | None,
+        causal: Mask | None,
         layout: Layout,
         *,
         attention: bool = False,
@@ -189,7 +189,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         caches, cross_weights, self_weights = [], [], []
         for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):
             x, grown, cross, own = layer(
-                x, cache, causal, source, memory.bias, layout, weights=attention
+                x, cache, causal, source, memory.mask, layout, weights=attention
             )
             caches.append(grown)
             cross_weights.append(cross)

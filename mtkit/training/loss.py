@@ -20,6 +20,7 @@ and writing dz once more, and added to both products instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.layers import has_kernels
 from mtkit.symbols import PAD
 from mtkit.training.batch import Batch
 
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 """Number of tokens whose logits exist at once: large enough for efficient matrix products."""
+MOST_FUSED = 1 << 16
+"""Number of logits of a token that fit into the registers of a GPU."""
 PIECE_TOKENS = 32
 """Number of tokens per softmax on a CPU: 1 MB of float32 for 8,000 subwords."""
 
@@ -124,32 +128,42 @@ def _loss_terms(
     """
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
-    piece = PIECE_TOKENS if hidden.device.type == "cpu" else rows
     terms = [hidden.new_empty((0, 2), dtype=exact)]
+    is_fused = has_kernels(hidden) and len(weight) <= MOST_FUSED
     buffer = weight.new_empty(min(rows, len(gold)), len(weight))
     for start in range(0, len(gold), rows):
         chunk = slice(start, start + rows)
         logits = torch.mm(hidden[chunk], weight.T, out=buffer[: len(gold[chunk])])  # (C, V)
-        for part, part_gold in zip(logits.split(piece), gold[chunk].split(piece), strict=True):
-            values = part.to(exact)  # the same tensor if the products are in float32
-            terms.append(torch.cat(_softmax(values, part_gold), dim=1))
-            if gradients is not None:
-                values.scatter_(-1, part_gold, smoothing - 1, reduce="add")
-                part.copy_(values)
+        if is_fused:
+            terms.append(_fused_softmax(logits, gold[chunk], smoothing))
+        else:
+            terms += _softmax_by_pieces(logits, gold[chunk], smoothing, exact)
         if gradients is not None:  # the buffer now holds d loss / dz without its term - ε / V
             gradients[0][chunk] = logits @ weight
             gradients[1].add_(logits.T @ hidden[chunk])
     return torch.cat(terms)
 
 
-def _softmax(
-    logits: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"]
-) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """Turn logits into probabilities in place; return log Σ exp(logits) and the gold logits."""
-    gold_logit, top = logits.gather(-1, gold), logits.amax(dim=-1, keepdim=True)
-    probs = torch.softmax(logits, dim=-1, out=logits)
-    highest = probs.amax(dim=-1, keepdim=True)
-    return top - highest.log(), gold_logit  # as log p = z - log Σ for the most probable symbol
+def _fused_softmax(logits: Tensor, gold: Tensor, smoothing: float) -> Float[Tensor, "R 2"]:
+    from mtkit.models.kernels import subtract_targets  # a machine without a GPU has no Triton
+
+    return subtract_targets(logits, gold, smoothing)
+
+
+def _softmax_by_pieces(
+    logits: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"], smoothing: float, exact: torch.dtype
+) -> Iterator[Float[Tensor, "P 2"]]:
+    """Do what kernels.subtract_targets does, on any device."""
+    rows = PIECE_TOKENS if logits.device.type == "cpu" else len(logits)
+    for part, part_gold in zip(logits.split(rows), gold.split(rows), strict=True):
+        values = part.to(exact)  # the same tensor if the products are in float32
+        gold_logit, top = values.gather(-1, part_gold), values.amax(dim=-1, keepdim=True)
+        probs = torch.softmax(values, dim=-1, out=values)
+        # log p = z - log Σ, for the most probable symbol
+        log_sum = top - probs.amax(dim=-1, keepdim=True).log()
+        yield torch.cat([log_sum, gold_logit], dim=1)
+        values.scatter_(-1, part_gold, smoothing - 1, reduce="add")
+        part.copy_(values)
 
 
 class TrainingLoss(nn.Module):

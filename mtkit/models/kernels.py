@@ -1,0 +1,133 @@
+"""Operations of training that a GPU computes by kernels of our own (see `triton_kernels`).
+
+A GPU waits for memory more than for arithmetic. Torch reads and writes hidden states once for each
+operation; these kernels join several of them. `layers`, `attention` and `training.loss` compute the
+same on any device. Results are reproducible: the order of sums is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+import triton
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mtkit.models.layout import RowMask
+from mtkit.models.triton_kernels import (
+    add_norm_backward,
+    add_norm_forward,
+    attention_backward,
+    attention_forward,
+    softmax_minus_targets,
+)
+
+PARTIAL_SUMS = 264
+"""Number of sums over tokens that run at the same time: two for each multiprocessor of an H100."""
+
+
+def add_and_norm(
+    x: Float[Tensor, "... D"],
+    sublayer: Float[Tensor, "... D"],
+    random: Int[Tensor, " K"] | None,
+    threshold: int,
+    norm: nn.LayerNorm,
+) -> Float[Tensor, "... D"]:
+    """Return LayerNorm(x + dropout(sublayer)), in the type of `sublayer`.
+
+    An element is dropped if its random byte, from -128 to 127, is below threshold - 128. Without
+    random bytes none is.
+    """
+    weights = norm.weight, norm.bias, norm.eps
+    arguments = x.contiguous(), sublayer.contiguous(), random, threshold, *weights
+    return cast(Tensor, _AddAndNorm.apply(*arguments))  # type: ignore[no-untyped-call]
+
+
+class _AddAndNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, sublayer: Tensor, *rest: Any) -> Tensor:
+        random, threshold, weight, bias, eps = rest
+        width, out = x.shape[-1], torch.empty_like(sublayer)
+        tokens = x.numel() // width
+        scale = 256 / (256 - threshold) if random is not None else 1.0
+        shared = threshold - 128, scale, width, random is not None, triton.next_power_of_2(width)
+        moments = x.new_empty(2, tokens, dtype=torch.float32)
+        add_norm_forward[(tokens,)](x, sublayer, random, weight, bias, out, moments, eps, *shared)
+        ctx.save_for_backward(x, sublayer, random, weight, moments)
+        ctx.shared = shared
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, sublayer, random, weight, moments = ctx.saved_tensors
+        grad_x, grad_sublayer = torch.empty_like(x), torch.empty_like(sublayer)
+        programs, tokens = PARTIAL_SUMS, moments.shape[1]
+        sums = weight.new_empty(2, programs, len(weight), dtype=torch.float32)
+        inputs = grads[0].contiguous(), x, sublayer, random, weight, moments
+        outputs = grad_x, grad_sublayer, sums
+        add_norm_backward[(programs,)](*inputs, *outputs, tokens, programs, *ctx.shared)
+        grad_weight, grad_bias = sums.sum(dim=1).to(weight.dtype)
+        return grad_x, grad_sublayer, None, None, grad_weight, grad_bias, None
+
+
+def attend_rows(
+    query: Float[Tensor, "M H 1 D"],
+    key: Float[Tensor, "K H 1 D"],
+    value: Float[Tensor, "K H 1 D"],
+    mask: RowMask,
+) -> Float[Tensor, "M H 1 D"]:
+    """Return softmax(Q K^T / sqrt(D)) V for each head, within each sentence of each row.
+
+    The result is 0 for padding. D and the width of rows are limited; see can_attend_rows in
+    `attention`.
+    """
+    queries, keys = mask.queries, mask.keys
+    places = queries.token, queries.sentence, keys.token, keys.sentence
+    arguments = query, key, value, *places, mask.is_causal
+    return cast(Tensor, _AttendRows.apply(*arguments))  # type: ignore[no-untyped-call]
+
+
+class _AttendRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
+        *places, ctx.is_causal = rest
+        out = query.new_zeros(query.shape)
+        _launch(attention_forward, (query, key, value, out), places, ctx.is_causal)
+        ctx.save_for_backward(query, key, value, *places)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, *places = ctx.saved_tensors
+        made = [it.new_zeros(it.shape) for it in (query, key, value)]
+        tensors = query, key, value, grads[0].contiguous(), *made
+        _launch(attention_backward, tensors, places, ctx.is_causal)
+        return (*made, *[None] * 5)
+
+
+def _launch(kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], causal: bool) -> None:
+    """Start a program for each row and head."""
+    (rows, width), (_, heads, _, depth) = places[0].shape, tensors[0].shape
+    strides = [tensor.stride(0) for tensor in tensors[:3]]
+    block = max(16, triton.next_power_of_2(width))
+    shared = *places, *strides, width, depth**-0.5, int(causal), block, depth
+    kernel[(rows, heads)](*tensors, *shared, num_warps=4 if block <= 64 else 8)
+
+
+def subtract_targets(
+    logits: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"], smoothing: float
+) -> Float[Tensor, "R 2"]:
+    """Turn logits into softmax(logits) - (1 - smoothing) · onehot(gold), in place.
+
+    Return log Σ exp(logits) and the gold logit of each row.
+    """
+    rows, width = logits.shape
+    terms = logits.new_empty(rows, 2, dtype=torch.float32)
+    block = triton.next_power_of_2(width)
+    warps = min(32, max(4, block // 1024))
+    softmax_minus_targets[(rows,)](
+        logits, gold, terms, 1 - smoothing, width, block, num_warps=warps
+    )
+    return terms
