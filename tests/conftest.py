@@ -10,6 +10,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -22,6 +23,8 @@ from jaxtyping import install_import_hook
 
 import signatures
 
+with suppress(ImportError):  # Triton compiles its functions, which no check can wrap
+    import mtkit.models.triton_kernels  # noqa: F401
 install_import_hook("mtkit", "signatures.checked")
 
 # A process started with & ignores Ctrl-C, one started by nohup ignores SIGHUP, and child processes
