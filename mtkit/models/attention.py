@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -96,7 +96,7 @@ class MultiHeadAttention(nn.Module):
             return [layout.pad(part(x)) for part in parts]
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts])
-        return layout.pad(affine(x, weight, bias)).chunk(len(parts), dim=-1)
+        return cast(Sequence[Hidden], _Chunk.apply(layout.pad(affine(x, weight, bias)), len(parts)))  # type: ignore[no-untyped-call]
 
     def forward(
         self,
@@ -143,6 +143,23 @@ class MultiHeadAttention(nn.Module):
     def _split(self, x: Tensor, sentences: int) -> Heads:
         """Split into heads; the K·T words of a sentence's K hypotheses become its queries."""
         return x.reshape(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+
+
+class _Chunk(torch.autograd.Function):
+    """Equal parts of the last dimension, whose gradients are copied only if they lie apart."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        return x.chunk(parts, dim=-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        places = {grad.untyped_storage().data_ptr() for grad in grads}
+        memory, width = grads[0].untyped_storage(), len(grads) * grads[0].shape[-1]
+        whole = grads[0].new_empty(0).set_(memory)
+        if len(places) == 1 and whole.numel() == width * grads[0][..., 0].numel():
+            return whole.view(*grads[0].shape[:-1], width), None
+        return torch.cat(grads, dim=-1), None
 
 
 class NeighbourhoodAttention(MultiHeadAttention):

@@ -104,10 +104,25 @@ class _AttendRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *places = ctx.saved_tensors
-        made = [it.new_zeros(it.shape) for it in (query, key, value)]
+        made = _zeros_like((query, key, value))
         tensors = query, key, value, grads[0].contiguous(), *made
         _launch(attention_backward, tensors, places, ctx.is_causal)
         return (*made, *[None] * 5)
+
+
+def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return zeros that lie in memory as `tensors` do: those of one tensor lie in one tensor."""
+    zeros = dict[int, Tensor]()
+    for tensor in tensors:
+        memory = tensor.untyped_storage()
+        count = memory.nbytes() // tensor.itemsize
+        zeros.setdefault(memory.data_ptr(), tensor.new_zeros(count))
+    return [
+        zeros[it.untyped_storage().data_ptr()].as_strided(
+            it.shape, it.stride(), it.storage_offset()
+        )
+        for it in tensors
+    ]
 
 
 def _launch(kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], causal: bool) -> None:
