@@ -1,6 +1,7 @@
 """The kernels behind `kernels`, in Triton (Tillet et al. 2019).
 
-A program computes one block of a result. Sums are in float32, whatever the tensors are in.
+A program computes one block of a result. Sums are in float32, whatever the tensors are in. Places
+in memory are 64-bit numbers: a tensor that needs more than 32 fits into a large GPU.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def add_norm_forward(
     has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
-    token, column = tl.program_id(0), tl.arange(0, block)
+    token, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
     inside = column < width
     at = token * width + column
     total, _ = _residual_sum(x, sublayer, random, at, inside, lowest, scale, has_dropout)
@@ -70,7 +71,7 @@ def add_norm_backward(
     block: tl.constexpr,
 ):
     """Each program takes every `programs`-th token, and adds up its share of two gradients."""
-    first, column = tl.program_id(0), tl.arange(0, block)
+    first, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
     inside = column < width
     gain = tl.load(weight + column, inside, other=0.0).to(tl.float32)
     grad_weight = tl.zeros([block], tl.float32)
