@@ -25,8 +25,9 @@ from mtkit.models.layout import MASKED_BIAS, Bias, Layout, Mask, RowMask, mask_t
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 KERNEL_DEPTHS = (16, 32, 64, 128)
-WIDEST_ROW = 128
-"""Width of rows whose attention scores fit into the registers of a GPU."""
+"""Widths of heads that the GPU kernel of attention computes."""
+KERNEL_LIMIT = 128 * 64
+"""Width of a head times width of a row: more does not fit into the 99 KiB of a small GPU."""
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
@@ -69,9 +70,10 @@ class MultiHeadAttention(nn.Module):
         self.dropout = Dropout(dropout)
 
     def can_attend_rows(self, width: int) -> bool:
-        """Whether a GPU kernel computes all of it, for rows of this width."""
+        """Whether the GPU kernel computes all of it, for rows of up to 128 places."""
         depth = self.query.out_features // self.heads
-        return not self.dropout.p and depth in KERNEL_DEPTHS and width <= WIDEST_ROW
+        fits = depth in KERNEL_DEPTHS and width <= 128 and depth * width <= KERNEL_LIMIT
+        return fits and not self.dropout.p
 
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
         """Project words to queries, keys and values, which attend to each other."""

@@ -27,7 +27,7 @@ from mtkit.models.interfaces import (
     State,
     TranslationModel,
 )
-from mtkit.models.layers import SinusoidalPositions, has_kernels
+from mtkit.models.layers import SinusoidalPositions, has_kernels, to_autocast_dtype
 from mtkit.models.layout import InPlace, Layout, Packed
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
@@ -112,7 +112,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     def _in_place(self, layout: Layout) -> Layout:
         """Return the layout for kernels that need no rectangle, if they serve the whole model."""
         is_shared = isinstance(layout, Packed) and layout.sentence is not None
-        if not (self.training and is_shared and has_kernels(self.output_weight)):
+        is_half = to_autocast_dtype(self.output_weight[:0]).itemsize == 2
+        if not (self.training and is_shared and is_half and has_kernels(self.output_weight)):
             return layout
         attentions = [it for it in self.modules() if isinstance(it, MultiHeadAttention)]
         is_served = all(it.can_attend_rows(layout.mask.shape[1]) for it in attentions)

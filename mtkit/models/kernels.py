@@ -1,8 +1,8 @@
 """Operations of training that a GPU computes by kernels of our own (see `triton_kernels`).
 
 A GPU waits for memory more than for arithmetic. Torch reads and writes hidden states once for each
-operation; these kernels join several of them. `layers`, `attention` and `training.loss` compute the
-same on any device. Results are reproducible: the order of sums is fixed.
+operation; these kernels join several of them. On any other device `layers`, `attention` and
+`training.loss` compute the same. Results are reproducible: the order of sums is fixed.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ class Residual(nn.Module, ABC):
 
 
 class PostNorm(Residual):
-    """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017."""
+    """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017.
+
+    On a GPU it is one kernel, whose result has the type of matrix products.
+    """
 
     def before(self, x: Hidden) -> Hidden:
         return x
@@ -141,13 +144,13 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
 
 
 def has_kernels(x: Tensor) -> bool:
-    """Whether the kernels of this package can train with `x`: on a GPU, with Triton."""
-    return x.device.type == "cuda" and x.dtype != torch.float64 and _has_triton()
+    """Whether the kernels of this package can train with `x`: on a GPU since Ampere, by Triton."""
+    return x.device.type == "cuda" and x.dtype != torch.float64 and _runs_triton(x.device)
 
 
 @cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _runs_triton(device: torch.device) -> bool:
+    return find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 class Linear(nn.Linear):

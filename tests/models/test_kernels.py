@@ -61,9 +61,8 @@ def test_add_and_norm_is_dropout_sum_and_layer_norm(
     assert_close([out, *ours], [expected, *theirs], dtype)
 
 
-@each_dtype
-@pytest.mark.parametrize("min_width", [64, 80, 128])
-@pytest.mark.parametrize("depth", [16, 32, 64, 128])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("min_width, depth", [(64, 16), (128, 32), (80, 64), (128, 64), (64, 128)])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention_in_place_is_attention_of_rows(
     dtype: torch.dtype, min_width: int, depth: int, is_causal: bool
@@ -122,10 +121,11 @@ def test_a_model_has_the_same_gradients_with_and_without_kernels(
     batch = draw_batch(2)
 
     def gradients() -> list[Tensor]:
-        loss = TrainingLoss(model, 0.1)(batch)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = TrainingLoss(model, 0.1)(batch)
         return [loss.smoothed, *torch.autograd.grad(loss.smoothed, list(model.parameters()))]
 
     ours = gradients()
     for module in ("models.layers", "models.encoder_decoder", "training.loss"):
         monkeypatch.setattr(f"mtkit.{module}.has_kernels", lambda _: False)
-    assert_close(ours, gradients(), torch.float32)
+    assert_close(ours, gradients(), torch.bfloat16)
