@@ -92,10 +92,9 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     parts = {"train": _write_store("train", encoded, folder, tokenizer)}
     # Scores need every line as it is. The lines fit in memory, where training keeps them too.
     valid = list(read_pairs(config.data.valid))
-    texts = {VALID_SOURCE: (p.source for p in valid), VALID_TARGET: (p.target for p in valid)}
-    for name, lines in texts.items():
-        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
+    for side, name in enumerate((VALID_SOURCE, VALID_TARGET)):
+        text = "".join(f"{pair[side]}\n" for pair in valid)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
     encoded = encode_pairs(valid, tokenizer, batching.model_copy(update={"deduplicate": False}))
     parts["valid"] = _write_store("valid", encoded, folder, tokenizer)
     write_json(folder / "report.json", parts)
@@ -121,7 +120,7 @@ def _write_store(
 ) -> dict[str, Any]:
     """Write the store `name`, and return how many pairs were kept and why others were dropped."""
     dropped: dict[str, dict[str, Any]] = {}
-    count, kept, tokens = 0, 0, np.zeros(2, np.int64)
+    kept, tokens = 0, np.zeros(2, np.int64)
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
         progress(f"encoding {name}", unit="pairs") as bar,
@@ -135,9 +134,10 @@ def _write_store(
                 facts["count"] += 1
                 if facts["count"] <= EXAMPLES_PER_REASON:
                     facts["examples"].append(pair.excerpt())
-            count, kept = count + len(chunk.kept) + len(chunk.dropped), kept + len(chunk.kept)
+            kept += len(chunk.kept)
             tokens += chunk.lengths.sum(axis=0, dtype=np.int64)
             bar.advance(len(chunk.kept) + len(chunk.dropped))
+        count = kept + sum(facts["count"] for facts in dropped.values())
         if not kept:
             reasons = ", ".join(f"{facts['count']:,} {it}" for it, facts in dropped.items())
             raise UserError(f"data.{name}: all {count:,} pairs were dropped: {reasons}")

@@ -371,16 +371,7 @@ def test_truecasing_is_tried() -> None:
     assert not restores_case([line.swapcase() for line in lines], tokenizer, False)
 
 
-def test_existing_sets_are_used_and_not_trained_on(corpus: Path) -> None:
-    for language in LANGUAGES:
-        write(f"v.{language}", lines_of(f"a.{language}")[:30])
-    assert call("init", "a.en", "a.ko", "--valid", "v.en", "v.ko", "-o", "x.yaml") == 0
-    assert load_config("x.yaml").data.valid.model_dump()["source"] == "v.en"
-    assert not Path("x-data/valid.en").exists()
-    assert not {*lines_of("x-data/train.en")} & {*lines_of("v.en")}
-
-
-def test_init_says_how_much_of_a_given_test_set_is_trained_on(
+def test_given_sets_are_used_and_told_how_much_of_them_is_trained_on(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources, targets = lines_of("a.en"), lines_of("a.ko")
@@ -393,6 +384,8 @@ def test_init_says_how_much_of_a_given_test_set_is_trained_on(
     assert 0 < count <= 30
     assert f"0 sources and {count} targets of 30 test pairs occur in the training data" in said
     assert not {*lines_of("mtkit-data/train.en")} & {*lines_of("t.en")}
+    assert load_config("mtkit.yaml").data.test == TextCorpus(source="t.en", target="t.ko")
+    assert {path.name for path in Path("mtkit-data").glob("*.en")} == {"train.en", "valid.en"}
 
 
 def test_repeated_pairs_are_trained_on_once_and_hold_out_no_more(corpus: Path) -> None:
