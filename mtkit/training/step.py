@@ -24,12 +24,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.training.batch import EMPTY_BATCH, Batch
 from mtkit.training.data import seed_of
-from mtkit.training.memory import oom_as_error
 from mtkit.training.optimizers import step_where
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.state import TrainState
+
+
+class BatchTooLargeError(MtkitError):
+    """Memory does not suffice for the gradients of a step."""
 
 
 def train_step(
@@ -50,8 +54,15 @@ def train_step(
     Raises:
         BatchTooLargeError: out of memory; `state` is unchanged, as after any other error.
     """
-    with oom_as_error(state):
+    try:
         sums = accumulate_gradients(state, batches, tokens, seed, group)
+    except (RuntimeError, MemoryError) as error:
+        state.clear_gradients()
+        if not is_out_of_memory(error):
+            raise
+        reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
+        # Frames in the traceback would keep the memory of the attempt.
+        raise BatchTooLargeError(reason) from error.with_traceback(None)
     for parameters in state.optimizer.param_groups:
         parameters["lr"].fill_(rate)
     state.call("update", partial(_update, state, clip_norm), sums)
@@ -78,7 +89,8 @@ def accumulate_gradients(
         with nullcontext() if is_last else group.no_sync(state.loss):
             # DistributedDataParallel averages gradients over processes; here they are to be summed.
             share = (group.size / sums[2]).float()
-            sums[:2] += state.call("gradients", partial(_add_gradients, state), (batch, share))
+            inputs = batch.to(state.model.device), share
+            sums[:2] += state.call("gradients", partial(_add_gradients, state), inputs)
     group.sum_tensor(sums[:2])
     return sums
 
@@ -117,5 +129,5 @@ def warm_up_ddp(state: TrainState, group: ProcessGroup) -> None:
     run would change that order at another step than an uninterrupted one.
     """
     for _ in range(2):
-        accumulate_gradients(state, [EMPTY_BATCH.to(state.model.device)], 1, 0, group)
+        accumulate_gradients(state, [EMPTY_BATCH], 1, 0, group)
     state.optimizer.zero_grad(set_to_none=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,14 +17,15 @@ from mtkit.prefetch import prefetch
 from mtkit.progress import progress as show_progress
 from mtkit.report import say, warn
 from mtkit.signals import StopSignals
+from mtkit.training.batch import Batch
+from mtkit.training.data import StepData
 from mtkit.training.finish import write_model
 from mtkit.training.journal import Journal
-from mtkit.training.memory import halve_if_too_large
 from mtkit.training.process_group import connect_processes
 from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainingProgress, TrainState, is_stalled
-from mtkit.training.step import train_step
+from mtkit.training.step import BatchTooLargeError, train_step
 from mtkit.training.validate import validate, validation_signatures
 
 MAX_SKIPPED = 5
@@ -209,8 +210,19 @@ def _steps(run: TrainingRun, state: TrainState) -> Generator[int]:
         attempt = partial(step, tokens=data.tokens, rate=rate)
         # Processes wait for each other's gradients: all must make equally many micro-batches.
         if run.group.size == 1:
-            halve_if_too_large(attempt, data, state.model.device)
+            halve_if_too_large(attempt, data)
         else:
-            attempt([batch.to(state.model.device) for batch in data.batches])
+            attempt(data.batches)
         progress.position = data.position
         yield data.tokens
+
+
+def halve_if_too_large(step: Callable[[Sequence[Batch]], None], data: StepData) -> None:
+    """Make a step; if memory runs out, make it with every batch split in two.
+
+    Raises:
+        BatchTooLargeError: memory does not suffice for these, either.
+    """
+    with suppress(BatchTooLargeError):
+        return step(data.batches)
+    return step(data.halved())

@@ -35,12 +35,11 @@ from mtkit.training.data import Position, Stream
 from mtkit.training.finish import finish
 from mtkit.training.journal import Journal
 from mtkit.training.loss import Loss, TrainingLoss
-from mtkit.training.memory import halve_if_too_large
 from mtkit.training.metrics import MetricsLog
 from mtkit.training.setup import open_inputs
 from mtkit.training.state import TrainState, Validation, new_state
 from mtkit.training.step import train_step
-from mtkit.training.train import train
+from mtkit.training.train import halve_if_too_large, train
 from steps import draw_pairs, pack, update
 from tasks import Capture, Fresh, tiny_config
 
@@ -229,7 +228,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
         state = inputs.initial_state()
         state.model.double()
         out_of_memory_above(limit, monkeypatch)
-        halve_if_too_large(partial(step, state), data, state.model.device)
+        halve_if_too_large(partial(step, state), data)
         state.read_figures()
         states.append(state)
     whole, split = states

@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -61,14 +62,12 @@ def timed_steps(
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
     clip_norm, seed = inputs.config.training.clip_norm, inputs.config.seed
+    make_step = partial(train_step, state, seed=seed, clip_norm=clip_norm, group=group)
     stream = inputs.stream(state.model, group)
     last = time.perf_counter()
     for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
-        batches = [batch.to(state.model.device) for batch in step.batches]
-        train_step(
-            state, batches, step.tokens, LEARNING_RATE, seed=seed, clip_norm=clip_norm, group=group
-        )
+        make_step(step.batches, step.tokens, LEARNING_RATE)
         before, last = last, time.perf_counter()
         if number >= WARM_UP_STEPS:
             yield TimedStep(step.tokens, last - before, ready - before)
