@@ -20,8 +20,7 @@ from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
-from mtkit.config.settings import Config
-from mtkit.config.tokenizer import TokenizerSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
 from mtkit.corpus.validate import check_all_readable

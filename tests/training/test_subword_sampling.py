@@ -22,8 +22,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, store_writer
-from mtkit.config.settings import Config
-from mtkit.config.tokenizer import TokenizerSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.errors import UserError
 from mtkit.symbols import EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer

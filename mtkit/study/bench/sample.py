@@ -21,8 +21,7 @@ from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 from mtkit.config.decoding import ModelConfig
-from mtkit.config.settings import Config
-from mtkit.config.tokenizer import TokenizerSettings
+from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.yaml import load_config
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import save_model_config

@@ -20,7 +20,7 @@ import numpy as np
 
 from mtkit.config.errors import flow
 from mtkit.config.languages import dotless_side
-from mtkit.config.tokenizer import TokenizerSettings
+from mtkit.config.settings import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.languages import main_script
 from mtkit.corpus.read import Pair
