@@ -129,8 +129,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ("translate --n-best 0", "mtkit translate: invalid value for '--n-best': "),
-        ("translate --engine foo", "mtkit translate: invalid value for '--engine': "),
         ("score -r a -r b -r a h", "a cannot be read"),
         ("info --set run=a", "mtkit info: no such option: --set"),
         (
@@ -250,15 +248,6 @@ def test_only_debug_shows_the_traceback(capsys: Capture) -> None:
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str, capsys: Capture) -> None:
-    assert call(command, "--help") == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"Usage: mtkit {command} [OPTIONS]")
-    for option in ["--debug", "--quiet"] + ["--config", "--run", "--set"] * (command in STAGES):
-        assert option in text
-
-
 def every_command() -> Iterator[tuple[str, TyperCommand]]:
     """Return all commands, also those of groups, with the words that call them."""
     group = get_command(app())
@@ -285,28 +274,24 @@ def test_an_option_given_twice_is_refused_unless_repeatable(
 
 
 @pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
-def test_help_names_values_and_defaults_in_plain_words_within_80_columns(
-    name: str, command: TyperCommand, capsys: Capture
-) -> None:
-    assert call(*name.split(), "--help") == 0
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 80
-    assert not re.search(r"<|>|\{|\}|\[(?!OPTIONS|[A-Z]+\])", text)
-    assert call("help", *name.split()) == 0
-    assert capsys.readouterr().out == text
-    for option in command.params:
-        if isinstance(option, TyperOption) and option.default not in (None, False):
-            assert "(default: " in (option.help or ""), option.opts
-
-
-@pytest.mark.parametrize(("name", "command"), list(every_command()), ids=str)
-def test_help_ends_with_an_example_that_parses(
+def test_help_is_plain_and_ends_with_an_example_that_parses(
     name: str, command: TyperCommand, capsys: Capture
 ) -> None:
     assert command.epilog is not None
     assert f"{command.epilog} ".startswith(f"Example: mtkit {name} ")
     assert call(*shlex.split(command.epilog)[2:], "--help") == 0
-    assert capsys.readouterr().out.endswith(f"  {command.epilog}\n")
+    text = capsys.readouterr().out
+    assert text.startswith(f"Usage: mtkit {name} [OPTIONS]")
+    assert text.endswith(f"  {command.epilog}\n")
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<|>|\{|\}|\[(?!OPTIONS|[A-Z]+\])", text)
+    for option in ["--debug", "--quiet"] + ["--config", "--run", "--set"] * (name in STAGES):
+        assert option in text
+    assert call("help", *name.split()) == 0
+    assert capsys.readouterr().out == text
+    for parameter in command.params:
+        if isinstance(parameter, TyperOption) and parameter.default not in (None, False):
+            assert "(default: " in (parameter.help or ""), parameter.opts
 
 
 COMPLETION = """
@@ -474,17 +459,6 @@ def test_info_finds_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
     run = load_config("mtkit.yaml").run
     outputs = [(call("info", path), capsys.readouterr().out) for path in ("mtkit.yaml", run)]
     assert outputs[0] == outputs[1]
-
-
-def test_translate_reads_a_file_and_writes_as_many_lines(at_home: Path, capsys: Capture) -> None:
-    (at_home / "in.txt").write_text("ant bee\n\n \ncat", encoding="utf-8")
-    assert call("translate", "in.txt") == 0
-    captured = capsys.readouterr()
-    assert captured.out.count("\n") == 4
-    assert captured.out.splitlines()[1:3] == ["", ""]
-    assert call("translate", "in.txt", "-o", "out.txt", "-m", "run/model") == 0
-    assert (at_home / "out.txt").read_text() == captured.out
-    assert capsys.readouterr().out == ""
 
 
 def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: Capture) -> None:

@@ -137,29 +137,6 @@ def run(
     return (folder / "out").read_bytes()
 
 
-CONTENT = st.one_of(
-    st.binary(max_size=40),
-    st.lists(
-        st.sampled_from(["a dog", "\n", "\r", "\t", " ", "\u2028", "\x00", "\x85", "雨", "e\u0301"])
-    ).map(lambda parts: "".join(parts).encode()),
-).filter(lambda content: not content.startswith((b"\x1f\x8b", b"\xfd7zXZ")))  # compressed
-
-
-@pytest.mark.slow
-@given(content=CONTENT)
-def test_there_is_one_line_out_for_each_line_in(
-    content: bytes, tmp_path: Path, copier: Translator
-) -> None:
-    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    out = run(tmp_path, content, copier)
-    assert out.count(b"\n") == lines
-    assert out.endswith(b"\n") or not lines
-    out.decode()
-    assert run(tmp_path, content, copier, n_best=2).count(b"\n") == 2 * lines
-    records = run(tmp_path, content, copier, jsonl=True).split(b"\n")[:-1]
-    assert [json.loads(record)["text"] for record in records] == out.decode().split("\n")[:-1]
-
-
 def test_lines_keep_their_order_and_blank_ones_stay_blank(
     tmp_path: Path, copier: Translator
 ) -> None:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -265,7 +264,9 @@ CASES = [
     ("batches/report.json", "cut"),
     ("batches/manifest.json", "flip"),
     ("model/model.safetensors", "flip"),
-    ("model/config.json", "delete"),
+    ("model/config.json", "cut"),
+    ("model/spm.model", "delete"),
+    ("model/manifest.json", "flip"),
     ("test/manifest.json", "cut"),
 ]
 
@@ -280,26 +281,11 @@ def test_damage_is_found_by_verify_and_repaired_by_run(
     code, line = failure_of("info", "--verify", str(folder), capsys=capsys)
     assert code == 2
     assert str(folder) in line
+    if folder.name == "model":
+        code, line = failure_of("translate", "-m", "run", capsys=capsys)
+        assert code == 2 and "run" in line
     run(config_in(here))
     assert identities(here) == before
-
-
-@pytest.mark.parametrize(
-    ("file", "damage"),
-    [
-        ("model.safetensors", "flip"),
-        ("config.json", "cut"),
-        ("spm.model", "delete"),
-        ("manifest.json", "flip"),
-    ],
-)
-def test_a_damaged_model_is_refused(
-    here: Path, file: str, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    DAMAGES[damage](here / "run" / "model" / file)
-    code, line = failure_of("translate", "-m", "run", capsys=capsys)
-    assert code == 2
-    assert "run" in line
 
 
 @pytest.mark.parametrize("damage", ["cut", "delete"])
@@ -675,14 +661,6 @@ def test_weights_that_are_not_finite_are_refused(stranger: Path, value: float) -
     rehash(stranger / "model")
     with pytest.raises(UserError, match=r"feed_forward\.expand\.bias has values that ar"):
         mtkit.load(stranger, "cpu")
-
-
-def test_weights_that_overflow_still_translate_every_line(stranger: Path) -> None:
-    file = stranger / "model" / "model.safetensors"
-    save_file({name: torch.full_like(w, 3e38) for name, w in load_file(file).items()}, file)
-    rehash(stranger / "model")
-    translator = mtkit.load(stranger, "cpu", max_length=5)
-    assert len(translator.translate(["ant", "", "bee cat"])) == 3
 
 
 @pytest.mark.parametrize("listed", [True, False])
