@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import sentencepiece
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 from torch.nn import Identity
 
+from architectures import seq2seq
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, ModelConfig
@@ -19,6 +22,7 @@ from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator
 from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.interfaces import Decoded, Memory, State
 from mtkit.models.layers import SUBLAYER_GAIN, FeedForward
 from mtkit.models.transformer import DecoderLayer, TransformerDecoder
 from mtkit.models.weights import get_weights, save_weights
@@ -96,6 +100,39 @@ def as_if_trained(model: EncoderDecoder) -> None:
         model.output_weight.mul_(10.0)[:, 0] = 0.0
         model.output_weight[[PAD, BOS], 0] = -60.0
         model.output_weight[EOS, 0] = 8.0
+
+
+@dataclass(frozen=True)
+class Copied(Memory, State):
+    """As memory: the source. As state: the number of copied symbols."""
+
+    tensor: Tensor
+
+
+class Copier(EncoderDecoder):
+    """A model that copies its source with probability near 1, and attends to what it copies."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__(seq2seq(), vocab, vocab)
+
+    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
+        return Copied(tensor=source)
+
+    def start(self, memory: Any, beam: int = 1) -> Copied:
+        return Copied(tensor=memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
+
+    def decode(
+        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
+    ) -> Decoded:
+        source = memory.tensor.repeat_interleave(len(target) // len(memory.tensor), dim=0)
+        after = state.tensor + torch.arange(target.shape[1] + 1)
+        place = after[:, :-1].clamp(max=source.shape[1] - 1)
+        hidden = 30.0 * F.one_hot(source.gather(1, place), len(self.output_weight))
+        attended = F.one_hot(place, source.shape[1]).float()[:, None, None]
+        return Decoded(hidden, Copied(tensor=after[:, -1:]), attended if attention else None)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        return hidden
 
 
 def with_settings(translator: Translator, **settings: Any) -> Translator:

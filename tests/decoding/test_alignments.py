@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 import folders
 from alignments import alignment_error_rate, from_pharaoh
-from architectures import ARCHITECTURES, make, seq2seq, sources, targets
+from architectures import ARCHITECTURES, make, sources, targets
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
@@ -32,8 +29,6 @@ from mtkit.decoding.segment import Line, Translation, segment
 from mtkit.decoding.sentences import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.interfaces import Decoded, Memory, State
 from mtkit.symbols import BOS
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.train import train
@@ -50,39 +45,6 @@ weights = st.builds(
 )
 
 
-@dataclass(frozen=True)
-class Copied(Memory, State):
-    """As memory: the source. As state: the number of copied symbols."""
-
-    tensor: Tensor
-
-
-class Copier(EncoderDecoder):
-    """A model that copies its source, and attends only to the symbol that it copies."""
-
-    def __init__(self, vocab: int) -> None:
-        super().__init__(seq2seq(), vocab, vocab)
-
-    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
-        return Copied(tensor=source)
-
-    def start(self, memory: Any, beam: int = 1) -> Copied:
-        return Copied(tensor=memory.tensor.new_zeros(len(memory.tensor) * beam, 1))
-
-    def decode(
-        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
-    ) -> Decoded:
-        source = memory.tensor.repeat_interleave(len(target) // len(memory.tensor), dim=0)
-        after = state.tensor + torch.arange(target.shape[1] + 1)
-        place = after[:, :-1].clamp(max=source.shape[1] - 1)
-        hidden = 30.0 * F.one_hot(source.gather(1, place), len(self.output_weight))
-        attended = F.one_hot(place, source.shape[1]).float()[:, None, None]
-        return Decoded(hidden, Copied(tensor=after[:, -1:]), attended if attention else None)
-
-    def project(self, hidden: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return hidden
-
-
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return folders.train(SENTENCES)
@@ -90,7 +52,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
+    engine = PyTorchEngine(folders.Copier(tokenizer.source_vocab).eval())
     return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
 
 

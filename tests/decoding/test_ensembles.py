@@ -16,9 +16,7 @@ from commands import call
 from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.api import Translator
 from mtkit.decoding.forced import attention_to_source
-from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble
@@ -151,27 +149,6 @@ def test_an_ensemble_decodes_by_the_settings_of_the_first(
     ):
         settings = mtkit.load(order, "cpu", beam=beam).request.settings
         assert (settings.beam, settings.max_length) == expected
-
-
-def test_output_of_other_models_is_not_resumed(
-    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "in").write_text("Why?\n" * 40)
-    stream = Translator.stream
-
-    def once(*args: Any, **kwargs: Any) -> Any:
-        yield next(stream(*args, **kwargs))
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Translator, "stream", once)
-        translate(mtkit.load(models[:2], "cpu"), Files(tmp_path / "in", tmp_path / "out"), Format())
-    resumed = Files(tmp_path / "in", tmp_path / "out", resume=True)
-    for others in (models[1:], models[:1], models[1::-1]):
-        with pytest.raises(UserError, match=r"out: cannot be resumed, .*the model changed"):
-            translate(mtkit.load(others, "cpu", engine="torch"), resumed, Format())
-    translate(mtkit.load(models[:2], "cpu"), resumed, Format())
-    assert (tmp_path / "out").read_text().count("\n") == 40
 
 
 # Errors

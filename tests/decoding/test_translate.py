@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 import mtkit
-from architectures import seq2seq, transformer
+from architectures import transformer
 from commands import Stdin
-from folders import SENTENCES, train, with_settings, write_model
+from folders import SENTENCES, Copier, train, with_settings, write_model
 from mtkit.artifacts.manifest import create
 from mtkit.artifacts.runs import find_best
 from mtkit.artifacts.storage import write_json
@@ -43,40 +43,9 @@ from mtkit.decoding.segment import Line, Translation, segment
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.interfaces import Decoded, State
+from mtkit.models.folder import open_model
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-
-
-@dataclass(frozen=True)
-class Copied(State):
-    position: Tensor
-    """Number of symbols in each hypothesis."""
-
-
-class CopyModel(EncoderDecoder):
-    """A model that copies its source with probability near 1."""
-
-    def __init__(self, vocab: int) -> None:
-        super().__init__(seq2seq(), vocab, vocab)
-
-    def encode(self, source: Tensor, source_mask: Tensor, *, attention: bool = False) -> Any:
-        return (source,)
-
-    def start(self, memory: Any, beam: int = 1) -> Any:
-        return Copied(torch.zeros(memory[0].shape[0] * beam, 1, dtype=torch.long))
-
-    def decode(
-        self, memory: Any, state: Any, target: Tensor, *, attention: bool = False
-    ) -> Decoded:
-        (source,), position = memory, state.position
-        source = source.repeat_interleave(len(target) // len(source), dim=0)
-        position = position.clamp(max=source.shape[1] - 1)
-        expected = nn.functional.one_hot(source.gather(1, position), len(self.output_weight))
-        return Decoded(30.0 * expected, Copied(position + 1), None)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        return hidden
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +81,7 @@ def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    model = CopyModel(tokenizer.source_vocab).eval()
+    model = Copier(tokenizer.source_vocab).eval()
     return Translator(
         PyTorchEngine(model), tokenizer, Request(DecodingSettings(beam=2, max_length=40))
     )
@@ -247,7 +216,7 @@ def test_a_closed_pipe_is_reported_as_such(
 def test_outputs_that_reach_max_length_are_flagged_and_counted_in_one_warning(
     tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Babbler(CopyModel):
+    class Babbler(Copier):
         def project(self, hidden: Tensor) -> Tensor:
             return torch.where(torch.arange(hidden.shape[1]) == EOS, -30.0, hidden)
 
@@ -596,6 +565,17 @@ def test_resuming_with_other_inputs_or_settings_is_refused(
         run(tmp_path, content or b"A dog.\n" * 100, copier, resume=True, **options)
     assert run(tmp_path, content or b"A dog.\n" * 100, copier, **options)
     assert left_behind(tmp_path) == []
+
+
+def test_resuming_with_another_model_is_refused(
+    tmp_path: Path, copier: Translator, real: Path
+) -> None:
+    run(tmp_path, b"A dog.\n" * 100, copier)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, copier)
+    other = replace(copier, models=[open_model(real)])
+    with pytest.raises(UserError, match=r"out: cannot be resumed, .*the model changed"):
+        run(tmp_path, b"A dog.\n" * 100, other, resume=True)
 
 
 class FullDisk(io.FileIO):

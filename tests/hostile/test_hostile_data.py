@@ -148,12 +148,6 @@ OPTIONS: dict[str, tuple[dict[str, Any], Format]] = {
     "samples": (SAMPLES, Format(n_best=2, jsonl=True)),
 }
 """What is requested, and the form of the output."""
-FLAGS = {
-    "plain": [],
-    "jsonl": ["--jsonl"],
-    "n-best": ["--n-best", "3"],
-    "samples": ["--sample", "--temperature", "3", "--n-best", "2", "--jsonl"],
-}
 
 
 def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
@@ -177,22 +171,30 @@ def assert_line_for_line(content: bytes, out: bytes, option: str) -> None:
         assert line.strip() or not any(of_line)
 
 
-ASKED = [(name, option) for name in ("every line", "blank among others") for option in FLAGS]
-ASKED += [(name, [*FLAGS][number % 4]) for number, name in enumerate(FILES)]
+@pytest.fixture(scope="module")
+def loaded(home: Path) -> Translator:
+    return load(home / "model", "cpu", max_length=6)
+
+
+ASKED = [(name, option) for name in ("every line", "blank among others") for option in OPTIONS]
+ASKED += [(name, [*OPTIONS][number % 4]) for number, name in enumerate(FILES)]
 """All options on some files, and one option on each file."""
+
+
+def check_line_for_line(translator: Translator, content: bytes, text: bytes, option: str) -> None:
+    """Translate a file with `content`, which has the `text`."""
+    Path("in").write_bytes(content)
+    wanted, form = OPTIONS[option]
+    translate(with_settings(translator, **wanted), Files(Path("in"), Path("out")), form)
+    assert_line_for_line(text, Path("out").read_bytes(), option)
 
 
 @pytest.mark.parametrize(("name", "option"), dict.fromkeys(ASKED))
 def test_translate_writes_a_line_for_each_line(
-    name: str, option: str, model: str, capsys: Capture
+    name: str, option: str, loaded: Translator, capsys: Capture
 ) -> None:
-    Path("in").write_bytes(FILES[name])
-    assert call("translate", "in", "-o", "out", "-m", model, *FLAGS[option]) == 0
-    engine = "torch" if option == "samples" else "ctranslate2"
-    first, last = said(capsys)
-    assert first.startswith("translating with ") and first.endswith(f", {engine} float32")
-    assert last.startswith("out: ")
-    assert_line_for_line(unfolded(name), Path("out").read_bytes(), option)
+    check_line_for_line(loaded, FILES[name], unfolded(name), option)
+    said(capsys)
 
 
 def copy(model: EncoderDecoder, source: Tensor, *how: object) -> Hypotheses:
@@ -255,24 +257,16 @@ STRATEGIES: dict[str, st.SearchStrategy[bytes]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def loaded(model: str) -> Translator:
-    return load(model, "cpu", engine="torch", max_length=6)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("examples", [40, pytest.param(2_800, marks=pytest.mark.campaign)])
 def test_translate_writes_a_line_for_each_random_line(
-    examples: int, strategy: str, loaded: Translator, tmp_path: Path
+    examples: int, strategy: str, loaded: Translator
 ) -> None:
     @settings(max_examples=examples)
     @given(STRATEGIES[strategy], st.sampled_from(list(OPTIONS)))
     def check(content: bytes, option: str) -> None:
         assume(not content.startswith((*MAGIC, *MARKS)))
-        (tmp_path / "in").write_bytes(content)
-        wanted, form = OPTIONS[option]
-        translate(with_settings(loaded, **wanted), Files(tmp_path / "in", tmp_path / "out"), form)
-        assert_line_for_line(content, (tmp_path / "out").read_bytes(), option)
+        check_line_for_line(loaded, content, content, option)
 
     check()
 
