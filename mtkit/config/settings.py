@@ -114,9 +114,9 @@ WeightDecay = Annotated[float, Field(ge=0, description="pull of the weights towa
 
 
 class Adam(Settings):
-    """Adam, also with decoupled weight decay (adamw) or rectified (radam)."""
+    """Adam, also with decoupled weight decay (adamw)."""
 
-    kind: Literal["adam", "adamw", "radam"] = "adam"
+    kind: Literal["adam", "adamw"] = "adam"
     beta1: Beta1 = 0.9
     beta2: Beta2 = 0.98
     eps: Epsilon = 1e-9

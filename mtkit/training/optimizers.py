@@ -56,10 +56,8 @@ def _build(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
             return sgd
         case Adam(kind="adam"):
             return torch.optim.Adam(model.parameters(), **adam, fused=True)
-        case Adam(kind="adamw"):
-            return torch.optim.AdamW(model.parameters(), **adam, fused=True)
         case Adam():
-            return torch.optim.RAdam(model.parameters(), **adam)
+            return torch.optim.AdamW(model.parameters(), **adam, fused=True)
 
 
 def _adam(settings: Adam | Muon, device: torch.device) -> dict[str, Any]:
@@ -72,30 +70,9 @@ def step_where(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> N
     """Make a step if `healthy`, which only the device knows; else change nothing."""
     if isinstance(optimizer, MuonAndAdam):
         optimizer.healthy = healthy
-    elif optimizer.defaults.get("fused"):  # fused kernels do nothing if `found_inf` is 1
+    else:  # fused kernels do nothing if `found_inf` is 1
         vars(optimizer).update(grad_scale=None, found_inf=1 - healthy.float())
-    else:
-        _undo_unless(healthy, optimizer)
-        return
     optimizer.step()
-
-
-@torch.no_grad()
-def _undo_unless(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
-    """Make a step, and undo it unless it is `healthy`."""
-    before = [(tensor, tensor.clone()) for tensor in _tensors(optimizer)]
-    optimizer.step()
-    changed = {id(tensor) for tensor, _ in before}
-    before += [(it, torch.zeros_like(it)) for it in _tensors(optimizer) if id(it) not in changed]
-    for tensor, old in before:
-        tensor.copy_(torch.where(healthy, tensor, old))
-
-
-def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return the parameters and their state; new state is zero before the first step."""
-    state = [value for moments in optimizer.state.values() for value in moments.values()]
-    parameters = [it for group in optimizer.param_groups for it in group["params"]]
-    return [it for it in parameters + state if isinstance(it, Tensor)]
 
 
 class MuonAndAdam(torch.optim.Optimizer):
