@@ -45,7 +45,6 @@ def score(
         0, min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."
     ),
     by_length: bool = flag("--by-length", help="Score by length of the source; needs --source."),
-    comet: bool = flag("--comet", help="Add COMET (pipx install unbabel-comet); needs --source."),
     json: Json = False,
 ) -> None:
     """Score translations against references.
@@ -54,9 +53,9 @@ def score(
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
     if not source:
-        refuse("needs the source text; give it with --source", by_length=by_length, comet=comet)
-    elif not (worst or by_length or comet):
-        refuse("needs --worst, --by-length or --comet", source=source)
+        refuse("needs the source text; give it with --source", by_length=by_length)
+    elif not (worst or by_length):
+        refuse("needs --worst or --by-length", source=source)
     from mtkit.scoring.score import score_files, score_lines
 
     systems = score_files(
@@ -67,7 +66,6 @@ def score(
         paired=paired,
         worst=worst,
         by_length=by_length,
-        comet=comet,
     )
     show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
 

@@ -58,11 +58,9 @@ class Score:
     """From the score of the first system."""
     agreement: float | None = None
     """Estimated share of such differences that people agree with, 0 to 1."""
-    decimals: int = 2
 
     def __str__(self) -> str:
-        numbers = (self.value, *(self.interval or ()))
-        value, *bounds = (f"{number:.{self.decimals}f}" for number in numbers)
+        value, *bounds = (f"{number:.2f}" for number in (self.value, *(self.interval or ())))
         return f"{value} [{', '.join(bounds)}]" if bounds else value
 
     def record(self) -> dict[str, Any]:

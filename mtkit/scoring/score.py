@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
 from itertools import repeat
 from pathlib import Path
-from shutil import which
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.runs import config_of
-from mtkit.errors import MtkitError, UserError
 from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.files import read_texts
-from mtkit.scoring.lengths import Bucket, bucket_by_length
-from mtkit.scoring.metrics import AGREEMENT, MAIN_METRICS, ReferenceTexts, Score
+from mtkit.scoring.metrics import AGREEMENT, MAIN_METRICS, ReferenceTexts, Score, score_rows
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
@@ -32,9 +28,8 @@ COMPARISONS = (
     ("people agree", "agreement", "{:.0%}"),
 )
 """Rows below a score that compare with the first system: label, field, format."""
-COMET = "comet"
-COMET_COMMAND = "comet-score"
-COMET_MODEL = "Unbabel/wmt22-comet-da"
+BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
+"""Most source words (or twice as many characters) in each bucket; a last one holds the rest."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,52 @@ def worst_sentences(
         for line, (ours, source, *right) in enumerate(rows, start=1)
     )
     return nsmallest(count, scored, key=lambda sentence: sentence.chrf)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) units."""
+
+    unit: Literal["words", "characters"]
+    shortest: int
+    longest: int | None
+    rows: Sequence[int]
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """Scores by metric; without BLEU if no reference has four words."""
+
+    @property
+    def label(self) -> str:
+        is_last = self.longest is None
+        return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
+
+    def scored(
+        self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
+    ) -> Bucket:
+        """Return the bucket with the scores of its lines alone."""
+        intervals = metrics.resampling_obstacle(len(self.rows)) is None
+        scores = score_rows(self.rows, hypotheses, references, writing, intervals=intervals)
+        return replace(self, scores=scores)
+
+    def record(self) -> dict[str, Any]:
+        """Return the scores as JSON."""
+        scores = {key: score.record() for key, score in self.scores.items()}
+        return {self.unit: [self.shortest, self.longest], "lines": len(self.rows), **scores}
+
+
+def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
+    """Group lines by the words of the source; empty buckets are left out.
+
+    Characters count if the script of the sources puts no spaces between words.
+    """
+    has_words = Writing.of(None, sources).has_words
+    lengths = [len(line.split()) if has_words else len("".join(line.split())) for line in sources]
+    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, length in enumerate(lengths):
+        rows[bisect_left(limits, length)].append(row)
+    bounds = [-1, *limits, None]
+    unit: Literal["words", "characters"] = "words" if has_words else "characters"
+    return [Bucket(unit, (bounds[i] or 0) + 1, bounds[i + 1], rows[i]) for i in sorted(rows)]
 
 
 @dataclass(frozen=True)
@@ -97,33 +138,24 @@ def score_files(
     paired: bool = False,
     worst: int = 0,
     by_length: bool = False,
-    comet: bool = False,
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
     `language`, that of the text, chooses BLEU's tokenizer, and adds metrics; files of a run have
     its target language. `paired` tests every system against the first. `worst` sentences of lowest
-    chrF are kept of each system. `by_length` scores lines by the length of their source; like
-    `comet` it needs that.
+    chrF are kept of each system. `by_length` scores lines by the length of their source,
+    and needs it.
 
     Raises:
-        UserError: a file cannot be scored, or COMET is not installed.
+        UserError: a file cannot be scored.
     """
-    if comet and len(references) > 1:
-        raise UserError("--comet: COMET compares with exactly one reference; give one with -r")
-    if comet and which(COMET_COMMAND) is None:
-        raise UserError(
-            f"--comet: {COMET_COMMAND} is not on the PATH; run `pipx install unbabel-comet`"
-        )
     right, texts, sources = read_texts(references, hypotheses, source)
     writing = Writing.of(language or _language_of_run(references[0]), right[0])
     systems = score_systems(texts, right, writing, paired)
-    comets = score_with_comet(texts, right[0], sources) if comet else {}
     buckets = bucket_by_length(sources) if by_length else []
     return [
         replace(
             system,
-            scores={**system.scores, **comets.get(system.name, {})},
             worst=worst_sentences(lines, right, sources, worst),
             by_length=[bucket.scored(lines, right, writing) for bucket in buckets],
         )
@@ -171,40 +203,6 @@ def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
     if (share := writing.long_lines(references)) < MIN_LONG_LINES:
         effect = "so chrF says more than BLEU" if share else "so BLEU would be 0 and is left out"
         warn(f"{1 - share:.0%} of the references have fewer than four words, {effect}")
-
-
-def score_with_comet(
-    systems: Mapping[str, Sequence[str]], references: Sequence[str], sources: Sequence[str]
-) -> dict[str, dict[str, Score]]:
-    """Return each system's score under the key COMET (Rei et al. 2020, 2022), about 0 to 1.
-
-    Its package needs older libraries than mtkit, so it is a command in an environment of its own.
-    The first use downloads the model.
-
-    Raises:
-        MtkitError: the command fails, or a score is not a finite number.
-    """
-    with TemporaryDirectory(prefix="mtkit-comet-") as folder:
-        texts = {"sources": sources, "references": references}
-        texts |= {f"hypotheses.{i}": lines for i, lines in enumerate(systems.values())}
-        for name, lines in texts.items():
-            # The command would end a line at a carriage return.
-            text = "".join(f"{line.replace(chr(13), ' ')}\n" for line in lines)
-            Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
-        source, reference, *paths = (f"{folder}/{name}" for name in texts)
-        command = [COMET_COMMAND, "--quiet", "--only_system", "--model", COMET_MODEL]
-        say(f"COMET: {COMET_MODEL}")
-        process = subprocess.run(
-            [*command, "-s", source, "-r", reference, "-t", *paths], capture_output=True, text=True
-        )
-    values = dict(re.findall(r"^(.*)\tscore: (-?\d+(?:\.\d+)?)$", process.stdout, re.MULTILINE))
-    if process.returncode or values.keys() != set(paths):
-        output = process.stderr.strip() or process.stdout.strip() or "it printed nothing"
-        raise MtkitError(f"--comet: {COMET_COMMAND} failed: {output.splitlines()[-1]}")
-    return {
-        system: {COMET: Score("COMET", float(values[path]), f"model:{COMET_MODEL}", decimals=4)}
-        for system, path in zip(systems, paths, strict=True)
-    }
 
 
 def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:

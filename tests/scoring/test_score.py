@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,10 +18,15 @@ from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, write
 from commands import Stdin, call
 from mtkit.artifacts.manifest import create
 from mtkit.config.yaml import dump_config
-from mtkit.errors import MtkitError, UserError
-from mtkit.scoring.lengths import BUCKET_LIMITS, bucket_by_length
+from mtkit.errors import UserError
 from mtkit.scoring.metrics import agreement_with_people, score
-from mtkit.scoring.score import COMET_MODEL, score_files, score_lines, worst_sentences
+from mtkit.scoring.score import (
+    BUCKET_LIMITS,
+    bucket_by_length,
+    score_files,
+    score_lines,
+    worst_sentences,
+)
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
@@ -242,56 +246,6 @@ def test_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
     source = write(tmp_path / "src", ["\x1b[31m\x85x"])
     lines = list(score_lines(score_files([reference], [reference], source=source, worst=1)))
     assert lines[-3] == r"  source      \x1b[31m\x85x"
-
-
-def test_comet_needs_its_command_and_one_reference(files: tuple[Path, Path]) -> None:
-    reference, hypothesis = files
-    with pytest.raises(UserError, match="pipx install"):
-        score_files([reference], [hypothesis], source=reference, comet=True)
-    with pytest.raises(UserError, match="--comet: COMET compares with"):
-        score_files([reference, hypothesis], [hypothesis], source=reference, comet=True)
-
-
-COMET_SCRIPT = """#!/bin/sh
-while [ "$1" != -t ]; do shift; done
-shift
-for file; do
-    score=${COMET_SAYS:-0.$(wc -l < "$file" | tr -d ' ')5}
-    printf '%s\\tscore: %s\\n' "$file" "$score"
-done
-exit ${COMET_FAILS:-0}
-"""
-"""A stand-in for `comet-score`; its score tells how many lines it got."""
-
-
-@pytest.fixture
-def comet_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = tmp_path / "bin/comet-score"
-    command.parent.mkdir()
-    command.write_text(COMET_SCRIPT, "utf-8")
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
-
-
-@pytest.mark.usefixtures("comet_command")
-def test_comet_scores_by_its_own_command(files: tuple[Path, Path]) -> None:
-    reference, hypothesis = files
-    scored = score_files([reference], [hypothesis, reference], source=reference, comet=True)
-    expected = {"name": "COMET", "score": 0.45, "signature": f"model:{COMET_MODEL}"}
-    assert [system.record()["comet"] for system in scored] == [expected, expected]
-    assert any(line.split() == ["COMET", "0.4500", "0.4500"] for line in score_lines(scored))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("FAILS", "1"), ("SAYS", "nan"), ("SAYS", "-inf"), ("SAYS", "none")]
-)
-@pytest.mark.usefixtures("comet_command")
-def test_a_failed_comet_or_a_score_that_is_not_finite_is_an_error(
-    name: str, value: str, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(f"COMET_{name}", value)
-    with pytest.raises(MtkitError, match="--comet: comet-score failed"):
-        score_files([files[0]], [files[1]], source=files[0], comet=True)
 
 
 @pytest.mark.parametrize(
