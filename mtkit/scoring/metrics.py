@@ -22,7 +22,6 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
@@ -137,6 +136,8 @@ class _MosesTokenizer:
     """Punctuation normalisation and tokenisation of sacremoses as a tokenizer of sacreBLEU."""
 
     def __init__(self, code: str) -> None:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer  # takes 0.3 s
+
         self._normalizer, self._tokenizer = MosesPunctNormalizer(code), MosesTokenizer(code)
 
     def __call__(self, line: str) -> str:
