@@ -216,8 +216,6 @@ def test_a_missing_or_blank_text_is_named(
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ("train --size huge", "--size"),
-        ("train --seconds 0", "--seconds"),
         ("train -c nowhere.yaml", "nowhere.yaml"),
         ("train --set model.haeds=3", "model.haeds"),
         ("train -c no.yaml --size tiny", "--size"),
@@ -225,8 +223,6 @@ def test_a_missing_or_blank_text_is_named(
         ("translate -m nowhere", "nowhere"),
         ("translate -m nowhere --size base", "--size"),
         ("translate --input text", "--input"),
-        ("translate --engine marian", "--engine"),
-        ("translate --beam 0", "--beam"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(

@@ -287,8 +287,3 @@ def test_empty_samples_are_arrays_of_integers(
     pairs, _ = stream_of(store, tokenizers["bpe"], alpha=0.3).chunk(Position(3), [np.arange(4)])
     ids, lengths = pairs.side(np.arange(4), target=False)
     assert ids.dtype == np.int64 and lengths.tolist() == [0, 0, 0, 0]
-
-
-def test_without_sampling_pairs_are_those_stored(tokenizers: Tokenizers, store: Store) -> None:
-    plan = [np.arange(4), np.arange(4, 9)]
-    assert stream_of(store, tokenizers["bpe"]).chunk(Position(3), plan) == (store, plan)

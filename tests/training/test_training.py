@@ -328,21 +328,19 @@ RICH = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "number", "settings"),
-    [
-        ("transformer", signal.SIGINT, RICH),
-        ("seq2seq", signal.SIGTERM, RICH),
-        ("transformer-lstm", signal.SIGINT, RICH),
-        ("lstm-transformer", signal.SIGTERM, RICH),
-        ("seq2seq", signal.SIGHUP, RICH),
-    ],
+    ("kind", "number"),
+    zip(
+        ("transformer", "seq2seq", "transformer-lstm", "lstm-transformer", "seq2seq"),
+        (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+        strict=True,
+    ),
 )
 def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
-    kind: str, number: int, settings: dict[str, Any], fresh: Fresh, monkeypatch: MonkeyPatch
+    kind: str, number: int, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
-    train(fresh(kind, "whole", training=settings))
-    config = fresh(kind, "broken", training=settings)
+    train(fresh(kind, "whole", training=RICH))
+    config = fresh(kind, "broken", training=RICH)
     for step in (5, 7):
         train_until(config, step, number)
     train(config)
