@@ -43,7 +43,7 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 300, 45, 8
 
 LIGHT = ["__init__", "artifacts/manifest", "report", "config/errors", "config/yaml"]
 LIGHT += ["cli/main", "cli/bench", "cli/corpora", "cli/options", "cli/stages", "cli/studies"]
-LIGHT += ["study/info", "study/picture", "training/metrics"]
+LIGHT += ["study/info", "study/curves", "training/metrics"]
 """Files that import nothing heavy, so that light commands start fast."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}

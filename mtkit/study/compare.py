@@ -20,8 +20,7 @@ from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.scoring.writing import Writing
-from mtkit.study.curves import X_AXES, draw_sparklines, learning_curves
-from mtkit.study.picture import check_picture, draw_curves
+from mtkit.study.curves import X_AXES, check_picture, draw_curves, draw_sparklines, learning_curves
 from mtkit.training.metrics import MetricsLog
 
 

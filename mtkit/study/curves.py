@@ -1,17 +1,27 @@
-"""Learning curves of runs, and curves as rows of characters: sparklines."""
+"""Learning curves of runs, as rows of characters (sparklines) and as pictures.
+
+Equal curves give equal picture files. numpy and matplotlib are imported only where they are used,
+and matplotlib without pyplot: there is no current figure.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain, product
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, filterwarnings
 
-import numpy as np
-
-from mtkit.report import MAX_CELLS, cell_width, table
+from mtkit.errors import UserError
+from mtkit.report import MAX_CELLS, cell_width, say, table
 from mtkit.training.metrics import points_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
@@ -42,6 +52,18 @@ PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
 BLOCKS = "▁▂▃▄▅▆▇█"
+PICTURE_SUFFIXES = (".png", ".svg")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""Colours that colour-blind people can distinguish (Okabe and Ito 2008)."""
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.prop_cycle": f"cycler(color={COLOURS})",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.alpha": 0.3,
+}
+NUMBERS = "{x:,.6g}"
+"""Numbers along an axis, with separators of thousands."""
 
 
 def learning_curves(
@@ -82,6 +104,8 @@ def draw_sparkline(
     points: Points, until: Number, low: Number, high: Number, width: int = PLOT_WIDTH
 ) -> str:
     """Return a curve in one row of blocks for x from 0 to `until`."""
+    import numpy as np
+
     x, y = np.array(points, np.float64).T
     first, last = (min(width - 1, int(width * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
     across = np.interp((np.arange(first, last + 1) + 0.5) * until / width, x, y)
@@ -100,3 +124,62 @@ def _fraction(value: Number, low: Number, high: Number) -> float:
     if not low < high or math.isnan(value):
         return 0.0
     return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def check_picture(path: Path) -> None:
+    """Check before the work that a picture can be saved.
+
+    Raises:
+        UserError: the suffix is another one, or the file cannot be written.
+    """
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
+        raise UserError(
+            f"{path} is not the name of a picture; choose one that ends in "
+            + " or ".join(PICTURE_SUFFIXES)
+        )
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"{path} cannot be written; choose another name")
+
+
+def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:
+    """Draw the panels, each with a curve for every one of `names` that it has; save the picture."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(STYLE):
+        drawn = Figure(figsize=(4 + 3 * columns, 1 + 2.5 * rows), layout="constrained")
+        axes = list(drawn.subplots(rows, columns, squeeze=False).flat)
+    for drawing, panel in zip(axes, panels, strict=False):
+        for name in names:  # a curve without points keeps its colour
+            points = panel.curves.get(name, ())
+            x, y = [x for x, _ in points], [y for _, y in points]
+            drawing.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
+        drawing.set_xlim(left=0)
+        drawing.set_title(panel.title, fontsize="medium")
+        drawing.set_xlabel(panel.axis)
+        drawing.xaxis.set_major_formatter(NUMBERS)
+        drawing.yaxis.set_major_formatter(NUMBERS)
+        drawing.locator_params(axis="x", integer=panel.axis == "step")
+    for drawing in axes[len(panels) :]:
+        drawing.remove()
+    if len(names) > 1:
+        entry = 0.8 + 0.1 * max(map(len, names))  # inches of a name in the legend, about
+        fitting = max(1, min(4, len(names), int(drawn.get_figwidth() / entry)))
+        legend = axes[0].get_legend_handles_labels()
+        drawn.legend(*legend, loc="outside upper center", ncols=fitting)
+    _save(drawn, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a .png or .svg file and say so; an interruption leaves the file as it was."""
+    from matplotlib import rc_context
+
+    kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
+    no_date = {"Date": None} if kind == "svg" else None
+    with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
+        filterwarnings("ignore", r"Glyph \d+")  # of the name of a run, which shows as boxes
+        figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
+    path.write_bytes(picture.getvalue())
+    say(f"wrote {path}")

@@ -29,7 +29,7 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, table, wrap
-from mtkit.study.picture import check_picture, draw_curves
+from mtkit.study.curves import check_picture, draw_curves, draw_sparklines, learning_curves
 from mtkit.training.metrics import MetricsLog
 
 CONFIGURED = ("config.", "model.")
@@ -93,8 +93,6 @@ def info(
 
 
 def _plot(run: Path, output: Path | None) -> None:
-    from mtkit.study.curves import draw_sparklines, learning_curves  # loads numpy
-
     log = MetricsLog(run)
     panels = list(learning_curves({"": log.read()}))
     if not panels:

@@ -20,12 +20,13 @@ from mtkit.study.curves import (
     BLOCKS,
     PLOT_WIDTH,
     Panel,
+    check_picture,
+    draw_curves,
     draw_sparkline,
     draw_sparklines,
     format_number,
 )
 from mtkit.study.info import info
-from mtkit.study.picture import check_picture, draw_curves
 from mtkit.training.metrics import MetricsLog
 from tasks import tiny_config
 
