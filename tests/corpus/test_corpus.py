@@ -333,6 +333,19 @@ def test_errors_of_datasets_are_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in TABLES if "jsonl" in TABLES[name][0]])
+def test_a_dataset_of_any_json_is_read_or_refused_with_its_name(
+    name: str, dataset_folder: Path
+) -> None:
+    Path("folder").mkdir()
+    Path("folder/train.jsonl").write_bytes(TABLES[name][1])
+    try:
+        texts(corpus(dataset="folder", source_column="s", target_column="t"))
+    except UserError as error:
+        assert re.match(r"folder:( .*cannot load it |1: .*column)", str(error))
+
+
 def test_an_unreachable_hub_is_an_error_of_one_line() -> None:
     with pytest.raises(UserError, match=r"nobody/nothing: .* cannot load it") as caught:
         identity(of_dataset("nobody/nothing"))
