@@ -329,11 +329,13 @@ RICH = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number"),
-    zip(
-        ("transformer", "seq2seq", "transformer-lstm", "lstm-transformer", "seq2seq"),
-        (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
-        strict=True,
-    ),
+    [
+        ("transformer", signal.SIGINT),
+        ("seq2seq", signal.SIGTERM),
+        ("transformer-lstm", signal.SIGINT),
+        ("lstm-transformer", signal.SIGTERM),
+        ("seq2seq", signal.SIGHUP),
+    ],
 )
 def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
     kind: str, number: int, fresh: Fresh, monkeypatch: MonkeyPatch
