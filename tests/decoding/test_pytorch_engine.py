@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.models.device import TORCH_DTYPES
@@ -50,14 +50,6 @@ def test_a_translation_does_not_depend_on_batches_or_workers(name: str) -> None:
     for window, batch_tokens, workers in ((10, 1024, 1), (10, 25, 3), (4, 1024, 2)):
         settings = SETTINGS.model_copy(update={"batch_tokens": batch_tokens})
         assert_same(in_windows(engine_of(name, workers), window, Request(settings, 3)), expected)
-
-
-def test_a_sample_does_not_depend_on_batches_or_workers() -> None:
-    sampling = SamplingSettings(seed=5)
-    expected = in_windows(engine_of("transformer", 1), 1, Request(SETTINGS, 2, sampling))
-    settings = SETTINGS.model_copy(update={"batch_tokens": 25})
-    request = Request(settings, 2, sampling)
-    assert_same(in_windows(engine_of("transformer", 3), 10, request), expected)
 
 
 def test_a_search_does_not_change_torch_threads() -> None:

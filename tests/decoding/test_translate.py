@@ -343,11 +343,7 @@ def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: 
     [
         ({"beam": 0}, r"^beam: .*greater than 0.*found 0"),
         ({"length_penalty": -1.0}, r"^length_penalty: .*found -1\.0"),
-        ({"length_penalty": 120.0}, r"^length_penalty: .*found 120\.0"),
-        ({"repetition_penalty": 1e-300}, r"^repetition_penalty: .*found 1e-300"),
         ({"min_length": 9, "max_length": 8}, r"^min_length 9 is above max_length 8$"),
-        ({"min_length": 13}, r"^min_length 13 is above max_length 12$"),
-        ({"length_penalti": 1.0}, r"^length_penalti: unknown .* did you mean 'length_penalty'"),
         ({"top_k": 3}, r"^top_k needs sample=True$"),
         ({"sample": True, "top_p": 2.0}, r"^top_p: should be less"),
         ({"n_best": 0}, r"^n_best must"),
@@ -469,21 +465,16 @@ def test_prefixes_that_do_not_match_piped_lines_are_named(
 # Gzip
 
 
-def test_gzip_is_recognised_by_name_or_content(tmp_path: Path, copier: Translator) -> None:
-    content = b"A dog runs.\n\nWhy?"
-    for name in ("in.gz", "in"):
-        (tmp_path / name).write_bytes(gzip.compress(content))
-        translate(copier, Files(tmp_path / name, tmp_path / "out"), Format())
-        assert (tmp_path / "out").read_text() == "A dog runs.\n\nWhy?\n"
+def test_input_and_prefixes_may_be_gzipped(tmp_path: Path, copier: Translator) -> None:
+    (tmp_path / "in").write_bytes(gzip.compress(b"A dog runs.\n\nWhy?"))
     (tmp_path / "begun").write_bytes(gzip.compress(b"A dog\n\n\n"))
-    translate(copier, Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun"), Format())
+    files = Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun")
+    translate(copier, files, Format())
     assert (tmp_path / "out").read_text() == "A dog runs.\n\nWhy?\n"
-    (tmp_path / "begun").write_bytes(gzip.compress(b"A dog\n\n\n")[:-9])
-    with pytest.raises(UserError, match=r"begun:\d: the gzip data is damaged or cut short"):
-        Files(tmp_path / "in", tmp_path / "out", tmp_path / "begun").check()
-    (tmp_path / "in.gz").write_bytes(gzip.compress(content * 100)[:-20])
-    with pytest.raises(UserError, match=r"in\.gz:\d+: the gzip data is damaged or cut short"):
-        translate(copier, Files(tmp_path / "in.gz", tmp_path / "out"), Format())
+    for name in ("begun", "in"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-9])
+        with pytest.raises(UserError, match=rf"{name}:\d: the gzip data is damaged or cut short"):
+            translate(copier, files, Format())
     assert left_behind(tmp_path) == []
 
 
