@@ -22,7 +22,6 @@ from searches import (
     everything,
     hypotheses_of,
     random_model,
-    score,
     teacher_forcing,
 )
 
@@ -58,22 +57,6 @@ def test_the_best_sums_are_those_of_sorting_all(vocabulary: int, count: int) -> 
     assert torch.equal(best, expected)
     assert torch.equal(sums.gather(1, places), expected)
     assert all(len(set(row)) == len(row) for row in places.tolist())
-
-
-@pytest.mark.slow
-@every_model
-def test_hypotheses_are_distinct_and_sorted_and_scored_by_the_model(name: str) -> None:
-    model = random_model(name)
-    settings = DecodingSettings(beam=6, max_length=7, length_penalty=0.8)
-    actual = beam_search(model, SOURCE, settings)
-    for sentence, source in enumerate(SOURCE):
-        log_probs = teacher_forcing(model, source)
-        ranked = hypotheses_of(actual, sentence)
-        assert len({tokens for tokens, _ in ranked}) == len(ranked) == 6
-        assert ranked == sorted(ranked, key=lambda scored: -scored[1])
-        for (tokens, value), ends in zip(ranked, actual.finished[sentence].tolist(), strict=True):
-            assert value == pytest.approx(score(log_probs, tokens, 0.8, ends), abs=1e-4)
-            assert ends == (len(tokens) < 7)
 
 
 @both

@@ -9,11 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architectures import make, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.constraints import begin_with, forbid_repeated_ngrams, penalise_repetition
 from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live
+from mtkit.decoding.search import NEG_INF, Live
 from mtkit.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,
@@ -73,30 +72,6 @@ def test_an_exhaustive_beam_finds_everything_allowed(name: str) -> None:
         log_probs = teacher_forcing(model, source, decoding, prefix)
         allowed = [one for one in everything(log_probs, 3, 1.0) if one[1] > -math.inf]
         assert_same(hypotheses_of(actual, sentence), allowed)
-
-
-def ngrams_are_distinct(actual: Hypotheses, size: int) -> bool:
-    for of_sentence, lengths, scores in zip(
-        actual.tokens, actual.lengths, actual.scores, strict=True
-    ):
-        for tokens, length, score in zip(of_sentence, lengths, scores, strict=True):
-            ngrams = ngrams_of(tokens[:length].tolist(), size)
-            if score > NEG_INF and len(set(ngrams)) < len(ngrams):
-                return False
-    return True
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-@both
-def test_no_ngram_is_repeated(name: str, size: int) -> None:
-    model, source = make(name), sources([6, 3, 4])
-    decoding = DecodingSettings(beam=4, max_length=20, min_length=20, no_repeat_ngram=size)
-    free = decoding.model_copy(update={"no_repeat_ngram": 0})
-    noise = uniform_noise([(0,), (1,), (2,)], 2, 20, seed=1)
-    sampler = Sampler(SamplingSettings(temperature=0.5), noise, 1.0)
-    assert ngrams_are_distinct(beam_search(model, source, decoding), size)
-    assert ngrams_are_distinct(sample(model, source, decoding, sampler), size)
-    assert not ngrams_are_distinct(beam_search(model, source, free), size)
 
 
 @given(

@@ -15,14 +15,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 import mtkit
@@ -34,7 +32,6 @@ from mtkit.artifacts.runs import find_best
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
-from mtkit.corpus.text import in_one_line, normalise
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
@@ -393,25 +390,6 @@ def test_a_stream_that_ends_early_cancels_its_searches(
 
 
 # Prefixes
-
-
-@pytest.mark.slow
-@settings(max_examples=30)
-@given(prefix=st.text(st.characters(exclude_categories=["Cs"]), max_size=8), n_best=st.booleans())
-def test_translations_begin_with_their_prefix(prefix: str, n_best: bool, real: Path) -> None:
-    translator = loaded(real)
-    tokenizer = translator.tokenizer
-    (ids,) = tokenizer.encode_target([normalise(prefix)])
-    assume(len(ids) <= 60)
-    request = translator.request.changed(max_length=60, n_best=2 if n_best else 1)
-    (best,) = translator.results([Line("A dog runs.", prefix)], request)
-    for translation in (best, *best.alternatives):
-        assert translation.text.startswith(in_one_line(prefix).strip())
-
-
-@cache
-def loaded(model: Path) -> Translator:
-    return load(model, "cpu", engine="torch")
 
 
 def test_prefixes_appear_in_every_format_but_not_on_blank_lines(

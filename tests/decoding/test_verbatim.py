@@ -133,5 +133,6 @@ def test_a_prefix_is_kept_to_the_letter(rule: str, prefix: str, tmp_path: Path) 
         tmp_path / "model", train(normalization_rule_name=rule), transformer(), max_length=120
     )
     with_prefix = load(model, "cpu", engine="torch", max_length=120)
-    (text,) = with_prefix.translate([Line("A dog runs.", prefix=prefix)])
-    assert text.startswith(prefix.strip())
+    (best,) = with_prefix.results([Line("A dog runs.", prefix=prefix)], n_best=2)
+    for translation in (best, *best.alternatives):
+        assert translation.text.startswith(prefix.strip())
