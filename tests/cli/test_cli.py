@@ -349,6 +349,7 @@ main(sys.argv[1:])
         ("score --help", {"torch", "rich", "sacrebleu"}),
         ("info --config", {"torch", "rich", "numpy"}),
         ("info", {"torch", "numpy"}),
+        ("translate mtkit.yaml -q", {"torch", "numpy", "jaxtyping", "rich", "safetensors"}),
         ("train --demo --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
     ],
 )

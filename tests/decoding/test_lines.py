@@ -15,7 +15,7 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.files import split_lines, text_blocks, text_lines
+from mtkit.corpus.files import split_lines
 from mtkit.decoding import sentences
 from mtkit.decoding.output import open_output
 from mtkit.decoding.sentences import find_parts, join_parts, split_sentences, split_to_fit
@@ -27,10 +27,6 @@ def cut(content: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
     stream = io.BytesIO(content)
     while block := stream.read(next(sizes)):
         yield block
-
-
-def as_file(content: bytes) -> io.BufferedReader:
-    return io.BufferedReader(io.BytesIO(content))
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -48,33 +44,10 @@ def test_only_a_line_feed_ends_a_line(content: bytes, sizes: list[int]) -> None:
     ]
 
 
-def test_a_line_is_yielded_before_the_next_one_arrives() -> None:
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as stream:
-        lines = split_lines(text_blocks(stream, "pipe"))
-        os.write(writing, b"one\ntwo\nthr")
-        assert [next(lines), next(lines)] == [b"one", b"two"]
-        os.write(writing, b"ee\n")
-        assert next(lines) == b"three"
-        os.close(writing)
-        assert list(lines) == []
-
-
 def test_no_more_is_read_than_the_next_line_needs() -> None:
     blocks = cut(b"a\n" * 1000, cycle([10]))
     next(split_lines(blocks))
     assert len(b"".join(blocks)) == 2 * 1000 - 10
-
-
-def test_invalid_utf8_is_replaced_with_one_warning_that_names_the_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    content = "\ufffd was there\n".encode() + b"a\xffb\n\xc3"
-    texts = list(text_lines(as_file(content), "a"))
-    assert texts == ["\ufffd was there", "a\ufffdb", "\ufffd"]
-    warnings = capsys.readouterr().err.splitlines()
-    assert len(warnings) == 1
-    assert "a:2:" in warnings[0]
 
 
 def test_an_output_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:

@@ -62,18 +62,27 @@ def test_a_search_does_not_change_torch_threads() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_cancelled_search_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, begun, gate = engine_of("transformer", 1), Event(), Event()
-    batches: list[int] = []
-    encode = engine.model.encode
+def hold(engine: PyTorchEngine, name: str, patch: pytest.MonkeyPatch) -> Any:
+    """Let a method of the model wait for `gate`; return `begun`, `gate` and the sizes of its calls.
 
-    def encode_once_open(source: Tensor, *args: Any, **kwargs: Any) -> Any:
-        batches.append(len(source))
+    A size is the number of sentences for `encode`, and 0 for other methods.
+    """
+    begun, gate, sizes = Event(), Event(), list[int]()
+    method = getattr(engine.model, name)
+
+    def held(first: Any, *args: Any, **kwargs: Any) -> Any:
+        sizes.append(len(first) if isinstance(first, Tensor) else 0)
         begun.set()
         assert gate.wait(60)
-        return encode(source, *args, **kwargs)
+        return method(first, *args, **kwargs)
 
-    monkeypatch.setattr(engine.model, "encode", encode_once_open)
+    patch.setattr(engine.model, name, held)
+    return begun, gate, sizes
+
+
+def test_a_cancelled_search_never_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of("transformer", 1)
+    begun, gate, sizes = hold(engine, "encode", monkeypatch)
     first, *others = [
         engine.search([sentence], Request(SETTINGS), alone=True) for sentence in SENTENCES
     ]
@@ -82,21 +91,13 @@ def test_a_cancelled_search_never_starts(monkeypatch: pytest.MonkeyPatch) -> Non
     gate.set()
     assert len(first.result()) == len(others[0].result()) == 1
     engine.close()
-    assert batches == [1, 1]
+    assert sizes == [1, 1]
 
 
 def test_calls_of_several_threads_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = in_windows(engine_of("transformer"), 10, Request(SETTINGS, 3))
-    engine, gate = engine_of("transformer", 1), Event()
-    sizes: list[int] = []
-    encode = engine.model.encode
-
-    def encode_once_open(source: Tensor, *args: Any, **kwargs: Any) -> Any:
-        assert gate.wait(60)
-        sizes.append(len(source))
-        return encode(source, *args, **kwargs)
-
-    monkeypatch.setattr(engine.model, "encode", encode_once_open)
+    engine = engine_of("transformer", 1)
+    _, gate, sizes = hold(engine, "encode", monkeypatch)
     with ThreadPoolExecutor(4) as pool:  # as a server of four threads
         requests = [Request(SETTINGS, 3)] * 9 + [Request(SETTINGS, 2)]
         futures = list(pool.map(lambda s, r: engine.search([s], r), SENTENCES, requests))
@@ -108,25 +109,16 @@ def test_calls_of_several_threads_share_batches(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_cancelled_search_ends_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, gate = engine_of("transformer", 1), Event()
-    begun, steps = Event(), 0
-    decode = engine.model.decode
-
-    def slowly(*args: Any) -> Any:
-        nonlocal steps
-        steps += 1
-        begun.set()
-        assert gate.wait(60)
-        return decode(*args)
-
-    monkeypatch.setattr(engine.model, "decode", slowly)
+    engine = engine_of("transformer", 1)
+    begun, gate, steps = hold(engine, "decode", monkeypatch)
     pending = engine.search(SENTENCES, Request(SETTINGS))
     assert begun.wait(60)
     assert pending.cancel()
     gate.set()
     with pytest.raises(CancelledError):
         pending.result()
-    assert steps == 1
+    engine.close()
+    assert len(steps) == 1
 
 
 def test_a_model_in_training_mode_is_refused() -> None:
