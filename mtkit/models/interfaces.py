@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.models.layout import Layout
-from mtkit.terms import Hidden, Logits, SourceHidden, SourceIds, SourceMask, TargetIds
+from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,8 @@ class EncoderOutput:
         """
         if self.finals:
             return self.finals[min(layer, len(self.finals) - 1)]
-        real = self.layout.mask.unsqueeze(-1)  # (B, S, 1)
-        return (self.padded * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # rows may be empty
-
-    @property
-    def padded(self) -> SourceHidden:
-        return self.layout.pad(self.states)
+        states, real = self.layout.pad(self.states), self.layout.mask.unsqueeze(-1)  # (B, S, 1)
+        return (states * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # rows may be empty
 
 
 @dataclass(frozen=True, kw_only=True)

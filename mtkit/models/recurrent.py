@@ -122,7 +122,7 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         # [W; W'] as one product. A state lies within (-1, 1), hence the tanh; a cell need not.
         starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
-        states = encoded.padded
+        states = encoded.layout.pad(encoded.states)
         keys = states if self.attention is None else self.attention.keys(states)
         return LstmMemory(states, keys, encoded.layout.mask, torch.tanh(hidden), cell)
 

@@ -71,6 +71,13 @@ def poison(monkeypatch: MonkeyPatch, when: Callable[[TrainingLoss], bool]) -> No
     monkeypatch.setattr(TrainingLoss, "forward", poisoned)
 
 
+def poison_three_steps(monkeypatch: MonkeyPatch) -> None:
+    """Make the losses of steps 8 to 10 NaN, after which a run rolls back."""
+    monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
+    calls = iter(range(1000))
+    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+
+
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 @pytest.mark.parametrize("done", [0, 2], ids=["first", "third"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon", "sgd", "momentum"])
@@ -127,9 +134,7 @@ def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(fresh: Fres
 def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
     kind: str, fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
-    calls = iter(range(1000))
-    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    poison_three_steps(monkeypatch)
     train(fresh(kind, training={"log_every": 1}))
     output = capsys.readouterr().err
     assert "diverged" in output
@@ -143,9 +148,7 @@ def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
 
 def test_a_roll_back_removes_later_checkpoints(fresh: Fresh, monkeypatch: MonkeyPatch) -> None:
     """Otherwise the run would end, or resume, with diverged weights."""
-    monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
-    calls = iter(range(1000))
-    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    poison_three_steps(monkeypatch)
     add = Journal.add
 
     def stopped_after_going_back(self: Journal, tokens: int) -> None:
@@ -170,9 +173,7 @@ def test_a_run_rolls_back_to_before_the_skipped_steps(
 
     However few are kept, that one is.
     """
-    monkeypatch.setattr("mtkit.training.train.MAX_SKIPPED", 3)
-    calls = iter(range(1000))
-    poison(monkeypatch, lambda self: self.training and next(calls) in {7, 8, 9})
+    poison_three_steps(monkeypatch)
     train(fresh("transformer", training={"save_every": 1, "keep": keep}))
     assert "rolled back to step 7, at 0.5" in capsys.readouterr().err
 
