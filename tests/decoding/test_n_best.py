@@ -55,10 +55,6 @@ def translator(
     return load(model, "cpu", engine=engine, beam=6, max_length=30)
 
 
-def texts_of(rows: str) -> list[list[str]]:
-    return [row.split("\t") for row in rows.split("\n")[:-1]]
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_hypotheses_with_half_characters_are_used_only_if_all_have_them(count: int) -> None:
     half, other_half = (Hypothesis([LETTER, BYTE[it]], -1.0, True) for it in (0xE2, 0xE3))

@@ -42,7 +42,6 @@ from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]
 PAGE = Path("attention.html")
-every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 with_attention = pytest.mark.parametrize(
     "name", [name for name in ARCHITECTURES if name != "seq2seq-none"]
 )
