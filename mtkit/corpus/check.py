@@ -1,14 +1,16 @@
-"""Check a corpus: compute its statistics, apply all rules to it, and report the findings.
+"""Check a corpus: apply the rules to a sample of it, and report the findings.
 
-The corpus is read twice, for the statistics and for the rules; memory holds about 150 bytes per
-pair.
+The corpus is read once, and a second time up to the last misaligned line. Blank and repeated pairs
+and misaligned lines are counted in all of it, so that memory holds about 100 bytes per pair.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,10 +37,9 @@ from mtkit.progress import progress
 
 MAX_EXAMPLES = 3
 IDENTIFIED_PAIRS = 10_000
-"""Largest number of pairs whose language is identified; hashes select them in a larger corpus."""
+"""Pairs of the sample whose language is identified."""
 MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 """Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
-REPEATED = "the same pair again, which would weigh more", "keep the first of each"
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 """Corpora by their names in `data`: train, then valid and test."""
@@ -76,8 +77,7 @@ class CorpusReport:
 
     def estimate(self, rule: str) -> int:
         """Return how many pairs of the whole corpus break a rule of which only some are checked."""
-        finding, pairs = self[rule], self.pairs - self["blank"].count
-        return round(finding.count * max(1.0, pairs / max(1, finding.checked)))
+        return round(self[rule].count * self.distinct_pairs / max(1, self[rule].checked))
 
 
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
@@ -101,7 +101,7 @@ def check_corpus(
     held_out: AbstractSet[str] = frozenset(),
     min_pairs: tuple[int, int] = MIN_PAIRS,
 ) -> CorpusReport:
-    """Check all pairs of the corpora.
+    """Check the corpora: rules on a sample, everything else on all pairs.
 
     `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
     `min_pairs`: distinct pairs below which the corpus fails, or gets a warning.
@@ -109,108 +109,106 @@ def check_corpus(
     Raises:
         UserError: nothing can be read; files of unequal length are a finding instead.
     """
-    pairs = _Pairs(corpora)
-    statistics = replace(compute_statistics(pairs, languages), held_out=held_out)
-    if not pairs.count and pairs.unequal:
-        raise UserError(pairs.unequal)
-    counts = [*_rule_counts(pairs.count, languages, has_held_out=bool(held_out))]
-    features: list[NDArray[Any]] = []
-    with progress("checking", pairs.count, "pairs") as bar:
-        for chunk in chunks(pairs):
-            for pair in chunk:
-                for count in counts[:1] if pair.blank else counts:
-                    count.add(pair, statistics)
-            sides = [pair.source for pair in chunk], [pair.target for pair in chunk]
-            features.append(np.stack([*map(line_features, sides)]))
-            bar.advance(len(chunk))
-    source, target = np.concatenate(features, axis=1)
+    survey = _Survey(corpora)
+    statistics = replace(compute_statistics(survey, languages), held_out=held_out)
+    if not survey.count and survey.unequal:
+        raise UserError(survey.unequal)
+    source, target = np.concatenate(survey.features, axis=1)
     median_length = max(np.median(source["length"]), np.median(target["length"]))
     passages = find_passages(source, target)
-    places = _find_places(pairs, {it.first for it in passages if it.shift != 0})
-    by_rule = {count.rule.name: count.finding() for count in counts}
-    distinct = pairs.count - by_rule["blank"].count - by_rule["repeated pairs"].count
+    places = _find_places(corpora, {it.first for it in passages if it.shift != 0})
+    by_rule = []
+    rules = _rules(languages, has_held_out=bool(held_out))
+    with progress("checking", len(rules), "rules") as bar:
+        for rule in rules:
+            by_rule.append(_apply(rule, statistics))
+            bar.advance()
     findings = [
-        check_files(pairs.unequal),
+        check_files(survey.unequal),
         check_alignment(passages, places, float(median_length)),
-        check_size(distinct, min_pairs),
+        check_size(survey.count - survey.faults.total(), min_pairs),
         check_languages(statistics, languages),
-        *by_rule.values(),
+        *survey.findings(),
+        *by_rule,
     ]
-    return CorpusReport(pairs.count, statistics, findings, _recommended(findings, languages))
+    return CorpusReport(survey.count, statistics, findings, _recommended(findings, languages))
 
 
-class _Pairs:
-    """The pairs of corpora, which can be read several times; files may be of unequal length."""
+class _Survey:
+    """Yields the pairs of corpora once, and counts what needs all of them.
+
+    Files may be of unequal length.
+    """
 
     def __init__(self, corpora: Corpus | list[Corpus]) -> None:
         self._corpora = corpora
         self.count = 0
         self.unequal = ""
         """How long the files are, if their lengths differ."""
+        self.faults: Counter[str] = Counter()
+        self.features: list[NDArray[Any]] = []
+        """For each chunk of n pairs, the (2, n) features of their sides."""
+        self._examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
 
     def __iter__(self) -> Iterator[Pair]:
-        self.count = 0
+        seen: set[int] = set()
+        for chunk in chunks(self._read()):
+            sides = [pair.source for pair in chunk], [pair.target for pair in chunk]
+            self.features.append(np.stack([*map(line_features, sides)]))
+            for pair in chunk:
+                key = hash_of(pair)
+                if pair.blank or key in seen:
+                    fault = "blank" if pair.blank else "repeated"
+                    self.faults[fault] += 1
+                    if self.faults[fault] <= MAX_EXAMPLES:
+                        self._examples[fault].append(pair.excerpt())
+                seen.add(key)
+            self.count += len(chunk)
+            yield from chunk
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was counted."""
+        blank, repeated, examples = self.faults["blank"], self.faults["repeated"], self._examples
+        status: Status = "failed" if 2 * blank > self.count else "warned" if blank else "passed"
+        texts = "a side is empty", "always dropped"
+        yield Finding("blank", status, blank, self.count, *texts, examples=examples["blank"])
+        texts = "the same pair again, which would weigh more", "keep the first of each"
+        setting, status = "batching.deduplicate: true", "warned" if repeated else "passed"
+        pairs, shown = self.count - blank, examples["repeated"]
+        yield Finding("repeated pairs", status, repeated, pairs, *texts, setting, examples=shown)
+
+    def _read(self) -> Iterator[Pair]:
         try:
-            for pair in read_pairs(self._corpora):
-                self.count += 1
-                yield pair
+            yield from read_pairs(self._corpora)
         except UnequalSidesError as error:
             self.unequal = error.lengths
 
 
-@dataclass
-class _RuleCount:
-    """How many pairs break a rule, and the first of them."""
-
-    rule: Rule
-    every: int = 1
-    """One of so many pairs is checked, selected by its hash."""
-    count: int = 0
-    checked: int = 0
-    examples: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, pair: Pair, statistics: CorpusStatistics) -> None:
-        if self.every > 1 and hash_of(pair) % self.every:
-            return
-        self.checked += 1
-        if self.rule.check(pair, statistics):
-            self.count += 1
-            if len(self.examples) < MAX_EXAMPLES:
-                self.examples.append(pair.excerpt())
-
-    def finding(self) -> Finding:
-        rule, count, checked = self.rule, self.count, self.checked
-        status: Status = "warned" if count > rule.min_share * checked else "passed"
-        if count > rule.max_share * checked:
-            status = "failed"
-        setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
-        if rule.name == "repeated pairs":
-            setting = "batching.deduplicate: true"
-        texts = rule.meaning, rule.advice, setting
-        return Finding(rule.name, status, count, checked, *texts, examples=self.examples)
-
-
-def _rule_counts(pairs: int, languages: Languages, *, has_held_out: bool) -> Iterator[_RuleCount]:
-    """Yield a count for each rule that applies, first the one for blank pairs."""
-    seen: set[int] = set()
-
-    def is_repeated(pair: Pair, _: CorpusStatistics) -> bool:
-        before = len(seen)
-        seen.add(hash_of(pair))
-        return len(seen) == before
-
+def _rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
+    """Return the rules that apply."""
     is_one_language = None not in languages and len(set(map(language_code, languages))) == 1
     skipped = ["copied"] * is_one_language + ["overlap"] * (not has_held_out)
-    for rule in (*REPORT_RULES, *RULES):
-        if rule.name not in skipped:
-            is_slow = rule.name == "language"
-            yield _RuleCount(rule, -(-pairs // IDENTIFIED_PAIRS) if is_slow else 1)
-    yield _RuleCount(Rule("repeated pairs", *REPEATED, is_repeated, max_share=1.0))
+    return [rule for rule in (*REPORT_RULES, *RULES) if rule.name not in skipped]
 
 
-def _find_places(pairs: _Pairs, rows: set[int]) -> list[str]:
+def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
+    """Apply a rule to the sample; the rule `language`, which is slow, to the start of it."""
+    pairs = statistics.sample[: IDENTIFIED_PAIRS if rule.name == "language" else None]
+    faulty = [pair for pair in pairs if rule.check(pair, statistics)]
+    count, checked = len(faulty), len(pairs)
+    status: Status = "warned" if count > rule.min_share * checked else "passed"
+    if count > rule.max_share * checked:
+        status = "failed"
+    setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
+    examples = [pair.excerpt() for pair in faulty[:MAX_EXAMPLES]]
+    texts = rule.meaning, rule.advice, setting
+    return Finding(rule.name, status, count, checked, *texts, examples=examples)
+
+
+def _find_places(corpora: Corpus | list[Corpus], rows: set[int]) -> list[str]:
     """Return file and line of each of the rows, which are counted from 0."""
-    return [pair.where for row, pair in enumerate(pairs) if row in rows] if rows else []
+    pairs = islice(read_pairs(corpora), max(rows, default=-1) + 1)
+    return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
 
 def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:

@@ -95,7 +95,7 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
 
     If both languages are declared, they may be the same, as for two spellings of one language.
     """
-    pairs, copied = len(statistics.sample), sum(it[0] == it[1] for it in statistics.sample)
+    pairs, copied = len(statistics.sample), sum(it.source == it.target for it in statistics.sample)
     source, target = statistics.source, statistics.target
     failures, warnings = list[str](), list[str]()
     if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:

@@ -222,7 +222,6 @@ RULES = (
 """All rules of `batching.drop`. A pair that breaks several is dropped by the first."""
 
 REPORT_RULES = (
-    Rule("blank", "a side is empty", "always dropped", lambda pair, _: pair.blank),
     Rule(
         "invalid text",
         "not UTF-8",
@@ -239,7 +238,7 @@ REPORT_RULES = (
         min_share=0.05,
     ),
 )
-"""Rules that `mtkit check` applies to all pairs, blank ones too, and that drop nothing."""
+"""Rules of `mtkit check` that drop nothing."""
 
 
 class PairFilter:

@@ -88,8 +88,8 @@ class CorpusStatistics:
     """Median of target / source, in characters."""
     spread: float
     """Standard deviation of the log ratio, estimated from its median absolute deviation."""
-    sample: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """The distinct pairs that the statistics were computed from: sources and targets."""
+    sample: tuple[Pair, ...] = field(default=(), repr=False, compare=False)
+    """The distinct pairs that the statistics were computed from, in the order of their hashes."""
     held_out: AbstractSet[str] = field(default=frozenset(), repr=False)
     """Normalised sources of the validation and test set, which training should not contain."""
 
@@ -103,13 +103,12 @@ def compute_statistics(
 ) -> CorpusStatistics:
     """Read the pairs once and return their statistics; `languages` are those declared."""
     sample = _sample_by_hash(pairs)
-    filled = sample or [(" ", " ")]
-    ratio = median(len(target) / len(source) for source, target in filled)
-    deviations = (_deviation(len(source), len(target), ratio) for source, target in filled)
+    lengths = [(len(pair.source), len(pair.target)) for pair in sample] or [(1, 1)]
+    ratio = median(target / source for source, target in lengths)
+    deviations = (_deviation(source, target, ratio) for source, target in lengths)
     spread = max(MIN_SPREAD, median(deviations) * MAD_TO_DEVIATION)
-    source, target = (
-        _side_statistics([pair[side] for pair in sample], languages[side]) for side in (0, 1)
-    )
+    sides = [pair.source for pair in sample], [pair.target for pair in sample]
+    source, target = map(_side_statistics, sides, languages)
     return CorpusStatistics(source, target, ratio, spread, tuple(sample))
 
 
@@ -119,15 +118,15 @@ def hash_of(pair: Pair) -> int:
     return crc32(source) << 32 | crc32(target, len(source))
 
 
-def _sample_by_hash(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
+def _sample_by_hash(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the distinct pairs with the smallest hashes, without those that have a blank side."""
-    sample: dict[int, tuple[str, str]] = {}
+    sample: dict[int, Pair] = {}
     bound = 1 << 64
     with progress("reading", unit="pairs") as bar:
         for chunk in chunks(pairs):
             for pair in chunk:
                 if (key := hash_of(pair)) < bound and not pair.blank:
-                    sample[key] = pair.source, pair.target
+                    sample.setdefault(key, pair)
             if len(sample) > 2 * SAMPLE_SIZE:
                 sample = dict(sorted(sample.items())[:SAMPLE_SIZE])
                 bound = max(sample)

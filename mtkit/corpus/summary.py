@@ -67,9 +67,11 @@ def _record(report: CorpusReport) -> dict[str, Any]:
 
 def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> Iterator[str]:
     for name, report in reports.items():
-        yield f"{name}: {plural(report.pairs, 'pair')}"
-        yield ""
         statistics = report.statistics
+        sampled, pairs = len(statistics.sample), plural(report.pairs, "pair")
+        is_all = sampled == report.distinct_pairs
+        yield f"{name}: {pairs}" + ("" if is_all else f"; rules look at {sampled:,} of them")
+        yield ""
         rows = _row("source", statistics.source), _row("target", statistics.target)
         yield from table([["", "language", "script"], *rows])
         yield ""

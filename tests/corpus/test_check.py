@@ -95,7 +95,7 @@ def test_batch_drops_what_check_counts(
 
 @pytest.mark.slow
 def test_a_count_in_a_sample_is_extrapolated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     german = "Das ist ein sehr langer deutscher Satz, und er hat die Nummer {}."
     lines = [(s, t if row % 20 else german.format(row)) for row, (s, t) in enumerate(LINES)]
@@ -103,8 +103,11 @@ def test_a_count_in_a_sample_is_extrapolated(
     every = check_corpus(corpus)
     assert every.estimate("language") == every["language"].count == len(LINES) // 20
     monkeypatch.setattr("mtkit.corpus.check.IDENTIFIED_PAIRS", 800)
+    monkeypatch.setattr("mtkit.corpus.statistics.SAMPLE_SIZE", 1000)
+    assert call("check", str(corpus.source), str(corpus.target)) == 0
+    assert "2,500 pairs; rules look at 1,000 of them" in capsys.readouterr().out
     some = check_corpus(corpus)
-    assert some["language"].checked < 1000
+    assert (some["language"].checked, some["uneven"].checked) == (800, 1000)
     assert some.estimate("language") == pytest.approx(len(LINES) / 20, rel=0.3)
 
 

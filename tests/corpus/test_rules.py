@@ -168,7 +168,8 @@ def test_a_sample_depends_neither_on_order_nor_on_repetition(
     def sample(lines: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("mtkit.corpus.statistics.SAMPLE_SIZE", 5)
-            return compute_statistics(pairs_of(lines)).sample
+            sample = compute_statistics(pairs_of(lines)).sample
+        return tuple((pair.source, pair.target) for pair in sample)
 
     filled = {pair for pair in lines if not (is_blank(pair[0]) or is_blank(pair[1]))}
     sampled = sample(lines)

@@ -111,7 +111,7 @@ def describe_corpus(
 
     Counts are estimated from the sample; `existing`: those of sets that were not held out.
     """
-    drawn = [Pair(*texts, 0, "", row) for row, texts in enumerate(report.statistics.sample)]
+    drawn = report.statistics.sample
     scale = report.distinct_pairs / max(1, len(drawn))
     placed = list(split.split(drawn))
     parts = Counter(part for part, _ in placed)

@@ -1,6 +1,6 @@
 """`mtkit init`: write a config and the files of its corpus, and say what to expect.
 
-The training corpus is read three times: twice by the check, once to split and write it.
+The training corpus is read twice: by the check, and to split and write it.
 """
 
 from __future__ import annotations
