@@ -100,9 +100,7 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         "trian",
         "train extra",
         "train -c",
-        "translate --beam",
         "translate --beam x",
-        "translate --n-best 0",
         "translate --engine foo",
         "translate --resum",
         "translate --resume=yes",
@@ -110,8 +108,6 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         "init",
         "score",
         "bench",
-        "bench foo",
-        "bench train extra",
     ],
 )
 def test_errors_of_the_command_line_have_the_form_of_all_others(

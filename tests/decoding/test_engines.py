@@ -83,16 +83,12 @@ def engine_of(folder: Path, **options: Any) -> str:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"beam": 1},
         {"beam": 1, "length_penalty": 0.6},
-        {"beam": 4},
         {"beam": 4, "length_penalty": 0.0},
         {"beam": 3, "batch_tokens": 30},
         {"beam": 3, "min_length": 2},
-        {"beam": 1, "min_length": 3},
         {"beam": 1, "no_repeat_ngram": 2},
         {"beam": 4, "no_repeat_ngram": 1},
-        {"beam": 4, "repetition_penalty": 1.4},
         {"beam": 3, "repetition_penalty": 0.7, "no_repeat_ngram": 2},
     ],
     ids=str,

@@ -587,7 +587,7 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
 def test_memory_does_not_grow_with_the_input(copier: Translator) -> None:
     made: list[weakref.ref[Translation]] = []
     copier = with_settings(copier, beam=1)
-    for window in copier.stream(f"A dog {number}." for number in range(10 * MAX_WINDOW)):
+    for window in copier.stream(f"A dog {number}." for number in range(5 * MAX_WINDOW)):
         made += map(weakref.ref, window)
         assert sum(translation() is not None for translation in made) <= 3 * MAX_WINDOW
 
