@@ -413,7 +413,7 @@ def test_the_run_of_the_config_is_the_default_before_the_latest_run(
     assert "torch float32" in error
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+@pytest.mark.parametrize("umask", [0o027, 0o002])
 def test_everybody_whom_the_umask_admits_can_read_a_model(
     umask: int, at_home: Path, tmp_path: Path
 ) -> None:
