@@ -207,7 +207,7 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
 
 def _find_places(corpora: Corpus | list[Corpus], rows: set[int]) -> list[str]:
     """Return file and line of each of the rows, which are counted from 0."""
-    pairs = islice(read_pairs(corpora), max(rows, default=-1) + 1)
+    pairs = islice(read_pairs(corpora), max(rows) + 1) if rows else ()
     return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
 
