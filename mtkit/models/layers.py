@@ -44,7 +44,8 @@ class Residual(nn.Module, ABC):
 class PostNorm(Residual):
     """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017.
 
-    On a GPU it is one kernel, whose result has the type of matrix products.
+    On a GPU one kernel computes it. Its result has the type of matrix products, and its dropout is
+    that of a CPU.
     """
 
     def before(self, x: Hidden) -> Hidden:

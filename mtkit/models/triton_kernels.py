@@ -37,6 +37,7 @@ def add_norm_forward(
     has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
+    """Compute LayerNorm(x + dropout(sublayer)), one program for each token."""
     token, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
     inside = column < width
     at = token * width + column
@@ -70,7 +71,7 @@ def add_norm_backward(
     has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Each program takes every `programs`-th token, and adds up its share of two gradients."""
+    """Compute its gradients; a program takes every `programs`-th token, and sums up over these."""
     first, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
     inside = column < width
     gain = tl.load(weight + column, inside, other=0.0).to(tl.float32)
@@ -138,6 +139,7 @@ def attention_forward(
     block: tl.constexpr,
     depth: tl.constexpr,
 ):
+    """Compute attention within sentences, one program for each row and head."""
     query_token, query_sentence = _load_places(query_tokens, query_sentences, width, block)
     key_token, key_sentence = _load_places(key_tokens, key_sentences, width, block)
     is_query, is_key = (query_sentence > 0)[:, None], (key_sentence > 0)[:, None]
@@ -171,6 +173,7 @@ def attention_backward(
     block: tl.constexpr,
     depth: tl.constexpr,
 ):
+    """Compute its gradients, from attention weights that are computed once more."""
     query_token, query_sentence = _load_places(query_tokens, query_sentences, width, block)
     key_token, key_sentence = _load_places(key_tokens, key_sentences, width, block)
     is_query, is_key = (query_sentence > 0)[:, None], (key_sentence > 0)[:, None]
@@ -196,6 +199,7 @@ def attention_backward(
 
 @triton.jit
 def softmax_minus_targets(logits, gold, terms, share, width, block: tl.constexpr):
+    """Turn logits into softmax - share · onehot(gold), one program for each row."""
     row, column = tl.program_id(0), tl.arange(0, block)
     at, inside = logits + row.to(tl.int64) * width + column, column < width
     values = tl.load(at, inside, other=float("-inf")).to(tl.float32)
