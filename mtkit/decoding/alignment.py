@@ -17,7 +17,7 @@ def align(
 ) -> Links:
     """Return links between words, from attention between subwords without EOS.
 
-    `target_words` and `source_words`: the number of the word of each subword.
+    `target_words` and `source_words`: for each subword, the number of its word.
     """
     sides = target_words, source_words
     rows, columns = ([word - min(words) for word in words] for words in sides)
@@ -28,9 +28,9 @@ def align(
 def merge(
     weights: Float[np.ndarray, "*of T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Float[np.ndarray, "*of J I"]:
-    """Return weights between words, from weights between subwords and the word of each subword.
+    """Return weights between words, from weights between subwords.
 
-    Sum over the source subwords of a word, and average over its target subwords.
+    Sum over the subwords of a source word, and average over those of a target word.
     """
     rows, columns = (
         np.eye(max(words) + 1, dtype=np.float32)[list(words)]
@@ -41,9 +41,9 @@ def merge(
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
-    """Link each target word to its best source word, and the reverse; words need some weight.
+    """Link each target word to its best source word, and each source word to its best target word.
 
-    The weights of each target word count relative to their sum.
+    First the weights of each target word are divided by their sum. Weights of 0 give no links.
     """
     weights = weights / weights.sum(axis=1, keepdims=True).clip(min=np.finfo(weights.dtype).tiny)
     forward = {(i, j) for j, i in enumerate(weights.argmax(axis=1).tolist()) if weights[j, i] > 0}
@@ -54,8 +54,8 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 def symmetrise(forward: Links, backward: Links) -> Links:
     """Merge the links of two directions by grow-diag (Koehn et al. 2003).
 
-    Start from the intersection. As long as possible, add a link of the union that is next to an
-    added one (also diagonally) and aligns a word without a link.
+    Start with the links that both directions have. As long as possible, add a link that one of them
+    has, if it is next to an added link (also diagonally) and one of its words has no link yet.
     """
     links = forward & backward
     is_growing = True

@@ -25,18 +25,18 @@ from mtkit.tokenizer.codec import Tokenizer
 MAX_WINDOW = 1024
 """Largest number of lines that are sorted by length and translated together."""
 FIRST_WINDOW = 32
-"""Size of the first window, small so that output starts early; each later window doubles."""
+"""Lines in the first window: few, so that output starts early; each later window doubles."""
 PATIENCE_SECONDS = 0.1
-"""How long a line waits for others to join its window."""
+"""How long a window waits for more lines."""
 READY_SECONDS = 0.02
-"""How long to wait for a full window before finished translations are yielded."""
+"""How long to wait for the next full window before yielding finished translations."""
 
 
 @dataclass
 class Translator:
     """A model or ensemble with its tokenizer and settings. Thread-safe.
 
-    PyTorch's number of threads and the messages on stderr belong to the whole process.
+    It sets PyTorch's number of threads for the whole process, and writes messages to stderr.
     """
 
     engine: Engine
@@ -44,7 +44,7 @@ class Translator:
     request: Request
     """The default request of all calls."""
     models: Sequence[OpenedModel] = field(default=(), repr=False)
-    """The models that the engine searches with; empty for a model that is not in a folder."""
+    """The models of the engine; empty if the model was not loaded from a folder."""
 
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
         """Return the best translation of each line; `settings` are as in `Request.changed`."""
@@ -54,10 +54,10 @@ class Translator:
     def results(
         self, lines: Iterable[str | Line], request: Request | None = None, **settings: Any
     ) -> Iterator[Translation]:
-        """Yield the translation of each line, in order, while `lines` still arrive.
+        """Yield the translation of each line, in order, without waiting for all lines.
 
         `settings` change the request as in `Request.changed`. Another thread iterates over `lines`.
-        Memory use does not depend on their number.
+        Memory use does not depend on the number of lines.
         """
         request = (request or self.request).changed(**settings)
         return chain.from_iterable(self.stream(lines, request))
@@ -65,7 +65,7 @@ class Translator:
     def stream(
         self, lines: Iterable[str | Line], request: Request | None = None
     ) -> Iterator[list[Translation]]:
-        """Yield the translations of `results` in lists, as soon as each list is complete."""
+        """Yield the same translations as `results`, in lists, each as soon as it is complete."""
         window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
         arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, lambda line: 1 + len(line.text) // 1024)
         try:
@@ -88,9 +88,9 @@ class Translator:
     def submit(
         self, lines: Iterable[str | Line], request: Request | None = None, *, alone: bool = False
     ) -> Future[list[Translation]]:
-        """Start to translate, and return the future of the list of translations.
+        """Start to translate, and return a future; its result is the list of translations.
 
-        Concurrent calls with equal requests share batches, unless they are `alone`. Cancelling the
+        Concurrent calls with equal requests share batches, unless `alone` is true. Cancelling the
         future stops the search.
 
         Raises:
@@ -127,10 +127,10 @@ def load(
 ) -> Translator:
     """Load the model of a run or a model folder, or several models as an ensemble.
 
-    The default model is $MTKIT_MODEL, else that of the run of ./mtkit.yaml, else the last run of
-    this directory. An ensemble uses the settings of its first model. Further options are as in
-    `EngineOptions`; `settings` are as in `Request.changed`, and become the default of all
-    calls.
+    The default is the model in $MTKIT_MODEL, else the model of the run in ./mtkit.yaml, else the
+    model of the last run in this directory. An ensemble uses the settings of its first model. The
+    other options are those of `EngineOptions`; `settings` are as in `Request.changed`, and become
+    the default of all calls.
 
     Raises:
         UserError: a model is missing or damaged, the models do not fit together, or a setting is
@@ -147,10 +147,10 @@ def load(
 
 
 def _with_spare_hypotheses(request: Request) -> Request:
-    """Return the request for the whole beam, of twice the width if it asks for an n-best list.
+    """Return a request for all hypotheses of the beam; for an n-best list the beam is doubled.
 
-    Hypotheses with half characters are left out, and of several with the same text only one stays.
-    A batch of twice the beam has half as many sentences, so it takes no more memory.
+    The spare ones replace hypotheses with incomplete characters and duplicate texts. With twice the
+    beam a batch has half as many sentences, so it takes no more memory.
     """
     settings = request.settings
     if request.sampling is not None:
@@ -172,7 +172,7 @@ def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
 def _then(
     search: Future[NBestLists], join_all: Callable[[NBestLists], list[Translation]]
 ) -> Future[list[Translation]]:
-    """Return a future of `join_all` of the search's result; cancelling it cancels the search."""
+    """Return a future that applies `join_all` to the result; cancelling it cancels the search."""
     joined: Future[list[Translation]] = Future()
     searching = ref(search)  # a cycle of references would keep the results in memory
 

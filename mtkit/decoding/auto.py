@@ -13,10 +13,10 @@ from mtkit.report import warn
 
 
 class AutoEngine(Engine):
-    """An engine that uses CTranslate2 for all requests that it supports, and PyTorch for others.
+    """An engine that uses CTranslate2 for every request it supports, and PyTorch for the rest.
 
-    If CTranslate2 fails, a warning says why, and PyTorch serves all requests. An engine that the
-    options choose serves all requests.
+    If CTranslate2 fails, a warning says why, and PyTorch serves all requests. If the options name
+    an engine, that engine serves all requests.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AutoEngine(Engine):
             engine.close()
 
     def engine_for(self, request: Request) -> Engine:
-        """Return the engine for this request, opened at its first use."""
+        """Return the engine for this request; open it if this is its first use."""
         with self._lock:
             reason = None
             if self._options.engine != "torch":
@@ -56,7 +56,7 @@ class AutoEngine(Engine):
             return self._torch
 
     def _try_ctranslate2(self, request: Request) -> str | None:
-        """Open CTranslate2 if it supports the request and is not open; otherwise return why not."""
+        """Open CTranslate2 if it supports the request; return why it cannot serve it, or None."""
         try:
             from mtkit.decoding.conversion import open_converted
             from mtkit.decoding.ctranslate2 import obstacle

@@ -1,4 +1,4 @@
-"""Batches of sentences, and the worker threads that search them.
+"""Batches of sentences, and the worker threads that translate them.
 
 While all workers are busy, calls with equal requests share the batches that have not started.
 """
@@ -17,9 +17,9 @@ from mtkit.decoding.engine import NBestLists, Request, Sentence
 def divide(
     sentences: Sequence[Sentence], places: Iterable[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Divide the sentences at `places` into batches of up to `max_tokens` with padding.
+    """Divide the sentences at `places` into batches of at most `max_tokens`, padding included.
 
-    The longest come first, so that all workers end at about the same time.
+    The longest sentences come first, so that all workers end at about the same time.
     """
     ranked = sorted(places, key=lambda place: -len(sentences[place].source))
     first = 0
@@ -31,7 +31,7 @@ def divide(
 
 @dataclass(eq=False)
 class _Call:
-    """A call of `Engine.search`, and how many of its sentences have no answer yet."""
+    """A call of `Engine.search`; `missing` counts its sentences that have no answer yet."""
 
     answers: NBestLists
     missing: int
@@ -40,7 +40,7 @@ class _Call:
 
 @dataclass(eq=False)
 class SentenceBatch:
-    """Sentences that are searched together."""
+    """Sentences that are translated together."""
 
     request: Request
     sentences: list[Sentence] = field(default_factory=list)
@@ -66,7 +66,7 @@ class BatchQueue:
         self._pool = ThreadPoolExecutor(workers, initializer=initializer)
         self._lock = Lock()
         self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
-        """For each kind of sentence, the last batch that has not started; calls may join it."""
+        """Batches that calls may join until they start, by request and whether it has prefixes."""
 
     def search(
         self,
@@ -77,9 +77,9 @@ class BatchQueue:
         *,
         alone: bool,
     ) -> Future[NBestLists]:
-        """Add batches, as lists of places in `sentences`, and return the future of all answers.
+        """Add batches, each a list of indices into `sentences`; return a future of all answers.
 
-        Calls that are not `alone` share batches of at most `max_tokens`.
+        Unless `alone` is true, calls share batches of at most `max_tokens`.
         """
         call = _Call([[] for _ in sentences], len(sentences))
         if not sentences:

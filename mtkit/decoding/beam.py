@@ -1,7 +1,7 @@
 """Beam search: for each sentence the K hypotheses y with the highest log P(y) / |y|^alpha.
 
-The search of a sentence ends once K hypotheses have finished (patience 1, as in CTranslate2). At
-`max_length` the K best hypotheses are returned, finished or not. With K = 1 the search is greedy.
+The search for a sentence ends once K hypotheses have finished (patience 1, as in CTranslate2). At
+`max_length` it returns the K best hypotheses, finished or not. With K = 1 the search is greedy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 
 GROUP_SIZE = 16
-"""Number of symbols in each group; `best_sums` first compares the maxima of the groups."""
+"""Symbols per group: `best_sums` sorts only the groups of symbols with the largest maxima."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Beam(Stepper):
     length_penalty: float
 
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        """Return one live hypothesis per sentence, because equal ones would grow equally."""
+        """Return one live hypothesis per sentence; K equal ones would only stay equal."""
         return begin(source, 1, self.width)
 
     def grow(
@@ -50,16 +50,16 @@ class Beam(Stepper):
         return Live(live.sentences, _take(tokens, index), scores, parents), pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        """Return for each sentence whether its pool is full."""
+        """Return for each sentence whether K hypotheses have finished."""
         return pool.scores[:, -1] > NEG_INF
 
 
 def best_sums(
     totals: Float[Tensor, "B K"], log_probs: Float[Tensor, "B K V"], count: int
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the `count` largest totals + log_probs of each sentence, and their indices in K·V.
+    """Return for each sentence the `count` largest totals + log_probs, and their indices in K·V.
 
-    The `count` largest sums are in the `count` groups with the largest maxima, so few are sorted.
+    They are in the `count` groups of symbols with the largest maxima; only these are sorted.
     """
     beam, vocabulary = log_probs.shape[1:]
     groups = vocabulary // GROUP_SIZE  # symbols i, i + groups, i + 2 groups, ...
@@ -85,7 +85,7 @@ def _admit(
     *,
     is_last: bool,
 ) -> Hypotheses:
-    """Return the K best of the pool and the ended candidates; at the last step, of all candidates.
+    """Return the K best among the pool and the ended candidates (at the last step, all candidates).
 
     Only the K best candidates may enter the pool, because otherwise beam 1 would not be greedy.
     """
@@ -107,5 +107,5 @@ def _admit(
 
 
 def _take(tokens: Int[Tensor, "B C T"], index: Int[Tensor, "B M"]) -> Int[Tensor, "B M T"]:
-    """Return, for each sentence, the hypotheses with the numbers `index`."""
+    """Return for each sentence the hypotheses that `index` selects."""
     return tokens.gather(1, index.unsqueeze(2).expand(-1, -1, tokens.shape[2]))

@@ -20,8 +20,8 @@ _SENTENCE_END = (".", "!", "?", "…")
 def has_no_case(line: str) -> bool:
     """Return whether a line is IN CAPITALS, in lower case, or With A Capital In Each Long Word.
 
-    Title case needs three words of four letters after the first word, because two may be names. A
-    line with mostly letters of a script without case does not count.
+    Title case needs three words of four or more letters after the first word, because two may be
+    names. For a line that is mostly in a script without case, return False.
     """
     if not (line.isupper() or line.islower()):
         long = _LONG_WORD.findall("".join(line.split(maxsplit=1)[1:]))
@@ -40,7 +40,7 @@ def lowercase(text: str, *, dotless_i: bool = False) -> str:
 def uppercase(text: str, *, dotless_i: bool = False) -> str:
     """Return the text in capitals; with `dotless_i`, i becomes İ.
 
-    Letters that begin no sentence as capitals, such as Georgian ones, stay as they are.
+    Letters that are never capitalised at the start of a sentence, such as Georgian ones, stay.
     """
     text = text.replace("i", "İ") if dotless_i else text
     return "".join(it if it.title() == it else it.upper() for it in text)
@@ -49,9 +49,9 @@ def uppercase(text: str, *, dotless_i: bool = False) -> str:
 def truecase(
     line: str, tokenizer: Tokenizer, *, dotless_i: bool | None = None, abbreviations: str = ""
 ) -> str:
-    """Restore the case of a line that `has_no_case`, if that makes it shorter in subwords.
+    """Restore the case of a line if it `has_no_case`, and if the result has fewer subwords.
 
-    dotless_i: whether the language has ı; None: unknown. abbreviations: as in `DecodingSettings`.
+    `dotless_i`: whether the language has ı; None: unknown. `abbreviations`: a decoding setting.
     """
     if not has_no_case(line):
         return line
@@ -68,9 +68,9 @@ def truecase(
 
 
 def _best_case(word: str, is_first: bool, tokenizer: Tokenizer, dotless: Sequence[bool]) -> str:
-    """Return the spelling with the fewest subwords, or the word if all spell it by letters.
+    """Return the spelling with the fewest subwords; the word itself if all are split into letters.
 
-    `is_first`: prefer a capital among equals. dotless: with and without dotless i, as it may be.
+    `is_first`: prefer a capital among equally good ones. `dotless`: values of `dotless_i` to try.
     """
     small = [lowercase(word, dotless_i=it) for it in dotless]
     capital = [_capitalise(text, it) for text, it in zip(small, dotless, strict=True)]

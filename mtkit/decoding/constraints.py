@@ -18,7 +18,7 @@ from mtkit.symbols import BOS, EOS, PAD
 def constraints_of(
     settings: DecodingSettings, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[Constraint]:
-    """Return the constraints in order; the `prefixes` of sentences override all others."""
+    """Return the constraints in order; `prefixes` come last and override the other constraints."""
     constraints: list[Constraint] = []
     if settings.repetition_penalty != 1.0:
         constraints.append(partial(penalise_repetition, penalty=settings.repetition_penalty))
@@ -34,7 +34,7 @@ def constraints_of(
 def forbid_reserved(
     logits: Float[Tensor, "N V"], live: Live, *, min_length: int
 ) -> Float[Tensor, "N V"]:
-    """Forbid PAD and BOS, and EOS before `min_length` symbols."""
+    """Forbid PAD and BOS; forbid EOS, too, before `min_length` symbols."""
     logits[:, PAD] = NEG_INF
     logits[:, BOS] = NEG_INF
     if live.written.shape[1] < min_length:
@@ -60,7 +60,7 @@ def forbid_repeated_ngrams(
 def penalise_repetition(
     logits: Float[Tensor, "N V"], live: Live, *, penalty: float
 ) -> Float[Tensor, "N V"]:
-    """Divide positive logits of symbols that have occurred by `penalty`, multiply negative ones.
+    """Divide the logits of symbols that have occurred by `penalty`; multiply the negative ones.
 
     Source: Keskar et al. 2019, equation 2, with the usual correction for negative logits.
     """
@@ -72,7 +72,7 @@ def penalise_repetition(
 def begin_with(
     logits: Float[Tensor, "N V"], live: Live, *, prefixes: Int[Tensor, "B P"]
 ) -> Float[Tensor, "N V"]:
-    """Force the next symbol of the prefix (P = 1); where `prefixes` has PAD, force nothing."""
+    """Force the next symbol of each prefix (P = 1); PAD in `prefixes` forces nothing."""
     length = live.written.shape[1]
     if length >= prefixes.shape[1]:
         return logits

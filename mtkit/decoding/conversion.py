@@ -1,6 +1,6 @@
 """Conversion of Transformers to CTranslate2's format, cached in the user's cache directory.
 
-A converted model is an artifact, whose hashes are verified because CTranslate2 trusts its files.
+A converted model is an artifact: mtkit verifies its hashes, because CTranslate2 trusts its files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
 
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
-    """Open the converted model and test it, because some libraries fail only at the first use."""
+    """Open the converted model and search once, because some libraries fail only at first use."""
     options = options.model_copy(update={"device": resolve_device(options.device)})
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
     engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
@@ -37,7 +37,7 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 
 
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
-    """Return the converted model from the cache; convert it if it is missing, damaged or old."""
+    """Return the converted model from the cache; convert it if it is missing, damaged or stale."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     path = cache / "mtkit" / opened.artifact.identity / name
@@ -58,7 +58,7 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
 
 
 def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
-    """Convert the model to the new artifact `path`."""
+    """Convert the model and write it as the artifact `path`."""
     stage = _stage(opened, compute_type, path)
     with stage.write() as draft:
         spec = _build_spec(opened)
@@ -136,7 +136,7 @@ def _fill_layer(spec: Any, layer: Any) -> None:
         _fill(spec.attention.layer_norm, layer.cross_residual.norm)
     gate, value = spec.ffn.linear_0, getattr(spec.ffn, "linear_0_noact", None)
     _fill(gate, layer.feed_forward.expand)
-    if value is not None:  # our matrix is both, one after the other
+    if value is not None:  # our matrix holds the gate and the value, one after the other
         gate.weight, value.weight = gate.weight.reshape(2, -1, gate.weight.shape[1])
         gate.bias, value.bias = gate.bias.reshape(2, -1)
     _fill(spec.ffn.linear_1, layer.feed_forward.contract)
@@ -144,7 +144,7 @@ def _fill_layer(spec: Any, layer: Any) -> None:
 
 
 def _fill(spec: Any, *modules: Any) -> None:
-    """Copy a norm, or linear layers, whose matrices are concatenated."""
+    """Copy a norm, or linear layers; the matrices of several layers are concatenated."""
     import torch
 
     weight, bias = (

@@ -2,9 +2,9 @@
 
 Its search differs from ours in three ways, measured with version 4.8.5:
 
-- EOS counts in |y|. So this engine requests K hypotheses and ranks them by our score. If more than
-  K finish, CTranslate2 keeps the K best by its own score, so the end of the list may differ.
-- A length penalty of 0 stops the search later than ours. A tiny penalty stops it like ours.
+- It counts EOS in |y|. So this engine requests K hypotheses and ranks them by our score. If more
+  than K finish, CTranslate2 keeps the K best by its own score, so the end of the list may differ.
+- With a length penalty of 0 it stops later than our search; with a tiny penalty, at the same step.
 - In a batch with prefixes, EOS can follow a prefix directly only if it is the best of all symbols.
   So sentences with and without a prefix are in separate batches.
 """
@@ -30,7 +30,7 @@ from mtkit.tokenizer.codec import Tokenizer
 
 
 def _import_extension() -> Any:
-    """Import only the extension of CTranslate2; its package imports asyncio, a sixth of a start."""
+    """Import only CTranslate2's extension: its package takes a sixth of the start-up time more."""
     spec = find_spec("ctranslate2")
     if spec is None or "ctranslate2" in sys.modules:
         return import_module("ctranslate2")
@@ -48,20 +48,20 @@ INT8_BATCH_TOKENS = 800
 MIN_PENALTY = 1e-6
 """The length penalty in place of 0."""
 PLACEHOLDER_SCORE = -1e6
-"""Hypotheses with a lower score only fill the beam, when a prefix allows fewer than K."""
+"""Hypotheses with a lower score only fill up the beam, when a prefix allows fewer than K."""
 POSITIONS = (1024, 8192)
-"""Possible sizes of the position table of a converted model."""
+"""Numbers of positions that a converted model can have."""
 
 
 class CTranslate2Engine(Engine):
     """An engine that searches several batches in parallel; a started batch cannot be cancelled."""
 
     def __init__(self, converted: Artifact, tokenizer: Tokenizer, options: EngineOptions) -> None:
-        """Open a converted model on a device, which "auto" does not name; see `obstacle`."""
+        """Open a converted model; `options.device` must name a device, not "auto"."""
         device = options.device
         compute_type = str(converted.manifest["settings"]["compute_type"])
-        # By default each core has a worker with one thread, because most products are too small to
-        # be divided among threads. A GPU needs one worker.
+        # By default each core has a worker with one thread, because most matrix products are too
+        # small to be divided among threads. A GPU needs one worker.
         cores = len(available_cpus()) if device == "cpu" else 1
         threads = options.threads or max(1, cores // (options.workers or cores))
         workers = options.workers or max(1, cores // threads)
@@ -76,7 +76,7 @@ class CTranslate2Engine(Engine):
             intra_threads=threads,
             max_queued_batches=-1,
         )
-        self._queue = BatchQueue(2 * workers, self._search)  # twice, so that the next batch waits
+        self._queue = BatchQueue(2 * workers, self._search)  # twice, so that a batch is waiting
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
@@ -142,7 +142,7 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
     if request.alignments:
         return "alignments: CTranslate2 does not return the attention of every hypothesis"
     if (length := request.settings.max_length) >= (longest := positions(first)):
-        return f"max_length {length}: CTranslate2 supports {longest - 1}"
+        return f"max_length {length}: CTranslate2 supports at most {longest - 1}"
     return _obstacle_on(resolve_device(options.device), options.compute_type)
 
 
@@ -159,7 +159,7 @@ def obstacle_in_model(model: ModelSettings) -> str | None:
 
 def _obstacle_on(device: str, compute_type: str) -> str | None:
     if device != "cpu" and not (device == "cuda" and _library.get_cuda_device_count()):
-        return f"device: CTranslate2 has no {device} on this machine"
+        return f"device {device}: CTranslate2 cannot use it on this machine"
     supported = sorted(_library.get_supported_compute_types(device))
     if compute_type in ("auto", *supported):
         return None
@@ -168,13 +168,13 @@ def _obstacle_on(device: str, compute_type: str) -> str | None:
 
 
 def resolve_device(name: str) -> str:
-    """Return for "auto" the device to use, "cuda" or "cpu"; other names stay."""
+    """Replace "auto" by "cuda" or "cpu"; return any other name unchanged."""
     if name == "auto":
         return "cuda" if _library.get_cuda_device_count() else "cpu"
     return name
 
 
 def positions(config: ModelConfig) -> int:
-    """Return the size of the converted table of positions."""
+    """Return the number of positions of the converted model."""
     max_length = config.decoding.max_length
     return next((length for length in POSITIONS if length > max_length), POSITIONS[-1])

@@ -41,10 +41,10 @@ def shift_right(target: TargetIds) -> TargetIds:
 def attention_to_source(
     model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
-    """Return the attention to the source when each target symbol is predicted; rows sum to 1.
+    """Return the attention to the source at the prediction of each target symbol; rows sum to 1.
 
-    The weights are the mean of all heads of the last decoder layer, which aligns the demo best
-    (`tests/benchmarks/alignment_error.py`). Arguments are as in `teacher_force`.
+    The weights are the mean of all heads of the last decoder layer, which gives the best alignments
+    on the demo (`tests/benchmarks/alignment_error.py`). Arguments are as in `teacher_force`.
 
     Raises:
         UserError: the model has no attention.

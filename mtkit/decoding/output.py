@@ -1,6 +1,6 @@
-"""Output files: they appear when they are complete, and interrupted ones can be resumed.
+"""Output files: they appear only when complete, and an interrupted one can be resumed.
 
-Lines first go to a temporary file. A JSON file beside it records all that the output depends on.
+Lines first go to a temporary file. A JSON file next to it records what the output depends on.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
 
 
 def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
-    """Raise UserError if another process writes the file or has just replaced it."""
+    """Lock the file, or raise UserError if another process writes it or has just replaced it."""
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if samestat(os.fstat(file.fileno()), partial.stat()):
@@ -96,7 +96,7 @@ def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
 def _resume(
     path: Path, partial: Path, record: Path, dependencies: Mapping[str, Any], rows: int
 ) -> int:
-    """Cut the partial output after the last complete input line, and return its number."""
+    """Cut the partial output after the last complete input line; return that line's number."""
     if not (record.is_file() and partial.stat().st_size):
         return 0
     before = read_json(record)

@@ -1,4 +1,4 @@
-"""The engine that supports every model, request and device: this package's own search."""
+"""The engine with mtkit's own search, which supports every model, request and device."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mtkit.symbols import PAD
 class PyTorchEngine(Engine):
     """An engine whose worker threads search one batch each.
 
-    On a CPU one thread per batch is fastest, because most operations are too small to be divided.
+    On a CPU one thread per batch is fastest: most operations are too small to share among threads.
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Start workers (default: one per torch thread on a CPU) for a model in evaluation mode."""
+        """Start workers for a model in evaluation mode; default: one per torch thread, on a GPU 1."""
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
@@ -49,8 +49,9 @@ class PyTorchEngine(Engine):
     ) -> PyTorchEngine:
         """Load a model, or several as an ensemble.
 
-        `options.threads` sets torch's threads for the whole process. In compute types other than
-        float32, near ties can depend on other sentences. `reason`: why CTranslate2 is not used.
+        `options.threads` sets torch's threads for the whole process. In other compute types than
+        float32, the choice between nearly equal hypotheses can depend on the rest of the batch.
+        `reason`: why CTranslate2 is not used, for the message.
 
         Raises:
             UserError: the compute type is not supported, or the weights do not fit the model.
@@ -58,7 +59,7 @@ class PyTorchEngine(Engine):
         compute_type = "float32" if options.compute_type == "auto" else options.compute_type
         if compute_type not in TORCH_DTYPES:
             supported = ", ".join(TORCH_DTYPES) + (f" ({reason})" if reason else "")
-            raise UserError(f"compute type: {compute_type}: the engine torch supports {supported}")
+            raise UserError(f"compute type {compute_type}: the engine torch supports {supported}")
         workers = options.workers
         if options.threads is not None:
             workers = workers or 1
@@ -87,7 +88,7 @@ class PyTorchEngine(Engine):
         self._queue.close()
 
     def _search(self, batch: SentenceBatch) -> NBestLists:
-        """Search one batch; stop at the next step if all its calls are cancelled."""
+        """Search one batch; stop at the next step once every caller has cancelled."""
 
         def check_wanted(logits: Tensor, _: Live) -> Tensor:
             if batch.is_unwanted:

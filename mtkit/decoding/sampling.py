@@ -23,7 +23,7 @@ from mtkit.terms import SourceIds
 
 @dataclass(frozen=True)
 class Sampler(Stepper):
-    """Sampling of K translations per sentence; scores ignore temperature and truncation."""
+    """Sampling of K translations per sentence; scores ignore temperature, top-k and top-p."""
 
     sampling: SamplingSettings
     noise: Float[Tensor, "B K T"]
@@ -36,7 +36,7 @@ class Sampler(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add a symbol to each sample, or PAD if it has ended."""
+        """Add a symbol to each sample, or PAD to a sample that has ended."""
         sentences, count, length = live.tokens.shape
         noise = self.noise[live.sentences, :, length - 1].reshape(-1, 1)
         probabilities = _truncate(log_probs / self.sampling.temperature, self.sampling).softmax(-1)
@@ -65,7 +65,7 @@ class Sampler(Stepper):
 def uniform_noise(
     keys: Sequence[tuple[int, ...]], count: int, length: int, seed: int
 ) -> Float[Tensor, "B K T"]:
-    """Draw numbers in [0, 1); the numbers of a key do not depend on other keys or the sizes."""
+    """Draw numbers in [0, 1); those of a key do not depend on other keys, `count` or `length`."""
     rows = [
         np.random.default_rng((seed, *key, index)).random(length, np.float32)
         for key in keys
@@ -75,7 +75,7 @@ def uniform_noise(
 
 
 def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
-    """Keep the `top_k` best logits, and the smallest set that sums to `top_p`; others: -inf."""
+    """Keep the `top_k` best logits, then the fewest that sum to `top_p`; set the rest to -inf."""
     if sampling.top_k is not None:
         lowest = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
         logits = logits.masked_fill(logits < lowest, NEG_INF)

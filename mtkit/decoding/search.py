@@ -1,9 +1,9 @@
 """The search for translations: one loop for beam search and sampling, with any model.
 
 In each step the model predicts logits, the constraints change them, and a `Stepper` extends the
-hypotheses: `Beam` keeps the best, `Sampler` draws. The decoder reads N = B·K rows: the K hypotheses
-of a sentence are neighbours. A pool of K finished hypotheses belongs to each sentence. The score of
-a live hypothesis is log P, that of a finished one log P / |y|^alpha. P is normalised over the
+hypotheses: `Beam` keeps the best, `Sampler` draws at random. The decoder reads N = B·K rows: the K
+hypotheses of a sentence are next to each other. Each sentence has a pool of K finished hypotheses.
+A live hypothesis has the score log P, a finished one log P / |y|^alpha. P is normalised over the
 symbols that the constraints allow. EOS counts in P but not in the length |y|, which is at least 1.
 """
 
@@ -42,16 +42,16 @@ class Hypotheses:
 
 @dataclass(frozen=True)
 class Live:
-    """K growing hypotheses of each sentence that is still in the batch."""
+    """The K unfinished hypotheses of each sentence that is still in the batch."""
 
     sentences: Int[Tensor, " B"]
-    """Row of each of these sentences in the source."""
+    """The row in the source of each sentence that is still in the batch."""
     tokens: Int[Tensor, "B K T"]
     """Symbols with BOS; all hypotheses have the same length."""
     scores: Float[Tensor, "B K"]
     """log P."""
     parents: Int[Tensor, "B K"]
-    """Which of the decoder's N rows each hypothesis extended in the last step."""
+    """Which of the decoder's N rows each hypothesis has extended in the last step."""
 
     @property
     def written(self) -> Int[Tensor, "N T"]:
@@ -62,7 +62,7 @@ class Live:
 Constraint = Callable[[Float[Tensor, "N V"], Live], Float[Tensor, "N V"]]
 """A function that changes the logits of the next symbol, in place or not; -inf forbids a symbol.
 
-It reads all symbols so far, so it needs no state that the search would have to reorder.
+It gets all symbols so far, so it needs no state, which the search would have to reorder.
 """
 
 
@@ -71,13 +71,13 @@ class Stepper(ABC):
 
     @abstractmethod
     def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
-        """Return live hypotheses without symbols, and the empty pool."""
+        """Return live hypotheses without symbols, and an empty pool."""
 
     @abstractmethod
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add a symbol (`is_last`: at `max_length`); return the live hypotheses and the pool."""
+        """Add a symbol (`is_last`: at `max_length`); return the live and the finished hypotheses."""
 
     @abstractmethod
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
@@ -85,7 +85,7 @@ class Stepper(ABC):
 
 
 def begin(source: SourceIds, live: int, pool: int) -> tuple[Live, Hypotheses]:
-    """Return for each sentence `live` hypotheses of BOS alone, and `pool` empty places."""
+    """Return for each sentence `live` hypotheses with only BOS, and `pool` empty places."""
     size, device = len(source), source.device
     tokens = source.new_full((size, live, 1), BOS)
     scores = torch.zeros(size, live, device=device)

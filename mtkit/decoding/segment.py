@@ -1,4 +1,4 @@
-"""Lines to segments for the engine, and translated segments to the translation of the line.
+"""Split lines into segments for the engine, and join translated segments into lines.
 
 A blank line has no segment, and a line without letters is copied. A line has several segments if it
 is longer than `max_length`, if its sentences are translated one by one, or if parts are copied.
@@ -26,9 +26,9 @@ class Line:
 
     text: str
     prefix: str = ""
-    """Text that the translation begins with; blank: any."""
+    """Text that the translation begins with; blank: anything."""
     id: int | None = None
-    """Seed of the samples of this line, together with that of the request (default: its place)."""
+    """Seed for sampling this line, besides the seed of the request (default: the line's number)."""
 
 
 Segment = Sentence | str
@@ -92,7 +92,7 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
 
 
 def _find_places(part: str, text: str, start: int) -> Sequence[int]:
-    """Return the offset of each character of a part in the text, where emoji may be between."""
+    """Return the offset in `text` of each character of `part`, which may lack emoji of `text`."""
     if (begin := text.find(part, start)) >= 0:
         return range(begin, begin + len(part))
     places: list[int] = []
@@ -111,8 +111,8 @@ def join(
 ) -> Translation:
     """Return the translation of a line; `answers` yields the n-best list of each sentence.
 
-    The translation joins the best hypotheses of all segments, its first alternative the second best
-    ones, and so on. A segment with a shorter list repeats its last hypothesis.
+    The translation joins the best hypotheses of all segments, its first alternative joins the
+    second best ones, and so on. If a segment has fewer hypotheses, its last one is repeated.
     """
     if not segments:
         return Translation("")
@@ -123,7 +123,7 @@ def join(
             continue
         ranked = next(answers) or [Hypothesis([], None, False)]  # empty if all scores overflowed
         if request.sampling is None:
-            # Without half characters, if there are others.
+            # Leave out hypotheses with incomplete characters, if any others exist.
             ranked = [one for one in ranked if tokenizer.is_whole(one.tokens)] or ranked
         if request.n_best == 1:
             ranked = ranked[:1]
@@ -131,7 +131,7 @@ def join(
         pairs = zip(ranked, texts, strict=True)
         choices.append([_translation(*pair, part, line, tokenizer) for pair in pairs])
     settings = request.settings
-    # Unless the model has read the capitals too.
+    # Capitals that the model has read itself are not restored here.
     is_upper = line.text.isupper() and _cased(line, tokenizer, settings) != _text_of(line)
     dotless_i = settings.dotless_i in ("target", "both")
     by_text: dict[str, Translation] = {}
@@ -146,7 +146,7 @@ def join(
 
 
 def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
-    """Return the text that the model reads: truecased if the settings say so and without prefix."""
+    """Return the text that the model reads; truecase it if asked to, and if there is no prefix."""
     text = _text_of(line)
     if not settings.truecase or line.prefix.strip():
         return text
@@ -168,12 +168,12 @@ def _translation(
 ) -> Translation:
     links: set[tuple[int, int]] = set()
     if hypothesis.attention is not None and text.strip():
-        # Few translations need numpy, whose import takes as long as all others.
+        # Few translations need numpy; importing it takes as long as all else.
         from mtkit.decoding.alignment import align
 
         words = map(Words(text).at, tokenizer.target_offsets(hypothesis.tokens))
         links = align(hypothesis.attention, list(words), sentence.words)
-    if sentence.prefix:  # to the letter, however the vocabulary spells it
+    if sentence.prefix:  # write it as the user did, however the vocabulary spells it
         (spelled,) = tokenizer.decode([sentence.prefix])
         if text.startswith(spelled):
             text = in_one_line(_utf8(line.prefix)).strip() + text[len(spelled) :]

@@ -1,6 +1,6 @@
 """Split lines into sentences, into parts that fit the model, and into words; join parts again.
 
-Only white space at the seams is lost.
+Only the white space between parts is lost.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
 """A joiner, or an emoji with its colour of skin."""
 _SPACE, _WORD = re.compile(r"\s"), re.compile(r"\S+")
 _CLOSE_SENTENCES = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
-"""Letters and marks of kana and Han: there is no space between their sentences."""
+"""Characters of kana and Han, whose sentences are not separated by spaces."""
 UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CLOSE_SENTENCES}]")
-"""A letter of a script without spaces between words: these, Thai, Lao, Burmese, or Khmer."""
+"""A letter of a script without spaces between words: kana, Han, Thai, Lao, Burmese, or Khmer."""
 _CLOSE = re.compile(f"[{_CLOSE_SENTENCES}]")
 _STOPPED_WORD = re.compile(r"([^\s()\[\]\"'“”„‘’«»/-]*)\.[\"'”’»)\]]*$")
 _VOWELS = frozenset("aeiouy")
@@ -36,9 +36,9 @@ _FIRST_LETTER = re.compile(r"[^\W_]")
 _USED_WORD = re.compile(r"([^\s.,;:!?()\[\]\"'“”„‘’«»/-]+)(\.(?=\s+\S))?")
 """A word, and the full stop after it if the line goes on."""
 MAX_SHORT_WORD = 4
-"""Number of letters of a word that is no sentence by itself."""
+"""Letters of the longest word that is never a sentence on its own."""
 CONTEXT_CHARACTERS = 64
-"""Characters before and after a full stop that show whether it ends a sentence."""
+"""Characters that are read before and after a full stop to decide whether it ends a sentence."""
 
 
 def split_to_fit(
@@ -49,8 +49,8 @@ def split_to_fit(
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield the parts of a text in order, each with its subword ids by `encode`.
 
-    A text of more than `max_length` subwords is split at sentence ends, else at the space next to
-    its middle, else in half. Only a single character can have more than `max_length` subwords.
+    A text of more than `max_length` subwords is split at sentence ends, else at the space nearest
+    to its middle, else in half. Only a part of one character can still exceed `max_length`.
     """
     ids = encode(text)
     parts = [text]
@@ -70,7 +70,7 @@ def split_to_fit(
 
 
 def _boundary(text: str, at: int) -> int:
-    """Return the next offset, or else the one before, at which no combined character is cut."""
+    """Return the first offset from `at` on, else the last before it, that cuts no character."""
 
     def is_cut(at: int) -> bool:
         return category(text[at])[0] == "M" or bool(_JOINED.search(text[at - 1 : at + 1]))
@@ -118,11 +118,11 @@ def _is_short(text: str) -> bool:
 
 
 def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> bool:
-    """Return whether a sentence surely ends between the texts.
+    """Return whether a sentence surely ends between the texts `before` and `after`.
 
-    It does not before a digit or a small letter, after a quotation in a Japanese sentence, or after
-    the full stop of a short number, an initial, an abbreviation, a name of two letters, or a word
-    without vowels.
+    Return False before a digit or a small letter, after a quotation in a Japanese sentence, or
+    after the full stop of a short number, an initial, an abbreviation, a name of two letters, or a
+    word without vowels.
     """
     first = _FIRST_LETTER.search(after)
     is_quoted = before.endswith(("」", "』")) and not after.lstrip().startswith(("「", "『"))
@@ -138,9 +138,9 @@ def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> 
 
 
 def learn_abbreviations(lines: Iterable[str]) -> set[str]:
-    """Return the words that hardly occur but with a full stop after which the line goes on.
+    """Return the words that, inside a line, nearly always have a full stop.
 
-    A simple form of Kiss and Strunk 2006, who test the ratio of these counts for significance.
+    This is a simple form of Kiss and Strunk 2006, who apply a significance test to the counts.
     """
     uses = Counter(use for line in lines for use in _USED_WORD.findall(line))
     stopped = ((word, count) for (word, stop), count in uses.items() if stop and count >= 3)
@@ -148,7 +148,7 @@ def learn_abbreviations(lines: Iterable[str]) -> set[str]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Split a text where a sentence may end, if possible into at most BLOCK_CHARACTERS."""
+    """Split a text where a sentence may end, if possible into blocks of up to BLOCK_CHARACTERS."""
     start = end = 0
     for following in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
         if following - start > BLOCK_CHARACTERS and end > start:
@@ -183,5 +183,5 @@ class Words:
         self._ends = [match.end() for match in _WORD.finditer(text)]
 
     def at(self, offset: int) -> int:
-        """Return the number of the word at a character offset, else of the next or last word."""
+        """Return the number of the word at or after a character offset; at the end, of the last."""
         return min(bisect_right(self._ends, offset), len(self._ends) - 1)

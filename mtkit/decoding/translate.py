@@ -26,7 +26,7 @@ from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
 
 MAX_NAMED_LINES = 5
-"""Lines that the warning about incomplete translations names."""
+"""How many lines the warning about incomplete translations names at most."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Files:
     output: Path | None = None
     """None: standard output."""
     prefixes: Path | None = None
-    """A line for each input line: text that its translation begins with, or nothing."""
+    """One line for each input line: the text that its translation begins with; may be blank."""
     resume: bool = False
     """Resume where an interrupted command stopped, if `is_resumable`."""
 
@@ -51,7 +51,7 @@ class Files:
         return self.output.is_file() or not self.output.exists()
 
     def check(self) -> None:
-        """Raise UserError if the output cannot be written, or the prefixes do not fit."""
+        """Raise UserError if a file cannot be used, or the numbers of lines and prefixes differ."""
         if self.input and not os.path.exists(self.input):
             advice = "to translate a sentence, use: echo TEXT | mtkit translate"
             raise UserError(f"{self.input}: no such file; {advice}")
@@ -75,7 +75,7 @@ class Format:
     """Format of the output for each input line."""
 
     n_best: int | None = None
-    """Write rows of number, score and text; missing hypotheses have no text and score -inf."""
+    """Number of rows (line number, score, text); missing hypotheses have score -inf and no text."""
     jsonl: bool = False
     """Write a JSON object."""
     alignments: bool = False
@@ -121,7 +121,7 @@ def to_pharaoh(links: set[tuple[int, int]]) -> str:
 
 
 def translate(translator: Translator, files: Files, form: Format) -> None:
-    """Translate lines as they arrive, by the translator's default request, and write them.
+    """Translate lines as they arrive, with the translator's default request, and write the output.
 
     Raises:
         UserError: the files are not valid, or the engine does not support the request.
@@ -161,13 +161,13 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     if truncated:
         warn(
             f"{truncated:,} of {number - done:,} translations may be incomplete (such as of line "
-            f"{', '.join(map(str, examples))}): they reached max_length "
+            f"{', '.join(map(str, examples))}), because they reached max_length "
             f"{translator.request.settings.max_length}"
         )
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """Return what the output depends on, by names for messages; None if it is not resumable."""
+    """Return what the output depends on, by names for messages; None if it cannot be resumed."""
     if files.input is None or not files.is_resumable:
         return None
     request = translator.request
@@ -185,7 +185,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
 def _translations(
     translator: Translator, files: Files, source: io.BufferedReader, done: int
 ) -> Iterator[list[Translation]]:
-    """Yield the translations of all lines after the first `done`; of typed lines one by one."""
+    """Yield the translations of all lines after the first `done`; typed lines one by one."""
     if files.input is None and source.isatty():
         say("type a line to translate; Ctrl-D ends")
         for number, typed in enumerate(iter(partial(ask, "> "), None)):

@@ -1,6 +1,6 @@
 """A translation memory: the baseline that copies the target of the most similar training source.
 
-A model that is no better has learned nothing that a look-up would not do.
+A model that is no better than this baseline does no more than a look-up in the training data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
 
 BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
-"""Sentences and training pairs that are compared at once, so that memory stays bounded."""
+"""Numbers of sentences and training pairs that are compared in one piece, to limit memory."""
 
 
 def find_nearest(
@@ -24,8 +24,8 @@ def find_nearest(
 ) -> tuple[list[str], list[float]]:
     """Return for each source the target of the most similar training source, and the similarity.
 
-    The similarity, 0 to 1, is the Dice coefficient of the sets of subwords, each weighed by the
-    negative logarithm of its share of the training sources: rare subwords say most.
+    The similarity, 0 to 1, is the Dice coefficient of the sets of subwords. Each subword has a
+    weight: the negative logarithm of its relative frequency in the training sources.
     """
     every = np.arange(len(store))
     blocks = [every[first : first + BLOCK_PAIRS] for first in range(0, len(store), BLOCK_PAIRS)]
@@ -56,7 +56,7 @@ def find_nearest(
 def _similarity(store: Store, rows: NDArray[np.int64], weights: Tensor, table: Tensor) -> Tensor:
     """Return the similarity of the sources of `rows` to the sentences of `table`, (k, B)."""
     ids, lengths = store.side(rows, target=False)
-    # Each subword once: sort by pair and id.
+    # Count a subword once per sentence: sort by pair and id, without duplicates.
     keys = np.unique(np.repeat(np.arange(len(rows)), lengths) * len(weights) + ids)
     pairs, distinct = np.divmod(keys, len(weights))
     offsets = torch.from_numpy(np.searchsorted(pairs, np.arange(len(rows))))

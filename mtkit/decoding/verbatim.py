@@ -33,10 +33,10 @@ def has_letters(text: str) -> bool:
 
 
 def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
-    """Split a text into runs, each with True (translated) or False (copied).
+    """Split a text into runs, each with True (to be translated) or False (to be copied).
 
-    Copied are list marks and dates before the first word, dates and marks after the last sentence,
-    and emoji that the model does not know; those within a sentence move to its end.
+    List marks and dates before the first word, dates and marks after the last sentence, and emoji
+    that are not in the vocabulary are copied. An emoji within a sentence moves to its end.
     """
     begin = before.end() if (before := _MARKS_BEFORE.match(text)) else 0
     end = after.start() if (after := _MARKS_AFTER.search(text, begin)) else len(text)
@@ -62,5 +62,5 @@ def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
 
 
 def _ends_sentence(translated: tuple[str, bool], copied: tuple[str, bool]) -> bool:
-    """Return whether a sentence ends with the first run, or with the marks after it."""
+    """Return whether the translated run, or the copied run after it, ends a sentence."""
     return translated[0].rstrip("\"'”’»)]")[-1:] in _END or any(map(_END.count, copied[0]))

@@ -167,7 +167,7 @@ def test_models_with_different_tokenizers_are_refused(models: list[Path], tmp_pa
     ("arguments", "line"),
     [
         ("translate {} --engine ctranslate2", "an ensemble of 2 models: CTranslate2 supports"),
-        ("translate {} --compute-type int8", "compute type: int8: the engine torch supports"),
+        ("translate {} --compute-type int8", "compute type int8: the engine torch supports"),
         ("translate {} -m nowhere", "nowhere holds no model"),
         ("attend {} Why?", "mtkit attend: --model was given twice"),
         ("export {} --to ctranslate2", "mtkit export: --model was given twice"),
