@@ -35,7 +35,7 @@ class PyTorchEngine(Engine):
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Start workers for a model in evaluation mode; default: one per torch thread, on a GPU 1."""
+        """Start workers (default: one per torch thread, on a GPU one); `model`: in evaluation mode."""
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)

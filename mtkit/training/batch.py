@@ -1,4 +1,4 @@
-"""Batches of training: sentence pairs, those of each side end to end."""
+"""Training batches: sentence pairs; the sentences of each side are laid end to end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mtkit.models.layout import Packed
 from mtkit.symbols import BOS, EOS, PAD
 
 Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
-"""Ids of some sequences, laid end to end, and the length of each."""
+"""The ids of several sequences, laid end to end, and the length of each sequence."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs, those of each side end to end, with padding at the end."""
+    """Sentence pairs; each side is one sequence of sentences, with padding at its end."""
 
     source: Int[Tensor, " M"]
     source_layout: Packed
@@ -30,10 +30,10 @@ class Batch:
     target_output: Int[Tensor, " L"]
     target_layout: Packed
     target_tokens: int
-    """Real tokens of `target_output`, EOS included."""
+    """Number of tokens of `target_output` without padding; EOS counts."""
 
     def pinned(self) -> Batch:
-        """Return the batch in pinned memory, from which a GPU copies by itself, if there is one."""
+        """Return the batch in pinned memory, from which a GPU copies; unchanged without a GPU."""
         return map_tensors(Tensor.pin_memory, self) if torch.cuda.is_available() else self
 
     def to(self, device: torch.device) -> Batch:
@@ -42,7 +42,7 @@ class Batch:
 
 
 def pack_batch(source: Side, target: Side, min_width: int = 0) -> Batch:
-    """Return the pairs as a batch: source x EOS, targets BOS y and y EOS.
+    """Return the pairs as a batch: source `x EOS`, decoder input `BOS y`, labels `y EOS`.
 
     `min_width`: see `place_pairs`.
     """
@@ -72,7 +72,7 @@ def _end_to_end(side: Side, symbol: int) -> Int[Tensor, " M"]:
 
 
 def _layout(lengths: NDArray[np.int64], places: Places, side: int) -> Packed:
-    """Return where sentences of such lengths, with EOS, lie."""
+    """Return where each sentence lies; `lengths` include EOS."""
     total, area = int(lengths.sum()), places.rows * places.width
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     position = np.zeros(padded_tokens(total), np.int64)
@@ -96,4 +96,4 @@ def _layout(lengths: NDArray[np.int64], places: Places, side: int) -> Packed:
 
 _NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 EMPTY_BATCH = pack_batch(_NOTHING, _NOTHING)
-"""A batch with loss and gradient 0, for a process that gets no sentence in a step."""
+"""A batch without sentences, whose loss and gradient are 0."""

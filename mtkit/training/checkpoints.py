@@ -1,4 +1,4 @@
-"""The checkpoints of a run: a folder each, complete or absent, verified before use."""
+"""The checkpoints of a run: each is a folder, complete or absent, and verified before use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRESS = TypeAdapter(TrainingProgress)
 
 
 class DamagedCheckpointError(UserError):
-    """A checkpoint whose files are not those that were written."""
+    """A checkpoint whose files have changed since they were written."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Checkpoints:
     """The checkpoints of one run."""
 
     stage: Stage
-    """What all of them have in common; its path is their folder."""
+    """What all checkpoints have in common; its path is the folder that contains them."""
     save_model_config: Callable[[Path], None]
-    """Writes what decoding needs besides weights, so that a checkpoint can translate."""
+    """Writes all that decoding needs except weights, so that a checkpoint can translate."""
     processes: int
     """Number of processes that train."""
 
@@ -53,7 +53,7 @@ class Checkpoints:
         return checkpoint_steps(self.folder)
 
     def save(self, state: TrainState) -> None:
-        """Write a checkpoint, complete or not at all."""
+        """Write a checkpoint atomically."""
         with replace(self.stage, path=self.path(state.progress.step)).write() as draft:
             draft.report.update(seconds=state.seconds, processes=self.processes)
             self.save_model_config(draft.folder)
@@ -63,11 +63,11 @@ class Checkpoints:
             write_json(draft.folder / STATE, numbers | {"scaler": state.scaler.state_dict()})
 
     def prune(self, progress: TrainingProgress, training: TrainingSettings, steps: int) -> None:
-        """Keep the newest and the best checkpoints, and name the last and the best in a small JSON.
+        """Keep only the newest and the best checkpoints; write a JSON with last, best and `steps`.
 
-        steps: planned length of the run, which the JSON names, too. While steps are skipped no
-        checkpoint is removed, because the run may have to roll back. A checkpoint of a later step
-        is damaged: it is ignored here and replaced in time.
+        `steps`: planned length of the run. While steps are skipped, no checkpoint is removed,
+        because the run may have to roll back. A checkpoint of a later step is damaged: it is
+        ignored here, and will be replaced.
         """
         steps_so_far = [step for step in self.steps() if step <= progress.step]
         ranked = [validation.step for validation in rank(progress.validations, training.best_by)]
@@ -79,7 +79,7 @@ class Checkpoints:
                 remove(self.path(step))
 
     def remove_after(self, step: int) -> None:
-        """Remove the checkpoints of later steps, after a run was rolled back."""
+        """Remove the checkpoints after `step`, to which the run was rolled back."""
         for later in self.steps():
             if later > step:
                 remove(self.path(later))
@@ -87,7 +87,7 @@ class Checkpoints:
     def load_last(self, state: TrainState, *, healthy: bool = False) -> Artifact | None:
         """Load the newest undamaged checkpoint into `state`; return None if there is none.
 
-        With `healthy`, checkpoints of skipped steps are ignored: their weights may be the cause.
+        `healthy`: ignore checkpoints of skipped steps, whose weights may be why steps are skipped.
 
         Raises:
             UserError: all are damaged, or one was made with other settings or from other data.
@@ -112,15 +112,15 @@ class Checkpoints:
         """Return the checkpoint of `step`, verified.
 
         Raises:
-            DamagedCheckpointError: its files are not those that were written.
-            UserError: it is of other settings, other data or another version of mtkit.
+            DamagedCheckpointError: its files have changed since they were written.
+            UserError: it was made with other settings, other data or another version of mtkit.
         """
         path = self.path(step)
         try:
             checkpoint = open_artifact(path, "checkpoint", verify=True)
         except OtherFormatError as error:
             raise UserError(
-                f"{path} was saved by another version of mtkit; end the run with that version, "
+                f"{path} was saved by another version of mtkit; finish the run with that version, "
                 f"or delete {self.folder} to train anew"
             ) from error
         except UserError as error:
@@ -130,7 +130,7 @@ class Checkpoints:
         return checkpoint
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """Return the weights at `step`; the checkpoint is verified."""
+        """Verify the checkpoint of `step`, and return its weights."""
         self.open(step)
         return safetensors.torch.load_file(self.path(step) / WEIGHTS)
 
@@ -170,7 +170,7 @@ def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for key, value in safetensors.torch.load_file(path).items():
         index, name = key.split(".", 1)
-        if value.shape not in ((), parameters[int(index)].shape):  # kernels would read beyond it
+        if value.shape not in ((), parameters[int(index)].shape):  # kernels would read past its end
             raise UserError(f"{path}: {key} has the unexpected shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})

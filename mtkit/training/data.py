@@ -1,11 +1,11 @@
 """The data of every training step: which sentences, in which order, on which process.
 
-Everything is a function of (seed, epoch, position), so that a run can resume anywhere at once.
+Everything is a function of (seed, epoch, position), so a run can resume anywhere without delay.
 
-With subword sampling, a text is cut into different subwords each time it is seen: by BPE-dropout
-(Provilkov et al. 2020) or unigram sampling (Kudo 2018), whichever the tokenizer supports. The plan
-of a block is then divided into chunks: the pairs of a chunk are sampled together and batched by
-their new lengths. Without sampling, a block is one chunk.
+With subword sampling, a text is split into different subwords in every epoch: by BPE-dropout
+(Provilkov et al. 2020) or unigram sampling (Kudo 2018), whichever the tokenizer supports. Then the
+planned batches of a block are divided into chunks. The pairs of a chunk are sampled together and
+batched anew, by their new lengths. Without sampling, a block is one chunk.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mtkit.training.batch import EMPTY_BATCH, Batch, Side, pack_batch
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 CHUNK_BATCHES = 64
-"""Planned batches that are sampled together: enough for batches of sentences of like length."""
+"""Planned batches per chunk: enough to form new batches of sentences of similar length."""
 CHUNK_SEEDS = 1 << 32
 """Seeds reserved for the chunks of one block, so that no two blocks share a seed."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The place of a run in its data: the current epoch, block and chunk, and steps done in it."""
+    """Place of a run in its data: epoch, block, chunk, and the steps done in this chunk."""
 
     epoch: int = 0
     block: int = 0
@@ -44,26 +44,26 @@ class Position:
 
 
 class SampledPairs:
-    """Pairs in memory, read like those of a store."""
+    """Pairs in memory, with the interface of a `Store`."""
 
     def __init__(self, *sides: list[NDArray[np.integer]]) -> None:
         self._sides = sides
         self.lengths = np.array([[len(line) for line in side] for side in sides]).T
 
     def side(self, rows: Rows, *, target: bool) -> Side:
-        """Return one side of `rows`."""
+        """Return the source or target side of the pairs `rows`."""
         lines = self._sides[target]
         return np.concatenate([lines[row] for row in rows]), self.lengths[rows, int(target)]
 
 
 @dataclass(frozen=True)
 class StepData:
-    """The micro-batches of this process for one step, and the position in the data after it."""
+    """The micro-batches of this process for one step, and the position after this step."""
 
     batches: tuple[Batch, ...]
     position: Position
     tokens: int
-    """Target tokens of the step, over all processes."""
+    """Target tokens of the step, summed over all processes."""
     halved: Callable[[], tuple[Batch, ...]]
     """Returns the same pairs in batches of half the size."""
 
@@ -73,8 +73,8 @@ class Stream:
     """The training data of a run, in the order of training.
 
     Raises:
-        UserError: a pair of training or validation has more tokens than fit into a batch, or the
-            tokenizer supports no subword sampling.
+        UserError: a training or validation pair has more tokens than fit into a batch, or the
+            tokenizer does not support subword sampling.
     """
 
     config: Config
@@ -82,7 +82,7 @@ class Stream:
     tokenizer: Tokenizer
     group: ProcessGroup = SINGLE_PROCESS
     row_width: int = 0
-    """Width of rows that several sentences share; 0: every sentence has a row of its own."""
+    """Width of rows that several sentences share; 0: every sentence has its own row."""
 
     def __post_init__(self) -> None:
         for store in (self.data.train, self.data.valid):
@@ -150,7 +150,7 @@ class Stream:
         return None if settings is None else self.tokenizer.samplers(settings.alpha)
 
     def _chunk_size(self, plan: list[Rows]) -> int:
-        """Return how many planned batches make a chunk; all but the last chunk fill a step."""
+        """Return how many planned batches a chunk has: at least as many as a step needs."""
         if self._samplers is None:
             return len(plan)
         return max(CHUNK_BATCHES, self.config.training.accumulate)
@@ -158,7 +158,7 @@ class Stream:
     def chunk(
         self, position: Position, plan: list[Rows]
     ) -> tuple[Store | SampledPairs, list[Rows]]:
-        """Return the pairs of a chunk, and its batches as row numbers of these pairs."""
+        """Return the pairs of a chunk, and its batches as indices into these pairs."""
         store = self.data.train
         if self._samplers is None:
             return store, plan
@@ -181,7 +181,7 @@ class Stream:
 def _sample(
     side: Side, sampler: SubwordSampler, seed: int, max_length: int
 ) -> list[NDArray[np.integer]]:
-    """Return the sequences cut into new subwords; one that would become too long keeps its own."""
+    """Split each sequence into new subwords; keep the stored ones if the new ones are too many."""
     ids, lengths = side
     stored = np.split(ids, lengths.cumsum()[:-1])
     cut = sampler([line.tolist() for line in stored], seed)
@@ -194,8 +194,8 @@ def _sample(
 def shard(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list[Rows]:
     """Return the rows of each micro-batch of this process in a step of up to `accumulate` batches.
 
-    A batch is dealt out row by row, as its sentences are of like length, into so many parts that
-    all processes have equally many. Parts of the last step of an epoch may be empty.
+    Each batch is dealt out row by row, because its sentences have similar lengths, into parts; all
+    processes get equally many parts. Parts of the last step of an epoch may be empty.
     """
     count = group.parts(accumulate)
     parts = [rows[index::count] for rows in batches for index in range(count)]
@@ -203,16 +203,16 @@ def shard(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list
 
 
 def load_batch(pairs: Store | SampledPairs, rows: Rows, min_width: int = 0) -> Batch:
-    """Return the pairs `rows`, in that order; without rows the loss and its gradient are 0."""
+    """Return the pairs `rows` as a batch, in that order; without rows, the empty batch."""
     if not len(rows):
         return EMPTY_BATCH
     return pack_batch(pairs.side(rows, target=False), pairs.side(rows, target=True), min_width)
 
 
 def seed_of(seed: int, step: int, index: int) -> int:
-    """Return the dropout seed of micro-batch `index`, of all processes, at `step`.
+    """Return the dropout seed of micro-batch `index` at `step`; all processes share one numbering.
 
-    Seeds are unrelated, and do not depend on the process that the micro-batch is on.
+    Seeds are unrelated, and do not depend on which process has the micro-batch.
     """
     digest = hashlib.sha256(f"{seed}/{step}/{index}".encode()).digest()
     return int.from_bytes(digest[:8], "little", signed=True)

@@ -26,13 +26,12 @@ from mtkit.training.validate import validate, validation_signatures
 
 
 def finish(config: Config) -> Artifact:
-    """End a run early, in this process: write the model of the best weights so far.
+    """End a run early: write a model with the best weights so far; use only this process.
 
-    The checkpoints stay as they are: `train` resumes as if nothing had happened, and replaces the
-    model when it ends.
+    The checkpoints stay as they are, so `train` can still resume; it replaces the model at its end.
 
     Raises:
-        UserError: an earlier stage is missing, or no step has been made yet.
+        UserError: an earlier stage is missing, or no checkpoint has been saved yet.
     """
     inputs = open_inputs(config)
     last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
@@ -41,7 +40,7 @@ def finish(config: Config) -> Artifact:
             say(f"train: {model.path} is up to date")
             return model
     if not last:
-        raise UserError(f"{config.run}: training has saved no step yet; train with `mtkit train`")
+        raise UserError(f"{config.run} has no checkpoint yet; train with `mtkit train`")
     with open_run(inputs, SINGLE_PROCESS) as (run, state):
         progress = state.progress
         say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
@@ -53,13 +52,13 @@ def finish(config: Config) -> Artifact:
 
 
 def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
-    """Write the best weights of the run as its model, with everything that decoding needs."""
+    """Write the model of the run: its best weights, and everything else that decoding needs."""
     best = _best_weights(run, state)
     if not math.isfinite(best.validation.loss):
         raise MtkitError(
-            f"training diverged: the validation loss of the {best.name} is "
-            f"{best.validation.loss:g}, so no model is written; lower the learning rate and train "
-            "in another run directory (--run)"
+            f"training diverged: no model is written, because the validation loss of the "
+            f"{best.name} is {best.validation.loss:g}; lower the learning rate and train in "
+            "another run directory (--run)"
         )
     if not run.group.is_main:
         return
@@ -83,7 +82,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Weights that the model may get."""
+    """Weights that may become the model."""
 
     name: str
     weights: dict[str, Tensor]

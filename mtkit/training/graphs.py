@@ -1,11 +1,11 @@
 """CUDA graphs: the kernels of a function, recorded once per shape and launched together.
 
-A step of a small model is some thousand kernels, each shorter than the time that Python takes to
-launch it. A graph launches all of them at once. It reads and writes the same memory every time, so
-inputs are copied into those of the recording, and gradients stay where they are in memory.
+A step of a small model runs thousands of kernels, and Python takes longer to launch a kernel than
+the GPU takes to run it. A graph launches all of them together. It reads and writes the same memory
+every time, so inputs are copied into the recorded inputs, and gradients stay where they are.
 
 The random numbers of a replayed graph follow from the seed that is set before the replay. They are
-those that the same kernels draw without a graph.
+the same as those that the kernels draw without a graph.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mtkit.models.interfaces import map_tensors
 
 Inputs = TypeVar("Inputs")
 STEPS_AHEAD = 2
-"""Number of steps that Python may be ahead of the device."""
+"""Number of steps that the CPU may be ahead of the GPU."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Graphs:
         """Return function(inputs); the next call with this name and these shapes may overwrite it.
 
         The first call runs the function, the second records and replays it, later ones replay it.
-        A name stands for one function, whose inputs have the same types in every call.
+        Use a name for one function only, and with inputs of the same types in every call.
         """
         tensors = _tensors_of(inputs)
         key = (name, *(tensor.shape for tensor in tensors))
@@ -62,14 +62,14 @@ class Graphs:
 
     def _record(self, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Recording:
         graph, own = torch.cuda.CUDAGraph(), map_tensors(Tensor.clone, inputs)
-        # Another thread pins memory for the next batches meanwhile.
+        # At the same time another thread pins memory for the next batches.
         with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
             output = function(own)
         self._pool = graph.pool()
         return Recording(graph, _tensors_of(own), output)
 
     def pace(self) -> None:
-        """Wait until the device is at most STEPS_AHEAD steps behind; to be called once per step."""
+        """Wait until the GPU is at most STEPS_AHEAD steps behind the CPU; call this every step."""
         event = torch.cuda.Event()
         event.record()
         self._events.append(event)

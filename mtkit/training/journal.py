@@ -1,4 +1,4 @@
-"""What a run logs: sums between two logged steps, validations, and lines for people."""
+"""What a run logs: means over the steps since the last log, validations, and lines for people."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Journal:
     """The log of a run from `state` on; only the main process writes it.
 
-    Sums between two logged steps are part of the state, so that a resumed run logs the same.
-    `signatures` are those of the scores of validations.
+    The sums since the last logged step are part of the state, so that a resumed run logs the same.
+    `signatures`: the signatures of BLEU and chrF in validations.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Journal:
     ) -> None:
         self.config, self.state, self.signatures = config, state, signatures
         self.note = ""
-        """The state of training, for the progress line."""
+        """Loss, speed and learning rate, for the progress line."""
         self._metrics = MetricsLog(Path(config.run)) if is_main else None
         self._board: SummaryWriter | None = None
         if self._metrics is not None:
@@ -43,7 +43,7 @@ class Journal:
         self._restart_rate()
 
     def add(self, tokens: int) -> None:
-        """Add a step of so many tokens, and update `note` once a second."""
+        """Add the tokens of a step, and update `note` once a second."""
         now = time.monotonic()
         self.state.seconds = now - self._began
         self._tokens += tokens
@@ -64,8 +64,8 @@ class Journal:
         if skipped := progress.skipped - self._skipped:
             self._skipped = progress.skipped
             warn(
-                f"step {progress.step:,}: {plural(skipped, 'step')} skipped, as the loss or the "
-                "gradient was not finite"
+                f"step {progress.step:,}: {plural(skipped, 'step')} skipped, because the loss or "
+                "the gradient was not finite"
             )
         if not window.tokens:
             return
@@ -91,7 +91,7 @@ class Journal:
         validation = validations[-1]
         scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
         self._write("valid", scores)
-        best_by = self.config.training.best_by  # by step, the last weights need not be better
+        best_by = self.config.training.best_by  # if "step", the last weights need not be better
         best = best_by != "step" and rank(validations, best_by)[0] is validation
         shown = ((*SHOWN_SCORES[key], value) for key, value in scores.items())
         text = "  ".join(f"{name} {value:{digits}}" for name, digits, value in shown)

@@ -7,15 +7,15 @@ The loss of a token is -log p(y), smoothed by ε towards the uniform distributio
          = log Σ exp(z) - (1 - ε) · z(y) - ε · mean(z),
     d loss / dz = p - (1 - ε) · onehot(y) - ε / V.
 
-The logits of all target tokens (4,096 × 8,000 floats) would be the largest tensor of a training
-step by far, and reading and writing them its slowest part. Here they exist for one chunk of tokens
-at a time; on a CPU the softmax works on pieces of a chunk that fit into the cache. The forward pass
-also computes the gradients while the softmax is at hand. With z = h · W^T,
+The logits of all target tokens (4,096 × 8,000 floats) would be by far the largest tensor of a
+training step, and reading and writing them its slowest part. Here only the logits of one chunk of
+tokens exist at a time; on a CPU the softmax works on pieces of a chunk that fit into the cache. The
+forward pass also computes the gradients, from the softmax it has just computed. With z = h · W^T,
 
     d loss / dh = d loss / dz · W,        d loss / dW = Σ over tokens of (d loss / dz)^T · h.
 
-The term - ε / V is the same for every token and symbol. It is left out of dz, which saves reading
-and writing dz once more, and added to both products instead.
+The term - ε / V is the same for every token and symbol. It is not added to dz but to both products,
+which saves reading and writing dz once more.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from mtkit.symbols import PAD
 from mtkit.training.batch import Batch
 
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
-"""Number of tokens whose logits exist at once: large enough for efficient matrix products."""
+"""Number of tokens per chunk: large enough for efficient matrix products."""
 MOST_FUSED = 1 << 16
-"""Number of logits of a token that fit into the registers of a GPU."""
+"""Largest vocabulary for the fused kernel: logits of one token that fit into a GPU's registers."""
 PIECE_TOKENS = 32
-"""Number of tokens per softmax on a CPU: 1 MB of float32 for 8,000 subwords."""
+"""Number of tokens per softmax on a CPU; with 8,000 subwords they take 1 MB of float32."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Loss:
     smoothed: Float[Tensor, ""]
     """Cross-entropy with label smoothing, which training minimises."""
     nll: Float[Tensor, ""]
-    """Negative log-likelihood, for perplexity; carries no gradient."""
+    """Negative log-likelihood, for perplexity; without gradient."""
 
 
 def projected_loss(
@@ -85,7 +85,7 @@ class _ProjectedLoss(torch.autograd.Function):
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         with torch.autocast(hidden.device.type, enabled=False):
             real = (target != PAD).unsqueeze(1)  # (R, 1)
-            # Hidden states of padding become zeros, which add nothing to the gradient of W.
+            # Zero the hidden states of padding, so that they add nothing to the gradient of W.
             hidden = torch.where(real, hidden, 0)
             total, mean = hidden.to(exact).sum(dim=0), weight.to(exact).mean(dim=0)  # (D,)
             grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
@@ -124,7 +124,7 @@ def _loss_terms(
 ) -> Float[Tensor, "R 2"]:
     """Return log Σ exp(logits) and the gold logit of each row.
 
-    Fill the first of `gradients` and add to the second, both without the term - ε / V of dz.
+    Write the first of `gradients` and add to the second, both without the term - ε / V of dz.
     """
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
@@ -159,7 +159,7 @@ def _softmax_by_pieces(
         values = part.to(exact)  # the same tensor if the products are in float32
         gold_logit, top = values.gather(-1, part_gold), values.amax(dim=-1, keepdim=True)
         probs = torch.softmax(values, dim=-1, out=values)
-        # log p = z - log Σ, for the most probable symbol
+        # For the most probable symbol: log Σ = z - log p
         log_sum = top - probs.amax(dim=-1, keepdim=True).log()
         yield torch.cat([log_sum, gold_logit], dim=1)
         values.scatter_(-1, part_gold, smoothing - 1, reduce="add")

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: what a run logged, step by step."""
+"""`metrics.jsonl`: what a run has logged at each step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_SCORES |= {"bleu": ("BLEU", ".2f"), "chrf": ("chrF2", ".2f")}
 class MetricsLog:
     """A JSON object per line, each with its "step".
 
-    A record is on the disk when `write` returns, so that a run misses none after a power loss.
+    A record is on the disk when `write` returns, so a power loss loses no record.
     """
 
     def __init__(self, run: Path) -> None:
@@ -49,7 +49,7 @@ class MetricsLog:
 def points_of(
     records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
 ) -> list[tuple[float, float]]:
-    """Return (x, y) of the records of a kind ("train" or "valid") where both are finite."""
+    """Return (x, y) of each record of a kind ("train" or "valid") in which both are finite."""
     pairs = ((record.get(x), record.get(y)) for record in records if record.get("kind") == kind)
     return sorted((float(a), float(b)) for a, b in pairs if _is_number(a) and _is_number(b))
 

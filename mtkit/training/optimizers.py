@@ -1,9 +1,9 @@
-"""The optimizers: torch's own, and Muon for the matrices between layers with AdamW for the rest.
+"""The optimizers: torch's own, and Muon for the matrices of layers with AdamW for the rest.
 
 Muon (Jordan et al. 2024) makes the update of a matrix orthogonal, so that it changes equally fast
-in all directions. The update is scaled to the size of Adam's (Liu et al. 2025, "Muon is Scalable
-for LLM Training", equation 4), so that both share one learning rate. It equals torch.optim.Muon,
-but matrices of the same shape are computed together: one small matrix cannot keep two threads busy.
+in all directions. Updates are scaled to the size of Adam's updates (Liu et al. 2025, "Muon is
+Scalable for LLM Training", equation 4), so that both can share one learning rate. The result equals
+torch.optim.Muon, but matrices of the same shape are computed together, which is faster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
     embeddings or the output.
     """
     optimizer = _build(model, settings)
-    # CUDA's kernels read a float32; on a CPU it is the float64 that Python computes with.
+    # CUDA's kernels read the rate as float32; on a CPU it is float64, as in Python.
     dtype = torch.float64 if model.device.type == "cpu" else torch.float32
     for group in optimizer.param_groups:
         group["lr"] = torch.zeros((), dtype=dtype, device=model.device)
@@ -50,7 +50,7 @@ def _build(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
             return MuonAndAdam(matrices, others, settings, adam)
         case Sgd(momentum=momentum, weight_decay=decay):
             sgd = torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay, fused=True)
-            if momentum:  # which a first step that is skipped would leave undefined
+            if momentum:  # a skipped first step would leave the buffers undefined
                 for parameter in model.parameters():
                     sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             return sgd
@@ -67,7 +67,7 @@ def _adam(settings: Adam | Muon, device: torch.device) -> dict[str, Any]:
 
 
 def step_where(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
-    """Make a step if `healthy`, which only the device knows; else change nothing."""
+    """Make a step if `healthy`, a value on the device, is true; else change nothing."""
     if isinstance(optimizer, MuonAndAdam):
         optimizer.healthy = healthy
     else:  # fused kernels do nothing if `found_inf` is 1
@@ -79,7 +79,7 @@ class MuonAndAdam(torch.optim.Optimizer):
     """Muon for `matrices`, AdamW for `others`, with one state for both."""
 
     healthy: Bool[Tensor, ""]
-    """Whether to change anything."""
+    """Whether the gradients are finite; if not, a step changes nothing."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class MuonAndAdam(torch.optim.Optimizer):
     def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
         """Return Nesterov's momentum: the running mean, moved once more towards the gradients.
 
-        Gradients that are not healthy are taken to be as the mean, which they then do not change.
+        If the gradients are not finite, the mean takes their place, so it stays unchanged.
         """
         for matrix in matrices:
             if "momentum_buffer" not in self.state[matrix]:
@@ -128,10 +128,10 @@ class MuonAndAdam(torch.optim.Optimizer):
 
 
 def orthogonalize(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
-    """Return each matrix with its singular values brought near 1, except the smallest ones.
+    """Return each matrix with its singular values moved close to 1, except very small ones.
 
-    By Newton-Schulz iteration of a polynomial of fifth degree, Jordan et al. 2024. It runs in the
-    precision of an enclosing autocast: bfloat16 is enough, but slow where it is emulated.
+    This is the Newton-Schulz iteration with a fifth-degree polynomial of Jordan et al. 2024. It
+    runs in the precision of an enclosing autocast; bfloat16 is enough, but slow if emulated.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonalize(matrices.mT).mT

@@ -29,7 +29,7 @@ TIMEOUT = timedelta(minutes=10)
 
 
 class LostProcess(MtkitError):  # noqa: N818 - named for what happened
-    """A process of the run has ended without an error of its own."""
+    """Another process of the run has ended, and this process knows no reason."""
 
 
 class ProcessGroup:
@@ -44,7 +44,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def parts(self, accumulate: int) -> int:
-        """Return into how many parts to split a batch so that all processes have equally many."""
+        """Return into how many parts to split a batch, so that all processes get equally many."""
         return self.size // math.gcd(accumulate, self.size)
 
     def parallel(self, module: nn.Module) -> nn.Module:
@@ -52,11 +52,11 @@ class ProcessGroup:
         return module
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Return the context of every micro-batch but the last: gradients are not exchanged."""
+        """Return a context that exchanges no gradients, for every micro-batch except the last."""
         return nullcontext()
 
     def sum_tensor(self, values: Tensor) -> None:
-        """Replace each value by its sum over the processes; nothing is read back."""
+        """Replace each value by its sum over the processes, without copying to the CPU."""
 
     def max(self, value: int) -> int:
         """Return the largest value of any process."""
@@ -81,7 +81,7 @@ class TorchProcessGroup(ProcessGroup):
         self.device = device
 
     def parallel(self, module: nn.Module) -> nn.Module:
-        # Buffers are tables of positions: equal by construction, but not always of equal length.
+        # Buffers are position tables: their values are equal, but their lengths may differ.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a new name,
             return DistributedDataParallel(  # which torch advises against for this case
                 module, broadcast_buffers=False, gradient_as_bucket_view=True
@@ -136,9 +136,9 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         raise LostProcess("a process was lost: run the same command again to resume") from error
-    # A process fails if another closes its connections while it still reads the last data. So all
-    # processes confirm first that they are done. A failing process keeps its connections until it
-    # exits; it has then reported its own error before the others report that it is lost.
+    # A process fails if another closes its connections too early. So all processes confirm first
+    # that they are done. A failing process keeps its connections until it exits: it reports its own
+    # error before the others report that it is lost.
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
     dist.destroy_process_group()

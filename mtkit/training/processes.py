@@ -1,4 +1,4 @@
-"""How many processes train, and starting them on this machine."""
+"""Choose how many processes train, and start them on this machine."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.process_group import LostProcess
 
 MIN_STEP_TOKENS = 512
-"""Tokens of a step for each process; with 256, a core trains half as fast as with 1,024."""
+"""Fewest tokens per step and process; with 256, a core trains half as fast as with 1,024."""
 WEIGHTS_PER_TOKEN = 40_000
-"""Most weights per token of a process on a CPU; beyond, threads are as fast, in less memory."""
+"""Most weights per token on a CPU; in larger models threads are as fast, and need less memory."""
 PROCESS_BYTES = 1 << 29
 """Memory of a process without its model: the program, its libraries and a batch."""
 MEMORY_SHARE = 0.7
-"""Share of the free memory for training; the rest is for validation and other programs."""
+"""Share of the memory for training; the rest is for validation and other programs."""
 COPIES = 6
-"""Copies of the parameters: weights, gradients, gradients on their way, two moments, a mean."""
+"""Copies of the parameters: weights, gradients (also while exchanged), two moments, a mean."""
 
 SECONDS_TO_SAVE = 600
-"""Time for processes to save and exit after a stop signal, or after another one has failed."""
+"""Time for processes to save and exit, after a stop signal or when another process has failed."""
 
 
 def count_processes(config: Config, tokenizer: Tokenizer) -> int:
-    """Return how many processes to start for this run; 1 if this process trains itself.
+    """Return how many processes to start for this run; 1 if this process does the training.
 
-    A resumed run gets as many as before, because another number changes rounding.
+    A resumed run gets as many processes as before, because another number changes rounding.
 
     Raises:
-        UserError: more are requested than there are GPUs.
+        UserError: more processes are requested than there are GPUs.
     """
     training, device = config.training, pick_device(config.training.device)
     devices = count_devices(device)
@@ -96,13 +96,14 @@ def threads_per_process(count: int) -> int:
 
 
 def start_processes(function: Callable[..., object], count: int, *arguments: Any) -> None:
-    """Run `function(*arguments)` in `count` new processes, until all have ended.
+    """Run `function(*arguments)` in `count` new processes, and wait until all have ended.
 
     They share the cores, and find their ranks in the environment as if torchrun had started them.
-    They are sent the stop signals of this process, and end when it ends, even by SIGKILL.
+    Stop signals of this process are passed on to them. They end when this process ends, even if it
+    is killed.
 
     Raises:
-        Exception: the first error that a process raised; LostProcess if one ended without.
+        Exception: the first error of a process; LostProcess if one ended without an error.
         SystemExit: a stop signal ended the processes before there was anything to save.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -137,7 +138,7 @@ def start_processes(function: Callable[..., object], count: int, *arguments: Any
 
 
 def _wait_for(workers: Mapping[Connection, SpawnProcess], stop: StopSignals) -> list[Exception]:
-    """Return the errors of the workers in the order of their arrival, when all have ended."""
+    """Wait until all workers have ended; return their errors in the order of arrival."""
     errors: list[Exception] = []
     running = dict(workers)
     while running:
@@ -163,8 +164,8 @@ def _wait_for(workers: Mapping[Connection, SpawnProcess], stop: StopSignals) -> 
 def _starting_workers(count: int) -> Iterator[None]:
     """Prepare what new processes inherit: number of threads, blocked signals, no main script.
 
-    Workers unblock the signals when they can handle them. Without the main script they start
-    faster, and a script that trains needs no `if __name__ == "__main__"`.
+    Workers unblock the signals when they can handle them. Without the main script workers start
+    faster, and a user's script that trains needs no `if __name__ == "__main__"`.
     """
     threads = str(threads_per_process(count))
     # OpenMP reads its number of threads when torch is imported. The current directory must not
@@ -233,7 +234,7 @@ def _run_worker(
 
 
 def _exit_with_parent() -> None:
-    """Kill this process when its parent process ends, in whatever way that ends."""
+    """Kill this process when its parent process ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -241,11 +242,11 @@ def _exit_with_parent() -> None:
 
 
 def _pickled(error: Exception) -> memoryview:
-    """Return the error with its traceback, which --debug shows, as a note."""
+    """Return the pickled error; its traceback is added as a note, which --debug shows."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
         data = ForkingPickler.dumps(error)
         ForkingPickler.loads(data)
-    except Exception:  # an error of a library that cannot be restored from its arguments
+    except Exception:  # an error of a library that cannot be pickled
         return ForkingPickler.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return data

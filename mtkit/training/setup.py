@@ -1,4 +1,4 @@
-"""What a training run is made from, and its state at the start."""
+"""The inputs of a training run, and its state at the start."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
 SHARED_ROW_WIDTH = 64
-"""Tokens of a row that several sentences share."""
+"""Width, in tokens, of a row that several sentences share on a GPU."""
 
 
 @dataclass(frozen=True)
 class RunInputs:
-    """The artifacts that a run is made from."""
+    """The inputs of a training run."""
 
     config: Config
     data: Batches
@@ -57,7 +57,7 @@ class RunInputs:
     def stage(self, kind: Literal["model", "checkpoint"], ended: int | None = None) -> Stage:
         """Return the stage of the model or of the checkpoints.
 
-        `ended` is the step at which `mtkit finish` ends the run; None if the run ends as planned.
+        `ended`: the step at which `mtkit finish` ends the run; None if the run ends as planned.
         """
         config, batches = self.config, self.data.artifact
         name = CHECKPOINTS if kind == "checkpoint" else kind
@@ -69,7 +69,7 @@ class RunInputs:
         return Stage(kind, Path(config.run) / name, recipe, identities)
 
     def save_model_config(self, folder: Path) -> None:
-        """Write what decoding needs besides weights into a folder with weights of this run."""
+        """Write all that decoding needs except weights into `folder`, which holds weights."""
         config, tokenizer = self.config, self.tokenizer
         vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
         of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
@@ -87,9 +87,9 @@ class RunInputs:
         return new_state(model.to(device), config.training, precision, group)
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
-        """Return the batches of all steps; on a GPU, sentences share rows where they can.
+        """Return the batches of all steps; on a GPU, short sentences share a row if possible.
 
-        The attention kernel of a GPU takes as long for a short row as for one of 64.
+        The attention kernel of a GPU takes as long for a short row as for a row of 64 tokens.
         """
         width = SHARED_ROW_WIDTH if model.device.type == "cuda" and model.can_share_rows else 0
         return Stream(self.config, self.data, self.tokenizer, group, width)
@@ -97,7 +97,7 @@ class RunInputs:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What a run works with, besides the state that it changes."""
+    """Everything that a run works with, except the state that it changes."""
 
     inputs: RunInputs
     group: ProcessGroup
@@ -117,10 +117,10 @@ class TrainingRun:
 
 
 def open_inputs(config: Config) -> RunInputs:
-    """Return the artifacts that the run of a config is made from.
+    """Return the inputs of the training run of a config.
 
     Raises:
-        UserError: an artifact is missing or damaged, or was made from another tokenizer.
+        UserError: an artifact is missing or damaged, or was made with another tokenizer.
     """
     run = Path(config.run)
     artifact = open_artifact(run / "tokenizer", "tokenizer", verify=True)
@@ -131,22 +131,22 @@ def open_inputs(config: Config) -> RunInputs:
         check_settings(artifact, tokenizer_recipe(config))
     check_settings(data.artifact, batches_recipe(config))
     if changed := _find_changed_text(config, data.artifact):
-        warn(f"{data.artifact.path}: {changed} changed; rerun `mtkit batch` to use its text")
+        warn(f"{data.artifact.path}: {changed} has changed; rerun `mtkit batch` to use its text")
     tokenizer = Tokenizer.load(artifact.path)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
             if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
-                    f"{origin.path} has another tokenizer than this run; `mtkit train-spm` with "
-                    "this setting copies the tokenizer of the model"
+                    f"{origin.path} has another tokenizer than this run; rerun `mtkit train-spm` "
+                    f"with {INIT_FROM}, which copies the tokenizer of that model"
                 )
     return RunInputs(config, data, tokenizer, origin)
 
 
 def _find_changed_text(config: Config, batches: Artifact) -> str | None:
-    """Return the setting of the first text that differs from that of the batches.
+    """Return the name of the first setting whose text has changed since the batches were made.
 
-    Files that are older than the batches, or missing, are not read.
+    Files that are missing or older than the batches are not read.
     """
     made = (batches.path / MANIFEST).stat().st_mtime
     texts: dict[str, str] = {}
@@ -160,10 +160,10 @@ def _find_changed_text(config: Config, batches: Artifact) -> str | None:
 
 
 def check_origin(config: Config) -> Artifact | None:
-    """Check the model that `training.init_from` names, and return it; None if none is named.
+    """Check and return the model that `training.init_from` names; return None if it is not set.
 
     Raises:
-        SettingError: the model is missing, or its weights have other shapes than this run's model.
+        SettingError: the model is missing, or the shapes of its weights do not fit this run.
     """
     if origin := find_origin(config):
         with blame_setting(INIT_FROM):
@@ -176,10 +176,10 @@ def check_origin(config: Config) -> Artifact | None:
 
 @contextmanager
 def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
-    """Lock the run, make it the latest one of this directory, and yield it with its newest state.
+    """Lock the run, mark it as the latest run, and yield it with its newest state.
 
     Raises:
-        UserError: another process writes to the run, or a checkpoint is of other settings.
+        UserError: another process writes to the run, or a checkpoint was made with other settings.
     """
     config, training = inputs.config, inputs.config.training
     checkpoints = Checkpoints(inputs.stage("checkpoint"), inputs.save_model_config, group.size)
@@ -195,7 +195,7 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         stream = inputs.stream(state.model, group)
         total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
         if group.is_main:
-            if checkpoint is not None:  # the run may have ended before it removed others
+            if checkpoint is not None:  # the run may have stopped before it removed old ones
                 checkpoints.prune(state.progress, training, total_steps)
             save_config(config)
             link_latest(Path(config.run))
@@ -214,4 +214,4 @@ def _announce(
         say(f"train: resuming after step {progress.step:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:
             now = plural(group.size, "process")
-            say(f"train: now {now} instead of {before}, so rounding will differ")
+            say(f"train: training with {now} instead of {before}, so rounding will differ")

@@ -1,8 +1,8 @@
 """All that changes during a run.
 
-Batch order and subwords are a function of (seed, epoch), the learning rate of the step and the
-validations, dropout of (seed, step, micro-batch). So weights, optimizer moments and the few numbers
-of `TrainingProgress` are enough to resume exactly.
+(Seed, epoch) determine batch order and subwords; step and validations determine the learning rate;
+(seed, step, micro-batch) determine dropout. So weights, optimizer moments and the few numbers of
+`TrainingProgress` are enough to resume exactly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 @dataclass
 class LogWindow:
-    """Sums over the steps since the last logged one, and the last learning rate and norm."""
+    """Sums over the steps since the last logged step, and the last learning rate and norm."""
 
     smoothed: float = 0.0
     nll: float = 0.0
@@ -38,7 +38,7 @@ class LogWindow:
 
 @dataclass(frozen=True)
 class Validation:
-    """The quality at `step`: nats per target token (no smoothing), and scores of decoded text."""
+    """The quality at `step`: loss in nats per target token (no smoothing), and BLEU and chrF."""
 
     step: int
     loss: float
@@ -47,7 +47,7 @@ class Validation:
     chrf: float | None = None
 
     def suitable(self, criterion: Criterion) -> Criterion:
-        """Return the criterion; chrF instead of BLEU where the text is too short for it."""
+        """Return the criterion, but chrF instead of BLEU if the text is too short for BLEU."""
         return "chrf" if criterion == "bleu" and self.bleu is None else criterion
 
     def key(self, criterion: Criterion) -> tuple[float, float]:
@@ -62,7 +62,7 @@ class Validation:
 
 
 def rank(validations: Sequence[Validation], criterion: Criterion) -> list[Validation]:
-    """Return the validations, best first; the earlier of equals first."""
+    """Return the validations, best first; of equal ones, the earlier first."""
     return sorted(validations, key=lambda validation: validation.key(criterion))
 
 
@@ -78,7 +78,7 @@ def is_stalled(
 
 @dataclass
 class TrainingProgress:
-    """The numbers of a run, which a checkpoint keeps as JSON."""
+    """The numbers of a run, which a checkpoint stores as JSON."""
 
     precision: Precision = "float32"
     step: int = 0
@@ -87,26 +87,26 @@ class TrainingProgress:
     """Number of steps skipped because the loss or the gradient was not finite."""
     skipped_in_a_row: int = 0
     most_skipped_in_a_row: int = 0
-    """The most since the run began or was rolled back."""
+    """Maximum of `skipped_in_a_row` since the run began or was rolled back."""
     rate_scale: float = 1.0
-    """Factor of the learning rate: halved whenever the run was rolled back."""
+    """Factor of the learning rate; it is halved whenever the run is rolled back."""
     window: LogWindow = field(default_factory=LogWindow)
     validations: list[Validation] = field(default_factory=list)
 
 
 @dataclass
 class TrainState:
-    """What `train_step`, and the loop around it, change."""
+    """Everything that changes during training."""
 
     model: EncoderDecoder
     loss: nn.Module
-    """The model's TrainingLoss; with several processes, in DistributedDataParallel."""
+    """The model's TrainingLoss; with several processes, wrapped in DistributedDataParallel."""
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     progress: TrainingProgress
-    """As of the last `read_figures`, but for its step, its position and its learning rate."""
+    """Progress at the last `read_figures`; only step, position and learning rate are current."""
     figures: Float[Tensor, " 7"]
-    """Figures of the steps so far, on the device; see `read_figures`."""
+    """Sums, norm and counts of skipped steps, on the device; `read_figures` copies them."""
     graphs: Graphs | None
     seconds: float = 0.0
     """Duration of the run so far, without interruptions."""
@@ -117,29 +117,29 @@ class TrainState:
         return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs), from a CUDA graph where there is one."""
+        """Return function(inputs); on a GPU with graphs, compute it by a CUDA graph."""
         return function(inputs) if self.graphs is None else self.graphs.call(name, function, inputs)
 
     def restart_graphs(self) -> None:
-        """Forget all graphs, after weights or optimizer have moved in memory."""
+        """Discard all graphs, because weights or optimizer state have moved in memory."""
         if self.graphs is not None:
             self.graphs = Graphs()
 
     def clear_gradients(self) -> None:
-        """Free the gradients, or set them to zero where graphs add to them."""
+        """Free the gradients; with graphs, set them to zero, because graphs add to them."""
         self.optimizer.zero_grad(set_to_none=self.graphs is None)
 
     def add_figures(
         self, sums: Float[Tensor, " 3"], norm: Tensor, healthy: Tensor, skipped: Tensor
     ) -> None:
-        """Add a step: if `healthy`, the sums of both losses and of tokens, and the norm."""
+        """Count a step in `figures`; if `healthy`, add `sums` (losses, tokens) and set the norm."""
         old, in_a_row = self.figures, (self.figures[5] + 1) * skipped
         others = torch.where(healthy, norm, old[3]), old[4] + skipped
         worst = in_a_row, torch.maximum(in_a_row, old[6])
         old.copy_(torch.cat([old[:3] + torch.where(healthy, sums, 0), torch.stack(others + worst)]))
 
     def read_figures(self) -> None:
-        """Wait for the device, and copy its figures to `progress`."""
+        """Wait for the device, and copy `figures` to `progress`."""
         progress = self.progress
         smoothed, nll, tokens, norm, skipped, in_a_row, most = self.figures.tolist()
         rate = progress.window.learning_rate
@@ -148,7 +148,7 @@ class TrainState:
         progress.most_skipped_in_a_row = int(most)
 
     def write_figures(self) -> None:
-        """Copy the figures of `progress` to the device, after a change."""
+        """Copy the numbers of a changed `progress` to `figures`, on the device."""
         progress, window = self.progress, self.progress.window
         sums = window.smoothed, window.nll, window.tokens, window.gradient_norm
         counts = progress.skipped, progress.skipped_in_a_row, progress.most_skipped_in_a_row
@@ -161,7 +161,7 @@ def new_state(
     precision: Precision = "float32",
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainState:
-    """Return the state before the first step of a model, which is on its device already."""
+    """Return the state before the first step; `model` must already be on its device."""
     loss, device = TrainingLoss(model, training.label_smoothing).train(), model.device
     dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
     can_record = device.type == "cuda" and group.size == 1 and precision != "float16"

@@ -1,16 +1,16 @@
 """One training step.
 
-The loss of a step is the mean over its target tokens, however these are spread over the
-micro-batches of all processes: all tokens are counted before the first gradient is computed,
+The loss of a step is the mean over its target tokens, however they are divided into micro-batches
+and processes: all tokens are counted before the first gradient is computed,
 
-    gradient = Σ over micro-batches of ∇(their summed losses) / (target tokens of all of them),
+    gradient = Σ over micro-batches of ∇(summed loss of the micro-batch) / (tokens of the step).
 
-so that 1 batch of 8 sentences, 2 accumulated ones of 4, and 2 processes with 4 each change the
-weights alike. The loop in train.py does everything else: it prefetches batches, retries with
+So 1 batch of 8 sentences, 2 accumulated batches of 4, and 2 processes with 4 sentences each give
+the same update. The loop in train.py does everything else: it prefetches batches, retries with
 smaller ones when memory runs out, and logs.
 
-Nothing here is read back from the device, so that Python never waits for it: a step whose loss or
-gradient is not finite is skipped by arithmetic, and figures are added up where they are computed.
+Nothing here is copied from the device to the CPU, so Python never waits for the device. A step
+whose loss or gradient is not finite is skipped by arithmetic, and sums stay on the device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mtkit.training.state import TrainState
 
 
 class BatchTooLargeError(MtkitError):
-    """Memory does not suffice for the gradients of a step."""
+    """There is not enough memory for the gradients of a step."""
 
 
 def train_step(
@@ -61,7 +61,7 @@ def train_step(
         if not is_out_of_memory(error):
             raise
         reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
-        # Frames in the traceback would keep the memory of the attempt.
+        # The frames of a traceback would keep the memory of this attempt.
         raise BatchTooLargeError(reason) from error.with_traceback(None)
     for parameters in state.optimizer.param_groups:
         parameters["lr"].fill_(rate)
@@ -75,19 +75,19 @@ def train_step(
 def accumulate_gradients(
     state: TrainState, batches: Sequence[Batch], tokens: int, seed: int, group: ProcessGroup
 ) -> Float[Tensor, " 3"]:
-    """Add up the gradients of all micro-batches, of their losses divided by `tokens`.
+    """Divide the loss of each micro-batch by `tokens`, and add up the gradients.
 
-    Return the sums of smoothed loss and nll over all processes, in nats, and `tokens`.
+    Return smoothed loss and nll, in nats, each summed over all processes; and `tokens`.
     """
     sums = state.figures.new_zeros(3)
     sums[2].fill_(tokens)
     for index, batch in enumerate(batches):
-        # Dropout is seeded by the place of the micro-batch among those of all processes: it stays
-        # the same in a resumed run, and with 2 processes instead of 1 that accumulates 2 batches.
+        # The dropout seed depends on the number of the micro-batch, counted over all processes: it
+        # is the same in a resumed run, and in 2 processes as in 1 that accumulates 2 batches.
         torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
-        is_last = index + 1 == len(batches)  # whose backward pass sums the gradients of processes
+        is_last = index + 1 == len(batches)  # its backward pass exchanges the gradients
         with nullcontext() if is_last else group.no_sync(state.loss):
-            # DistributedDataParallel averages gradients over processes; here they are to be summed.
+            # DistributedDataParallel averages gradients over processes; `group.size` undoes this.
             share = (group.size / sums[2]).float()
             inputs = batch.to(state.model.device), share
             sums[:2] += state.call("gradients", partial(_add_gradients, state), inputs)
@@ -96,7 +96,7 @@ def accumulate_gradients(
 
 
 def _add_gradients(state: TrainState, inputs: tuple[Batch, Tensor]) -> Float[Tensor, " 2"]:
-    """Add the gradients of the smoothed loss times a factor; return smoothed loss and nll."""
+    """Add the gradients of `factor` times the smoothed loss; return smoothed loss and nll."""
     batch, factor = inputs
     with state.autocast():
         loss = state.loss(batch)
@@ -105,8 +105,8 @@ def _add_gradients(state: TrainState, inputs: tuple[Batch, Tensor]) -> Float[Ten
 
 
 def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"]) -> Tensor:
-    """Clip the gradients, update the weights, and add to the figures."""
-    # Clipping (Pascanu et al. 2013) limits the norm of all gradients together, as one vector.
+    """Clip the gradients, update the weights, and count the step in the figures."""
+    # Clipping (Pascanu et al. 2013) limits the norm of all gradients, seen as one vector.
     state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(
         state.model.parameters(), math.inf if clip_norm is None else clip_norm
@@ -114,7 +114,7 @@ def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"
     healthy = sums[0].isfinite() & norm.isfinite()
     with state.autocast():  # Muon multiplies matrices, too
         step_where(healthy, state.optimizer)
-    # In float16 a gradient may overflow: then the scaler halves its scale, down to 1.
+    # In float16 a gradient may overflow; then the scaler halves its scale, but not below 1.
     overflow_is_normal = state.scaler.scale(torch.ones_like(norm)) > 1
     state.scaler.update()
     state.clear_gradients()
@@ -125,8 +125,8 @@ def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"
 def warm_up_ddp(state: TrainState, group: ProcessGroup) -> None:
     """Let DistributedDataParallel choose its buckets of gradients before the first real step.
 
-    It does so after a first backward pass, which changes the order of sums: without this a resumed
-    run would change that order at another step than an uninterrupted one.
+    It chooses them after its first backward pass, and this changes the order of sums. Without the
+    warm-up, a resumed run would change the order at another step than an uninterrupted run.
     """
     for _ in range(2):
         accumulate_gradients(state, [EMPTY_BATCH], 1, 0, group)

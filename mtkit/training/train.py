@@ -29,9 +29,9 @@ from mtkit.training.step import BatchTooLargeError, train_step
 from mtkit.training.validate import validate, validation_signatures
 
 MAX_SKIPPED = 5
-"""Consecutive steps that are skipped, as their gradient is not finite, before a run rolls back."""
+"""Number of consecutive steps skipped for lack of a finite gradient before a run rolls back."""
 MIN_RATE_SCALE = 1 / 64
-"""Smallest factor of the learning rate: rolling back once more would not help."""
+"""Smallest factor of the learning rate; below it, rolling back again would not help."""
 
 
 class DivergedError(MtkitError):
@@ -42,12 +42,12 @@ def train(config: Config | str | Path) -> Artifact:
     """Train the model of a config on the run's batches, and return the artifact `RUN/model`.
 
     Resume from the last checkpoint, if there is one. Start as many processes as are useful, unless
-    this one has been started together with others.
+    torchrun or Slurm has started several.
 
     Raises:
-        UserError: an earlier stage is missing, or a checkpoint is of other settings.
-        Interrupted: after a stop signal, with a checkpoint saved.
-        MtkitError: out of memory, diverged, or a process was lost, with a checkpoint saved.
+        UserError: an earlier stage is missing, or a checkpoint was made with other settings.
+        Interrupted: a stop signal arrived; a checkpoint has been saved.
+        MtkitError: out of memory, diverged, or a process was lost; a checkpoint has been saved.
     """
     config = as_config(config)
     inputs, training = open_inputs(config), config.training
@@ -87,12 +87,12 @@ def _train_to_end(run: TrainingRun, state: TrainState) -> None:
             state.progress.rate_scale = scale
             state.progress.skipped_in_a_row = state.progress.most_skipped_in_a_row = 0
             state.write_figures()
-            warn(f"{divergence}: rolled back to step {step:,}, at {scale:g} of the learning rate")
+            warn(f"{divergence}; rolled back to step {step:,}, at {scale:g} × the learning rate")
     run.group.barrier()  # the last checkpoint is written
 
 
 def _train_loop(run: TrainingRun, state: TrainState) -> None:
-    """Train until the run is finished, and keep the state if that fails."""
+    """Train until the run is finished; if training fails, save a checkpoint."""
     signatures = validation_signatures(run.inputs)
     with (
         StopSignals() as stop,
@@ -102,7 +102,7 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
     ):
         shown.advance(state.progress.step)
         try:
-            if _must_validate(run.config.training, state.progress):  # which failed the last time
+            if _must_validate(run.config.training, state.progress):  # the last command failed here
                 _validate(run, state, journal)
                 run.save(state)
             while not _is_finished(run.config.training, state.progress):
@@ -115,14 +115,14 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
             if state.progress.step:
                 state.read_figures()
                 run.save(state)
-                # Said at once: another process that fails may end this one before its last line.
+                # Report it now, because another failing process may end this one soon.
                 say(f"train: checkpoint saved after step {state.progress.step:,}")
             raise
     _report_early_stop(run, state.progress)
 
 
 def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: StopSignals) -> None:
-    """Log, validate and save, if it is time; raise Interrupted after a stop signal."""
+    """Log, validate and save, if due at this step; raise Interrupted after a stop signal."""
     training, step = run.config.training, state.progress.step
     is_due = _must_validate(training, state.progress)
     if is_due or step % training.log_every == 0:
@@ -138,7 +138,7 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
         run.group.barrier()  # the checkpoint is written
         raise Interrupted(
             128 + stop_signal,
-            "training was interrupted and a checkpoint saved; run the same command again to "
+            "training was interrupted, and a checkpoint was saved; run the same command again to "
             "resume, or `mtkit finish` to end with the best model so far",
         )
 
@@ -162,7 +162,7 @@ def _validate(run: TrainingRun, state: TrainState, journal: Journal) -> None:
 
 
 def _must_validate(training: TrainingSettings, progress: TrainingProgress) -> bool:
-    """Return whether this step is to be validated, and has not been yet."""
+    """Return whether a validation is due at this step and has not been done."""
     if progress.step in (0, *(validation.step for validation in progress.validations)):
         return False
     return progress.step % training.validate_every == 0 or _is_finished(training, progress)
@@ -181,23 +181,23 @@ def _report_early_stop(run: TrainingRun, progress: TrainingProgress) -> None:
     training = run.config.training
     if training.steps is not None and progress.step > training.steps:
         warn(
-            f"training.steps is {training.steps:,}, but the model has made "
-            f"{progress.step:,} already"
+            f"training.steps is {training.steps:,}, but this run has already made "
+            f"{progress.step:,} steps"
         )
     elif progress.step < run.total_steps and is_stalled(
         progress.validations, training.best_by, training.patience
     ):
         say(
-            f"train: no new best in {training.patience} validations (training.patience): "
-            f"ending after step {progress.step:,} of {run.total_steps:,}"
+            f"train: ending after step {progress.step:,} of {run.total_steps:,}, because the last "
+            f"{training.patience} validations brought no new best (training.patience)"
         )
 
 
 def _steps(run: TrainingRun, state: TrainState) -> Generator[int]:
-    """Make one step after another, without end; yield the target tokens of each.
+    """Make one training step after another, without end; yield the target tokens of each step.
 
     Raises:
-        MtkitError: out of memory; `state` is that after the last step.
+        MtkitError: out of memory; `state` is as it was after the last complete step.
     """
     config, training, progress = run.config, run.config.training, state.progress
     step = partial(
@@ -208,7 +208,7 @@ def _steps(run: TrainingRun, state: TrainState) -> Generator[int]:
         inputs = ScheduleInputs(training.warmup, run.total_steps, config.model.d_model, losses)
         rate = progress.rate_scale * training.schedule.rate(progress.step + 1, inputs)
         attempt = partial(step, tokens=data.tokens, rate=rate)
-        # Processes wait for each other's gradients: all must make equally many micro-batches.
+        # Processes wait for each other's gradients, so all must have equally many micro-batches.
         if run.group.size == 1:
             halve_if_too_large(attempt, data)
         else:
@@ -221,7 +221,7 @@ def halve_if_too_large(step: Callable[[Sequence[Batch]], None], data: StepData) 
     """Make a step; if memory runs out, make it with every batch split in two.
 
     Raises:
-        BatchTooLargeError: memory does not suffice for these, either.
+        BatchTooLargeError: memory is not enough for the halves, either.
     """
     with suppress(BatchTooLargeError):
         return step(data.batches)

@@ -20,13 +20,13 @@ from mtkit.training.setup import RunInputs, TrainingRun
 from mtkit.training.state import TrainState, Validation
 
 SHOWN_TRANSLATIONS = 2
-"""Translations that are shown at each validation."""
+"""Number of translations that are shown at each validation."""
 
 
 def validate(run: TrainingRun, state: TrainState) -> Validation:
     """Return the loss on the validation set, and BLEU and chrF of its translation.
 
-    The processes share the work. Every process returns what a single one would return.
+    The processes share the work. Each returns the result that a single process would compute.
     """
     state.model.eval()
     try:
@@ -39,7 +39,7 @@ def validate(run: TrainingRun, state: TrainState) -> Validation:
 
 
 def validation_signatures(inputs: RunInputs) -> dict[str, str]:
-    """Return the signatures of BLEU and chrF of a run's validations."""
+    """Return the sacreBLEU signatures of BLEU and chrF in a run's validations."""
     references = inputs.data.valid_target[: inputs.config.training.validation_sentences]
     return get_signatures(inputs.config.data.target_language, references)
 
@@ -61,9 +61,9 @@ def _loss(run: TrainingRun, state: TrainState) -> float:
 
 
 def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
-    """Return BLEU and chrF of greedy translations, at most twice as long as the longest pair.
+    """Return BLEU and chrF of greedy translations, cut at twice the length of the longest pair.
 
-    There is no BLEU if most references are too short for it.
+    BLEU is None if most references are too short for it.
     """
     inputs, training, decoding = run.inputs, run.config.training, run.config.decoding
     sources = inputs.data.valid_source[: training.validation_sentences]
