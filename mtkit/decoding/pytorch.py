@@ -35,7 +35,7 @@ class PyTorchEngine(Engine):
     """
 
     def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Start workers (default: one per torch thread, on a GPU one); `model`: in evaluation mode."""
+        """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before."""
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
