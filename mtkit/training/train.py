@@ -138,7 +138,7 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
         run.group.barrier()  # the checkpoint is written
         raise Interrupted(
             128 + stop_signal,
-            "training was interrupted, and a checkpoint was saved; run the same command again to "
+            "training was interrupted and a checkpoint saved; run the same command again to "
             "resume, or `mtkit finish` to end with the best model so far",
         )
 
