@@ -1,1 +1,1 @@
-"""The architectures, each behind the contracts of `interfaces`."""
+"""The architectures, which all implement the classes of `interfaces`."""

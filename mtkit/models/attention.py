@@ -4,8 +4,8 @@ The Transformer uses multi-head attention (Vaswani et al. 2017), over the whole 
 neighbourhood. The LSTM decoder uses global attention (Luong et al. 2015) with one of three scores:
 dot product, general, or additive (Bahdanau et al. 2015).
 
-Queries lead with N = B·K hypotheses, keys with B sentences. The K hypotheses of a sentence become
-K·T queries on one memory, which is never copied.
+The first dimension of queries is N = B·K (hypotheses), that of keys is B (sentences). The K
+hypotheses of a sentence become K·T queries on one encoder memory, which is never copied.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mtkit.models.layout import MASKED_BIAS, Bias, Layout, Mask, RowMask, mask_t
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
 KERNEL_DEPTHS = (16, 32, 64, 128)
-"""Widths of heads that the GPU kernel of attention computes."""
+"""Head sizes that the attention kernel for GPUs supports."""
 KERNEL_LIMIT = 128 * 64
-"""Width of a head times width of a row: more does not fit into the 99 KiB of a small GPU."""
+"""Largest head size times row width: more does not fit into a small GPU's 99 KiB per block."""
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
@@ -53,12 +53,12 @@ class KeyValue:
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O.
 
-    d_head = D / H. The product of two vectors with entries of variance 1 has variance d_head; the
-    root scales it back to 1, where the softmax does not saturate.
+    d_head = D / H. The dot product of two vectors with entries of variance 1 has variance d_head;
+    dividing by its root makes the variance 1, so that the softmax does not saturate.
     """
 
     fused_on: tuple[str, ...] = ("cuda",)
-    """Device types with a fast kernel for all of it; on CPUs separate products are faster."""
+    """Device types with a fast kernel for the whole formula; on CPUs separate steps are faster."""
 
     def __init__(self, d_model: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -70,29 +70,29 @@ class MultiHeadAttention(nn.Module):
         self.dropout = Dropout(dropout)
 
     def can_attend_rows(self, width: int) -> bool:
-        """Whether the GPU kernel computes all of it, for rows of up to 128 places."""
+        """Return whether the GPU kernel can compute this attention, for rows of this width."""
         depth = self.query.out_features // self.heads
         fits = depth in KERNEL_DEPTHS and width <= 128 and depth * width <= KERNEL_LIMIT
         return fits and not self.dropout.p
 
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
-        """Project words to queries, keys and values, which attend to each other."""
+        """Project words to queries, keys and values, for self-attention."""
         query, key, value = self._project(x, layout, self.query, self.key, self.value)
         return query, KeyValue(self._split(key, len(key)), self._split(value, len(value)))
 
     def queries(self, x: Hidden, layout: Layout) -> Hidden:
-        """Project words to queries of another memory."""
+        """Project words to queries, for attention to another sequence."""
         return layout.pad(self.query(x))
 
     def keys_values(self, memory: Hidden, layout: Layout) -> KeyValue:
-        """Project a memory to keys and values, once for all its queries."""
+        """Project a memory to keys and values, once for all queries to come."""
         key, value = self._project(memory, layout, self.key, self.value)
         return KeyValue(self._split(key, len(key)), self._split(value, len(value)))
 
     def _project(self, x: Hidden, layout: Layout, *parts: Linear) -> Sequence[Hidden]:
-        """Return the product of `x` with each of the weights, as rectangles.
+        """Return the product of `x` with each of the weights, padded to rows.
 
-        In training it is one product with all of them; search would join them at every step.
+        In training the weights are joined for one product; search would join them at every step.
         """
         if not self.training:
             return [layout.pad(part(x)) for part in parts]
@@ -126,9 +126,9 @@ class MultiHeadAttention(nn.Module):
                 query, memory.key, memory.value, bias, dropout_p=dropout
             )
             return context, None
-        # Scale the queries: they are fewer numbers than the scores.
+        # Scale the queries rather than the scores, because they are fewer numbers.
         scores = (query * query.shape[-1] ** -0.5) @ memory.key.transpose(-2, -1)  # (B, H, K·T, S)
-        # The bias is float32, so the sum and the softmax are too, whatever the products are in.
+        # The bias is float32, so sum and softmax are in float32, whatever the type of the products.
         exact = torch.promote_types(scores.dtype, torch.float32)
         scores = scores.to(exact) if bias is None else scores + bias
         attention = scores.softmax(dim=-1)
@@ -136,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         return context, attention if weights else None
 
     def _attend_rows(self, query: Hidden, memory: KeyValue, mask: RowMask) -> Hidden:
-        """Return the attended values of tokens that lie end to end, as `query` does."""
+        """Return the attended values, with tokens end to end as in `query`."""
         from mtkit.models.kernels import attend_rows  # a machine without a GPU has no Triton
 
         query = self._split(query, len(query))  # as if every token were a sentence: (M, H, 1, D/H)
@@ -148,7 +148,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class _Chunk(torch.autograd.Function):
-    """Equal parts of the last dimension, whose gradients are copied only if they lie apart."""
+    """Split the last dimension into equal parts; copy gradients only if they are not adjacent."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, parts: int) -> tuple[Tensor, ...]:
@@ -167,8 +167,8 @@ class _Chunk(torch.autograd.Function):
 class NeighbourhoodAttention(MultiHeadAttention):
     """Restricted self-attention: positions more than `radius` apart have weight 0. O(r·n·d).
 
-    The sequence is cut into blocks of r positions. The queries of a block attend to the keys of
-    their own and of the two adjacent blocks, masked to |i - j| <= r (Vaswani et al. 2017,
+    The sequence is cut into blocks of r positions. The queries of a block attend to the keys of the
+    same block and of the two adjacent ones, masked to |i - j| <= r (Vaswani et al. 2017,
     section 4).
     """
 
@@ -183,7 +183,7 @@ class NeighbourhoodAttention(MultiHeadAttention):
         position = torch.arange(max(length, 3 * r), device=query.device)
         if bias is None:
             bias = torch.zeros(1, 1, 1, length, device=query.device)
-        if weights:  # all of them take quadratic memory anyway
+        if weights:  # the full matrix takes quadratic memory anyway
             i = position[:length]
             far = (i - i.unsqueeze(1)).abs() > r
             return super()._attend(query, memory, bias.masked_fill(far, MASKED_BIAS), weights=True)
@@ -212,7 +212,7 @@ class GlobalAttention(nn.Module, ABC):
         self.combine = nn.Linear(2 * d_model, d_model, bias=bias)
 
     def keys(self, memory: SourceHidden) -> SourceHidden:
-        """Compute, once per sentence, what the scores need of the memory."""
+        """Compute the part of the scores that depends only on the memory, once per sentence."""
         return memory
 
     @abstractmethod

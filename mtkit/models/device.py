@@ -1,4 +1,4 @@
-"""The device that holds the tensors, and the precision of its matrix products."""
+"""The device for a model, and the precision of matrix products on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16":
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is the first GPU if there is one, else the CPU.
+    """Return the device `name`; "auto" is the first GPU if there is one, else the CPU.
 
     Raises:
         UserError: this machine has no such device.
@@ -26,17 +26,17 @@ def pick_device(name: str) -> torch.device:
     if not has.get(name):
         raise UserError(f"device: this machine has no {name}; use auto or cpu")
     # oneDNN would cache 1,024 kernels, one per matrix shape; few batches share a shape. On Multi30k
-    # 64 of them cost 3 % of the time and save a third of the memory.
+    # a cache of 64 kernels takes 3 % more time and a third less memory.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     return torch.device(name)
 
 
 def pick_precision(name: Precision | Literal["auto"], device: torch.device) -> Precision:
-    """Return that precision; "auto" is bfloat16 if the device multiplies it faster than float32.
+    """Return precision `name`; "auto" is bfloat16 if the device multiplies it faster than float32.
 
-    Among CPUs these are those with AMX, and those with AVX512-BF16 that are not Intel's. Intel's
-    take 1.2 to 1.9 times as long as in float32 if a virtual machine hides AMX (measured on Emerald
-    Rapids), AMD's take half as long.
+    Such CPUs are those with AMX, and AMD's with AVX512-BF16, where bfloat16 takes half as long. If
+    a virtual machine hides AMX, Intel's AVX512-BF16 takes 1.2 to 1.9 times as long as float32
+    (measured on Emerald Rapids).
     """
     if name != "auto":
         return name

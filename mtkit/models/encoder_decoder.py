@@ -1,8 +1,8 @@
 """The model: an encoder and a decoder of any kind, between embeddings and output projection.
 
-Two Transformers give the model of Vaswani et al. 2017, two LSTMs that of Luong et al. 2015. Of the
-mixed pairs Chen et al. 2018 ("The Best of Both Worlds") recommend a Transformer encoder with an
-LSTM decoder.
+With two Transformers it is the model of Vaswani et al. 2017, with two LSTMs the model of Luong et
+al. 2015. Of the mixed models, Chen et al. 2018 ("The Best of Both Worlds") recommend a Transformer
+encoder with an LSTM decoder.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 
 class EncoderDecoder(TranslationModel[Memory, State]):
-    """A model of any architecture, in the form that is trained and stored."""
+    """A model of any architecture, as it is trained and stored."""
 
     def __init__(self, settings: ModelSettings, source_vocab: int, target_vocab: int) -> None:
-        """Initialise the weights at random; seed torch first for reproducible ones.
+        """Initialise the weights at random; seed torch before if they must be reproducible.
 
         Raises:
-            UserError: one embedding is to serve two vocabularies of different sizes.
+            UserError: two vocabularies of different sizes cannot share one embedding.
         """
         super().__init__()
         self.settings = pair = settings.as_pair()
@@ -73,7 +73,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
 
     @property
     def can_share_rows(self) -> bool:
-        """Whether masks alone keep apart the sentences of a row."""
+        """Whether several sentences can share a row, separated only by masks."""
         encoder, decoder = self.settings.as_pair().encoder, self.settings.as_pair().decoder
         return (
             isinstance(encoder, TransformerEncoderSettings)
@@ -110,7 +110,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         return cast(Tensor, self.decoder_norm(self.decoder.read(encoded, x, target_layout)))
 
     def _in_place(self, layout: Layout) -> Layout:
-        """Return the layout for kernels that need no rectangle, if they serve the whole model."""
+        """Return the layout for kernels that need no padded rows, if they suit the whole model."""
         is_shared = isinstance(layout, Packed) and layout.sentence is not None
         is_half = to_autocast_dtype(self.output_weight[:0]).itemsize == 2
         if not (self.training and is_shared and is_half and has_kernels(self.output_weight)):
@@ -130,8 +130,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         return replace(decoded, hidden=self.decoder_norm(decoded.hidden))
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Hidden:
-        # As output weights the rows start with variance 1/D, so that logits are about 1. As inputs
-        # they are scaled to variance 1, the size of the positional encodings.
+        # Embeddings that are also output weights have variance 1/D at the start, so that logits are
+        # about 1. As inputs they are scaled to variance 1, the size of the positional encodings.
         return cast(Tensor, embedding(ids) * self.settings.d_model**0.5)
 
     @property
@@ -144,7 +144,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     def output_factors(
         self, hidden: Float[Tensor, "... D"]
     ) -> tuple[Float[Tensor, "... E"], Float[Tensor, "V E"]]:
-        """Return two matrices whose product equals `project`; a bias is one more input, 1."""
+        """Return A and W with A W^T = project(hidden); a bias becomes one more column of W."""
         if self.output_bias is None:
             return hidden, self.output_weight
         one = hidden.new_ones(*hidden.shape[:-1], 1)

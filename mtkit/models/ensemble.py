@@ -1,7 +1,7 @@
 """An ensemble: several models write one translation by the mean of their probabilities.
 
-Models from separate training runs make different errors (Sutskever et al. 2014, table 1, ensembles
-of up to five). Architectures may differ, but all members share one tokenizer.
+Models from separate training runs make different errors (Sutskever et al. 2014, table 1: ensembles
+of up to five models). Architectures may differ, but all members must have the same tokenizer.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EnsembleState(State):
 
 
 class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
-    """Models side by side: the hidden state is theirs, joined along D."""
+    """Several models in parallel; their hidden states are concatenated along D."""
 
     def __init__(self, members: Sequence[EncoderDecoder]) -> None:
-        """Join models with equal tokenizers, on one device, in one precision."""
+        """Join models that have equal tokenizers, the same device and the same precision."""
         super().__init__()
         self.members = cast(Sequence[EncoderDecoder], nn.ModuleList(members))
 
@@ -60,21 +60,21 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        """Read the next symbols; if all members have attention, it has a head per member."""
+        """Read the next symbols; if all members have attention, return one head per member."""
         each = zip(self.members, memory.members, state.members, strict=True)
         decoded = [it.decode(own, before, target, attention=attention) for it, own, before in each]
         hidden = torch.cat([it.hidden for it in decoded], dim=-1)  # (N, T, D1 + D2 + …)
         states = EnsembleState(tuple(it.state for it in decoded))
-        # Alignments are read from the last layer, as the mean of its heads.
+        # Alignments use the last layer, as the mean of its heads.
         last = [it.attention[:, -1].mean(dim=1) for it in decoded if it.attention is not None]
         shown = torch.stack(last, dim=1).unsqueeze(1) if len(last) == len(decoded) else None
         return Decoded(hidden, states, shown)
 
     @torch.no_grad()
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
-        """Return the log of the members' mean probabilities, in float32; no gradient flows."""
+        """Return the log of the members' mean probabilities, in float32, without gradient."""
         parts = hidden.split([it.settings.d_model for it in self.members], dim=-1)
-        of_members = map(_log_probs, self.members, parts)  # one at a time: they are large
+        of_members = map(_log_probs, self.members, parts)  # one at a time, to save memory
         total = next(of_members)
         for log_probs in of_members:
             torch.logaddexp(total, log_probs, out=total)
@@ -83,5 +83,5 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
 
 def _log_probs(member: EncoderDecoder, hidden: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
     logits = member.project(hidden).float()
-    # In place: allocating N·V new numbers costs more than computing them.
+    # In place, because allocating N·V new numbers takes longer than computing them.
     return torch.log_softmax(logits, dim=-1, out=logits)

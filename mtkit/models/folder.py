@@ -23,7 +23,7 @@ Place = str | Path
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """Everything of a model but its weights."""
+    """A model without its weights: verified files, config and tokenizer."""
 
     artifact: Artifact
     config: ModelConfig
@@ -35,24 +35,24 @@ class OpenedModel:
 
     @property
     def name(self) -> str:
-        """Return its folder, without links, and its training steps, for messages."""
+        """The model's folder, without links, and its training steps, for messages."""
         path, steps = self.artifact.path.resolve(), self.artifact.report.get("steps")
-        with suppress(ValueError):  # it lies elsewhere
+        with suppress(ValueError):  # it is in another folder
             path = path.relative_to(Path.cwd())
         return f"{path} ({steps:,} steps)" if isinstance(steps, int) else str(path)
 
     @property
     def run(self) -> Path:
-        """The folder of its run, if it lies in one."""
+        """The run that contains the model, if any."""
         above = self.artifact.path.parent
         return above.parent if self.artifact.manifest["kind"] == "checkpoint" else above
 
 
 def open_model(path: Place | None = None) -> OpenedModel:
-    """Open the verified model of a run or a model folder; of an unfinished run, its best so far.
+    """Open and verify the model of a run or a model folder, or an unfinished run's best so far.
 
     Raises:
-        UserError: there is no model, it is damaged, or its tokenizer is that of another model.
+        UserError: there is no model, it is damaged, or its tokenizer belongs to another model.
     """
     artifact = find_best(path)
     path = artifact.path / CONFIG
@@ -64,16 +64,16 @@ def open_model(path: Place | None = None) -> OpenedModel:
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
         raise UserError(
-            f"{artifact.path}: tokenizer of another model: vocabularies of {actual}, not {expected}"
+            f"{artifact.path} has the tokenizer of another model: {actual} subwords, not {expected}"
         )
     return OpenedModel(artifact, config, tokenizer)
 
 
 def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
-    """Open one model, or those of an ensemble; a model that is named twice counts twice.
+    """Open one model, or the models of an ensemble; a model listed twice has double weight.
 
     Raises:
-        UserError: as `open_model`, or their tokenizers differ.
+        UserError: as `open_model`, or the tokenizers of the models differ.
     """
     models = [open_model(path) for path in paths]
     if not models:
@@ -89,6 +89,6 @@ def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
 
 
 def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """Write all that decoding needs besides weights into the folder of a model."""
+    """Write all that decoding needs except weights into the folder of a model."""
     write_json(folder / CONFIG, config.model_dump())
     tokenizer.copy_to(folder)

@@ -1,10 +1,10 @@
-"""The contracts: what an encoder, a decoder and a whole model promise, and what they exchange.
+"""The interfaces of encoders, decoders and whole models, and the data that they exchange.
 
 Any encoder works with any decoder. Both read embedded words, (B, S, D) or (N, T, D), and add
 positional information themselves. State is passed in and returned, never stored on modules, so that
 several searches can share a model. Dimension 0 of every Memory tensor is B. Dimension 0 of every
-State tensor is N = B·K, the K hypotheses of a sentence side by side. Memory is never copied per
-hypothesis.
+State tensor is N = B·K; the K hypotheses of a sentence are next to each other. Memory is never
+copied per hypothesis.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """The output of an encoder; every tensor leads with B."""
+    """The output of an encoder; dimension 0 of every tensor is B."""
 
     states: Hidden
-    """One state per word, laid out as the words were."""
+    """One state per word, in the layout of the input."""
     layout: Layout
     finals: tuple[Float[Tensor, "B D"], ...] = ()
-    """The final state of each layer; empty for an encoder that reads all words at once."""
+    """The final state of each layer; empty if the encoder reads all words in parallel."""
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
-    """Self-attention weights of each layer, if requested and the encoder has any."""
+    """Self-attention weights of each layer, if requested, and if the encoder has self-attention."""
 
     def summary(self, layer: int) -> Float[Tensor, "B D"]:
-        """Return the sentence as one vector, from which layer `layer` of a decoder starts.
+        """Return one vector per sentence, from which layer `layer` of a decoder starts.
 
-        It is the final state of the encoder layer of that number, or of the last layer. Without
-        final states it is the mean of all states (Sennrich et al. 2017, "Nematus", section 3).
+        It is the final state of encoder layer `layer`, or of the last layer if there are fewer.
+        Without final states it is the mean of all states (Sennrich et al. 2017, "Nematus").
         """
         if self.finals:
             return self.finals[min(layer, len(self.finals) - 1)]
@@ -48,14 +48,14 @@ class EncoderOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """The encoder memory that a decoder attends to; every tensor leads with B."""
+    """The encoder memory that a decoder attends to; dimension 0 of every tensor is B."""
 
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
 
 
 @dataclass(frozen=True)
 class State:
-    """The state of hypotheses between two steps; every tensor leads with N."""
+    """The state of hypotheses between two steps; dimension 0 of every tensor is N."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Decoded:
     hidden: Hidden
     state: State
     attention: Float[Tensor, "N L H T S"] | None
-    """Encoder-decoder attention weights, if requested and the model has any."""
+    """Encoder-decoder attention weights, if requested, and if the model has such attention."""
     self_attention: Float[Tensor, "N L H T P"] | None = None
-    """Self-attention weights over all P target symbols so far, under the same conditions."""
+    """Self-attention weights over all P target symbols so far, if requested and available."""
 
 
 Tree = TypeVar("Tree")
@@ -76,12 +76,12 @@ OwnState = TypeVar("OwnState", bound=State)
 
 
 def select(tree: Tree, index: Int[Tensor, " M"]) -> Tree:
-    """Return rows `index` of every tensor in a Memory or State: the only way to reorder them."""
+    """Return rows `index` of every tensor in a Memory or State; nothing else reorders tensors."""
     return map_tensors(lambda tensor: tensor.index_select(0, index), tree)
 
 
 def map_tensors(change: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
-    """Return the tuples and dataclasses of `tree` with `change` of every tensor in them."""
+    """Return a copy of nested tuples and dataclasses, with `change` applied to every tensor."""
     if isinstance(tree, Tensor):
         return cast(Tree, change(tree))
     if isinstance(tree, tuple):
@@ -95,26 +95,26 @@ def map_tensors(change: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
 
 
 class Encoder(nn.Module, ABC):
-    """An encoder: embedded source words to one state per word.
+    """An encoder: it maps embedded source words to one state per word.
 
-    `needs_norm`: its output is a residual sum that nothing has normalised yet, as with pre-norm.
+    `needs_norm`: the output is a residual sum that is not normalised yet, as with pre-norm.
     """
 
     needs_norm = False
 
     @abstractmethod
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
-        """Encode the sentences; `attention` adds the self-attention weights."""
+        """Encode the sentences; with `attention`, return self-attention weights, too."""
 
 
 class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """A decoder: embedded target words to hidden states that predict the next words."""
+    """A decoder: it maps embedded target words to hidden states that predict the next words."""
 
     needs_norm = False
 
     @abstractmethod
     def prepare_memory(self, encoded: EncoderOutput) -> OwnMemory:
-        """Compute, once per sentence, everything that is the same at every step."""
+        """Compute everything that is the same at every step, once per sentence."""
 
     @abstractmethod
     def start(self, memory: OwnMemory, beam: int) -> OwnState:
@@ -124,16 +124,16 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     def decode(
         self, memory: OwnMemory, state: OwnState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
-        """Read the next T ≥ 1 words; `attention` adds the attention weights."""
+        """Read the next T ≥ 1 words; with `attention`, return attention weights, too."""
 
     def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
-        """Read whole targets (teacher forcing) and return the hidden states, laid out as `x`."""
+        """Read whole targets (teacher forcing); return the hidden states in the layout of `x`."""
         memory = self.prepare_memory(encoded)
         return target.unpad(self.decode(memory, self.start(memory, 1), target.pad(x)).hidden)
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
-    """The interface of every architecture; `decode` serves teacher forcing and single steps."""
+    """The interface of every architecture; `decode` reads whole targets or single steps."""
 
     @property
     def device(self) -> torch.device:
@@ -143,17 +143,17 @@ class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> OwnMemory:
-        """Encode each sentence once; `attention` adds the self-attention weights."""
+        """Encode each sentence once; with `attention`, return self-attention weights, too."""
 
     @abstractmethod
     def start(self, memory: OwnMemory, beam: int = 1) -> OwnState:
-        """Return the state of `beam` empty hypotheses per sentence; every tensor leads with N."""
+        """Return the state of `beam` empty hypotheses per sentence."""
 
     @abstractmethod
     def decode(
         self, memory: OwnMemory, state: OwnState, target: TargetIds, *, attention: bool = False
     ) -> Decoded:
-        """Read the next T ≥ 1 target symbols, of which the very first is BOS."""
+        """Read the next T ≥ 1 target symbols; the first symbol of all must be BOS."""
 
     @abstractmethod
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:

@@ -1,8 +1,8 @@
-"""Operations of training that a GPU computes by kernels of our own (see `triton_kernels`).
+"""Training operations that a GPU computes with our own kernels (see `triton_kernels`).
 
-A GPU waits for memory more than for arithmetic. Torch reads and writes hidden states once for each
-operation; these kernels join several of them. On any other device `layers`, `attention` and
-`training.loss` compute the same. Results are reproducible: the order of sums is fixed.
+A GPU waits for memory longer than for arithmetic. Torch reads and writes hidden states once per
+operation; each of these kernels joins several operations. On other devices `layers`, `attention`
+and `training.loss` compute the same. Results are reproducible: the order of sums is fixed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mtkit.models.triton_kernels import (
 PARTIAL_SUMS = 1056
 """Number of sums over tokens that run at the same time: eight for each multiprocessor of an H100.
 
-With two the gradients of a norm take twice as long.
+With two per multiprocessor, the gradients of a norm take twice as long.
 """
 
 
@@ -40,8 +40,8 @@ def add_and_norm(
 ) -> Float[Tensor, "... D"]:
     """Return LayerNorm(x + dropout(sublayer)), in the type of `sublayer`.
 
-    An element is dropped if its random byte, from -128 to 127, is below threshold - 128. Without
-    random bytes none is.
+    An element is dropped if its random byte, from -128 to 127, is below threshold - 128. If
+    `random` is None, nothing is dropped.
     """
     weights = norm.weight, norm.bias, norm.eps
     arguments = x.contiguous(), sublayer.contiguous(), random, threshold, *weights
@@ -83,8 +83,8 @@ def attend_rows(
 ) -> Float[Tensor, "M H 1 D"]:
     """Return softmax(Q K^T / sqrt(D)) V for each head, within each sentence of each row.
 
-    The result is 0 for padding. D and the width of rows are limited; see can_attend_rows in
-    `attention`.
+    The result is 0 for padding. D and the row width are limited: see
+    `MultiHeadAttention.can_attend_rows`.
     """
     queries, keys = mask.queries, mask.keys
     places = queries.token, queries.sentence, keys.token, keys.sentence
@@ -111,7 +111,7 @@ class _AttendRows(torch.autograd.Function):
 
 
 def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return zeros that lie in memory as `tensors` do: those of one tensor lie in one tensor."""
+    """Return zeros with the same memory layout: views of one tensor become views of one tensor."""
     zeros = dict[int, Tensor]()
     for tensor in tensors:
         memory = tensor.untyped_storage()
@@ -126,7 +126,7 @@ def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _launch(kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], causal: bool) -> None:
-    """Start a program for each row and head."""
+    """Start one GPU program for each row and head."""
     (rows, width), (_, heads, _, depth) = places[0].shape, tensors[0].shape
     strides = [tensor.stride(0) for tensor in tensors[:3]]
     block = max(16, triton.next_power_of_2(width))

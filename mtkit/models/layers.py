@@ -20,7 +20,7 @@ from mtkit.terms import Hidden
 SUBLAYER_GAIN = 0.1
 """Initial gain of the last linear layer of each sublayer.
 
-A new sublayer then adds little to its residual sum. Fixup (Zhang et al. 2019) starts from zero.
+So a new sublayer adds little to its residual sum. Fixup (Zhang et al. 2019) starts with gain 0.
 """
 
 
@@ -44,8 +44,8 @@ class Residual(nn.Module, ABC):
 class PostNorm(Residual):
     """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017.
 
-    On a GPU one kernel computes it. Its result has the type of matrix products, and its dropout is
-    that of a CPU.
+    On a GPU one kernel computes all of this. The result has the type of matrix products, and
+    dropout works as on a CPU (see `Dropout`).
     """
 
     def before(self, x: Hidden) -> Hidden:
@@ -63,7 +63,7 @@ class PostNorm(Residual):
 
 
 class PreNorm(Residual):
-    """x + Sublayer(LayerNorm(x)), Xiong et al. 2020; the stack ends with a norm of its own."""
+    """x + Sublayer(LayerNorm(x)), Xiong et al. 2020; after the last layer comes one more norm."""
 
     def before(self, x: Hidden) -> Hidden:
         return cast(Tensor, self.norm(x))
@@ -111,8 +111,8 @@ class FeedForward(nn.Module):
 class SinusoidalPositions(nn.Module):
     """Positional encodings: sin and cos of pos / 10000^(2i/d), all sines before all cosines.
 
-    This is the published interleaved form up to a fixed permutation of the dimensions. The table
-    grows on demand, so that any length works, beyond the training lengths too.
+    The paper interleaves sines and cosines; only the order of dimensions differs. The table grows
+    on demand, so any length works, even beyond the lengths in training.
     """
 
     table: Tensor
@@ -131,7 +131,7 @@ class SinusoidalPositions(nn.Module):
 
 
 def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
-    """Compute the table of Vaswani et al. 2017, section 3.5, exact for late positions too."""
+    """Compute the table of Vaswani et al. 2017, section 3.5; exact even for large positions."""
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = position * torch.exp(dimension * (-math.log(10000.0) / d_model))
@@ -139,13 +139,13 @@ def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:
-    """Convert `x` once to the type that autocast uses for matrix products, for all its readers."""
+    """Convert `x` to the type that autocast uses, once for all matrix products that read `x`."""
     device = x.device.type
     return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 def has_kernels(x: Tensor) -> bool:
-    """Whether the kernels of this package can train with `x`: on a GPU since Ampere, by Triton."""
+    """Return whether mtkit's kernels can train with `x`: on GPUs since Ampere, with Triton."""
     return x.device.type == "cuda" and x.dtype != torch.float64 and _runs_triton(x.device)
 
 
@@ -155,7 +155,7 @@ def _runs_triton(device: torch.device) -> bool:
 
 
 class Linear(nn.Linear):
-    """A linear layer, by `affine`."""
+    """A linear layer that is computed by `affine`."""
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:
         super().__init__(inputs, outputs)
@@ -174,9 +174,9 @@ def affine(
 ) -> Float[Tensor, "... O"]:
     """Return x W^T + b, or max(0, x W^T + b).
 
-    On a GPU the product includes the maximum, and the gradient of b is a product, too, which takes
-    a fifth of the time of torch's sum. With autocast the gradients of W and b are in float32, not
-    rounded to its type first.
+    On a GPU one kernel computes product and maximum. The gradient of b is a matrix product, too,
+    which takes a fifth of the time of torch's sum. With autocast the gradients of W and b stay in
+    float32; they are not rounded to the type of autocast.
     """
     if x.device.type != "cuda" or not torch.is_grad_enabled():
         product = F.linear(x, weight, bias)
@@ -214,7 +214,7 @@ def _multiply(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) -> Linear:
-    """Return a linear layer with Glorot weights, times `gain`, and zero bias."""
+    """Return a linear layer; weights: Glorot initialisation times `gain`; bias: 0."""
     layer = Linear(inputs, outputs, relu=relu)
     nn.init.xavier_uniform_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
@@ -224,9 +224,9 @@ def linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) 
 class Dropout(nn.Module):
     """Dropout: elements become zero with probability p, the rest is scaled by 1 / (1 - p).
 
-    On a CPU each 64-bit random number serves eight elements, twenty times as fast as a Bernoulli
-    draw per element. There p is rounded to a multiple of 1/256, from 1/256 to 255/256, and the
-    scale follows it.
+    On a CPU one 64-bit random number serves eight elements, which is twenty times as fast as a
+    Bernoulli draw per element. There p is rounded to a multiple of 1/256 (at least 1/256, at most
+    255/256), and the scale uses the rounded p.
     """
 
     def __init__(self, p: float) -> None:
@@ -247,7 +247,7 @@ class Dropout(nn.Module):
 
 
 def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
-    """Return the dropout of embedded words; without a setting of its own, that of the layers."""
+    """Return the dropout for embedded words; if it is not set, it is that of the layers."""
     p = settings.embedding_dropout
     return Dropout(settings.dropout if p is None else p)
 
@@ -261,7 +261,7 @@ def draw_bytes(x: Tensor) -> Int[Tensor, " K"]:
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        # Compare bytes in place: 0 and 1 as bytes convert to floats many times as fast as booleans.
+        # Compare bytes in place: bytes 0 and 1 convert to floats many times faster than booleans.
         # Bytes range from -128 to 127, so 256 - threshold of their 256 values are kept.
         keep = draw_bytes(x).ge_(threshold - 128).view(x.shape)
         ctx.save_for_backward(keep)

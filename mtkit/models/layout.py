@@ -1,7 +1,7 @@
-"""Layouts: how the sentences of a batch lie in a tensor, as a rectangle or end to end.
+"""Layouts: how the sentences of a batch lie in a tensor, as padded rows or end to end.
 
-Linear layers, norms, dropout and the loss treat every token alike, so they work on either layout.
-In training the tokens lie end to end, with hardly any padding. Attention and LSTMs need rows.
+Linear layers, norms, dropout and the loss work on both layouts. In training the tokens lie end to
+end, with hardly any padding. Attention and LSTMs need rows: R × W places for tokens.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Bias = Float[Tensor, "..."]
 
 
 def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return what to add to scores: 0 where the mask is True, MASKED_BIAS elsewhere."""
+    """Return the bias for attention scores: 0 where the mask is True, MASKED_BIAS elsewhere."""
     return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, MASKED_BIAS)
 
 
 def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Tensor, "T P"] | None:
     """Return the bias that hides later words, for `length` positions after `past` earlier ones.
 
-    It is None for a single position, which may see every other.
+    It is None for a single position, because that may attend to all earlier ones.
     """
     if length == 1:
         return None
@@ -38,22 +38,22 @@ def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Ten
 
 @dataclass(frozen=True)
 class Layout:
-    """The rectangle: a sentence in each row, padded at its end. `Packed` is the other layout."""
+    """Rows: one sentence per row, padded at its end. `Packed` is the other layout."""
 
     mask: Bool[Tensor, "R W"]
-    """Where a place of the rectangle holds a token."""
+    """Whether a place holds a token."""
 
     @classmethod
     def full(cls, x: Float[Tensor, "R W D"]) -> Layout:
-        """Return the layout of a rectangle that has no padding."""
+        """Return the layout of rows without padding."""
         return cls(torch.ones((), dtype=torch.bool, device=x.device).expand(x.shape[:2]))
 
     def pad(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "R W D"]:
-        """Return what lies in this layout as a rectangle."""
+        """Convert `x` from this layout to padded rows."""
         return x
 
     def unpad(self, x: Float[Tensor, "R W D"]) -> Float[Tensor, "... D"]:
-        """Return a rectangle in this layout."""
+        """Convert padded rows to this layout."""
         return x
 
     def positions(self, table: nn.Module) -> Float[Tensor, "... D"]:
@@ -63,7 +63,7 @@ class Layout:
     def mask_for(self, keys: Layout) -> Mask:
         """Return the mask that hides padding of `keys`: (R, 1, 1, W), for all heads and queries.
 
-        If rows hold several sentences it is (R, 1, W, W), and hides the other sentences, too.
+        If rows hold several sentences, it is (R, 1, W, W), and hides other sentences, too.
         """
         return mask_to_bias(keys.mask)[:, None, None, :]
 
@@ -74,17 +74,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Packed(Layout):
-    """M tokens end to end, with padding after the last.
+    """M tokens end to end, with padding after the last sentence.
 
-    The last token is padding, and so is the last place of the rectangle. A place without a token
-    refers to that token, and a token of padding to that place. Gradients of padding are zero, so
-    `pad` computes the gradient of `unpad`, and the reverse.
+    The last token is padding, and so is the last place. A place without a token refers to the last
+    token, and padding among the tokens refers to the last place. Gradients of padding are zero, so
+    the gradient of `unpad` is `pad`, and the reverse.
     """
 
     place: Int[Tensor, " M"]
-    """The place of each token in the rectangle, row after row."""
+    """The place of each token; places are numbered row by row."""
     token: Int[Tensor, "R W"]
-    """The index, among the M tokens, of the token at each place of R rows of width W."""
+    """The index of the token at each place."""
     position: Int[Tensor, " M"]
     """The position of each token in its sentence; 0 for padding."""
     sentence: Int[Tensor, "R W"] | None = None
@@ -113,11 +113,11 @@ class Packed(Layout):
 
 
 class InPlace(Packed):
-    """Tokens end to end, for a kernel that finds the places of a row among them by itself."""
+    """Tokens end to end, for a kernel that itself finds the tokens of each row."""
 
     @classmethod
     def of(cls, layout: Packed) -> InPlace:
-        """Return such a layout of the same tokens."""
+        """Return the same layout as an `InPlace`."""
         return cls(**{field.name: getattr(layout, field.name) for field in fields(layout)})
 
     def pad(self, x: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class InPlace(Packed):
 
 @dataclass(frozen=True)
 class RowMask:
-    """A mask by layouts: queries see keys of their sentence, if `is_causal` only earlier ones."""
+    """A mask: queries see the keys of their sentence; with `is_causal`, no later positions."""
 
     queries: Packed
     keys: Packed
@@ -143,11 +143,11 @@ class RowMask:
 
 
 Mask = Bias | RowMask
-"""What hides keys from queries."""
+"""A mask that hides keys from queries."""
 
 
 class _Rearrange(torch.autograd.Function):
-    """Rows of x by `index`, whose gradient is rows of the gradient by `inverse`."""
+    """Select rows of x by `index`; the gradient selects rows of the gradient by `inverse`."""
 
     @staticmethod
     def forward(

@@ -1,15 +1,15 @@
 """The LSTM encoder and decoder (Sutskever et al. 2014; attention of Luong et al. 2015).
 
-An LSTM reads one word after the other (Hochreiter and Schmidhuber 1997) and carries a cell c and a
+An LSTM (Hochreiter and Schmidhuber 1997) reads one word after the other, and updates a cell c and a
 state h:
 
     i, f, o = σ(W x_t + U h_(t-1) + b)
     c_t = f · c_(t-1) + i · tanh(W' x_t + U' h_(t-1) + b')
     h_t = o · tanh(c_t)
 
-Without input feeding the decoder's LSTM does not depend on attention: teacher forcing runs it over
-the whole target at once, then attends from all positions together. With input feeding the
-attentional hidden state is part of the next input, so positions are computed in a loop.
+Without input feeding, the decoder's LSTM does not depend on attention. So teacher forcing first
+runs the LSTM over the whole target, then attention from all positions together. With input feeding,
+the attentional hidden state is part of the next input, so positions are computed in a loop.
 
 Padding comes after the real tokens, so the forward direction never reads it first. The backward
 direction reads each sentence reversed within its own length. A decoder layer starts from the
@@ -66,7 +66,7 @@ class LstmEncoderLayer(nn.Module):
 
     def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
         """Return outputs at every position, and those of each direction after its last token."""
-        # Padded rectangles run twice as fast as packed sequences. Outputs on padding are ignored.
+        # Padded rows run twice as fast as packed sequences. Outputs on padding are ignored.
         last = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1); rows may be empty
         position = torch.arange(mask.shape[1], device=mask.device)
         # Reverse each sentence within its length and leave padding in place.
@@ -103,7 +103,7 @@ class LstmEncoder(Encoder):
 
 
 class LstmDecoder(Decoder[LstmMemory, LstmState]):
-    """A stack of LSTM layers with attention over the topmost."""
+    """A stack of LSTM layers; attention uses the states of the topmost layer."""
 
     def __init__(self, settings: LstmDecoderSettings, d_model: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         self.embedding_dropout = build_embedding_dropout(settings)
 
     def prepare_memory(self, encoded: EncoderOutput) -> LstmMemory:
-        # [W; W'] as one product. A state lies within (-1, 1), hence the tanh; a cell need not.
+        # One product with [W; W']. Tanh keeps the state in (-1, 1); a cell may be larger.
         starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
         states = encoded.layout.pad(encoded.states)
@@ -175,11 +175,11 @@ def _lstm(inputs: int, outputs: int) -> nn.LSTM:
 def _run(
     lstm: nn.Module, x: Hidden, *before: Float[Tensor, "1 N O"]
 ) -> tuple[Float[Tensor, "N T O"], tuple[Float[Tensor, "1 N O"], Float[Tensor, "1 N O"]]]:
-    """Return the outputs at every position, and state and cell after the last.
+    """Return the outputs at every position, and state and cell after the last position.
 
     A CPU computes this in the precision of the weights, even under autocast: in training, oneDNN's
-    LSTM in bfloat16 gives different bits in different processes (oneDNN 3.12 on CPUs with AMX).
-    CPUs with AVX2 alone do not support it, and none supports float16.
+    bfloat16 LSTM gives different bits in different processes (oneDNN 3.12 on CPUs with AMX). CPUs
+    that have only AVX2 do not support bfloat16, and no CPU supports float16.
     """
     dtype = next(lstm.parameters()).dtype
     states = tuple(state.to(dtype) for state in before) or None

@@ -29,7 +29,7 @@ from mtkit.terms import Hidden
 
 @dataclass(frozen=True)
 class TransformerMemory(Memory):
-    """Keys and values of the source for each decoder layer, and a mask of padding."""
+    """Keys and values of the source for each decoder layer, and the padding mask."""
 
     layers: tuple[KeyValue, ...]
     mask: Mask
@@ -37,7 +37,7 @@ class TransformerMemory(Memory):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """The cache: keys and values of the target so far for each decoder layer; leads with N."""
+    """The cache: for each decoder layer, keys and values of the target so far; dimension 0: N."""
 
     layers: tuple[KeyValue, ...]
 
@@ -108,7 +108,7 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerEncoder(Encoder):
-    """The encoder: every position sees every other, or those of its neighbourhood."""
+    """The encoder: every position attends to all positions, or to those near it."""
 
     def __init__(
         self, settings: TransformerEncoderSettings, d_model: int, positions: nn.Module
@@ -130,10 +130,10 @@ class TransformerEncoder(Encoder):
 
 
 class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
-    """The decoder: position t sees the target up to t and the whole source.
+    """The decoder: position t attends to the target up to t, and to the whole source.
 
-    Training computes all positions of the known target at once; the causal mask hides later
-    positions. Search keeps the keys and values of earlier positions and computes new ones only.
+    Training computes all positions of the known target together; the causal mask hides later
+    positions. Search caches the keys and values of earlier positions and computes only new ones.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        """Run the layers on words with their positions."""
+        """Run the layers on embedded words to which positions have been added."""
         x = self.embedding_dropout(x)
         caches, cross_weights, self_weights = [], [], []
         for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):

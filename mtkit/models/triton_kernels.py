@@ -1,7 +1,7 @@
-"""The kernels behind `kernels`, in Triton (Tillet et al. 2019).
+"""The kernels that the module `kernels` calls, in Triton (Tillet et al. 2019).
 
-A program computes one block of a result. Sums are in float32, whatever the tensors are in. Places
-in memory are 64-bit numbers: a tensor that needs more than 32 fits into a large GPU.
+A program computes one block of a result. Sums are in float32, whatever the type of the tensors.
+Memory offsets have 64 bits, because a large GPU can hold tensors for which 32 bits are too few.
 """
 
 from __future__ import annotations

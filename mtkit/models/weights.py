@@ -35,7 +35,7 @@ def get_weights(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights of the same names and shapes into `model`, on whatever device it is."""
+    """Copy weights into `model`, on any device; names and shapes must be the same."""
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
 
@@ -56,13 +56,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
 def read_weights(
     path: Path, like: Mapping[str, Tensor], *, may_hold_others: bool = False
 ) -> dict[str, Tensor]:
-    """Read the weights that `like` names, in its shapes and number types; it may be on "meta".
+    """Read the weights that `like` names; `like` gives shapes and types, and may be on "meta".
 
     Every name, shape and type is checked before any values are read.
 
     Raises:
-        UserError: there is no such file, or it names the first weight that is missing, unknown
-            (unless it `may_hold_others`), not finite, or of another shape or type.
+        UserError: there is no such file, or a weight is missing, unknown (unless the file
+            `may_hold_others`), not finite, or has another shape or type.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -102,12 +102,12 @@ def read_weights(
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     """Load the model of `config` with the weights of a file, on the CPU.
 
-    The file is checked before memory is allocated, so a config alone cannot claim a huge model.
+    The file is checked before memory is allocated, so a wrong config cannot allocate a huge model.
     Raises a UserError as `read_weights` does.
     """
     model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
     weights = read_weights(path, dict(model.named_parameters()))
-    # Copied to aligned memory: a product may round differently at another address.
+    # Copy to aligned memory, because a product may round differently at another address.
     weights = {name: weight.clone() for name, weight in weights.items()}
     model.load_state_dict(weights, strict=False, assign=True)  # a tied weight has two names
     return model
@@ -116,7 +116,7 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
 def build_without_weights(
     settings: ModelSettings, source_vocab: int, target_vocab: int
 ) -> EncoderDecoder:
-    """Build a model whose parameters have names and shapes but no memory."""
+    """Build a model whose parameters have names and shapes but no values in memory."""
     with _WithoutMemory():
         return EncoderDecoder(settings, source_vocab, target_vocab)
 
