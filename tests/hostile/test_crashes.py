@@ -266,6 +266,20 @@ def test_campaign_of_every_file_operation(task_of: TaskOf, tmp_path: Path) -> No
 
 
 @pytest.mark.campaign
+@both
+def test_campaign_of_separate_processes(kind: str, task_of: TaskOf, tmp_path: Path) -> None:
+    task, draw = task_of(kind, LONG), random.Random(kind)
+    hits: list[Kill] = []
+    for number in range(2):
+        home = begin(task, tmp_path / f"{number}")
+        for stage, ending in task.endings.items():
+            moments = [Moment(draw.randint(1, int(0.8 * ending.operations)))]
+            hits += kill_and_finish(stage, home, moments, task, run_alone)
+    show(hits)
+    assert len(hits) == 2 * len(COMMANDS)
+
+
+@pytest.mark.campaign
 def test_campaign_of_parallel_processes(task_of: TaskOf, tmp_path: Path) -> None:
     task, draw = task_of("transformer", LONG), random.Random(1)
     command = [*COMMANDS["train"], "--set", "training.ranks=2"]
