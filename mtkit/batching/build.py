@@ -1,6 +1,6 @@
 """Stage 2: read, filter and encode the corpora into the token stores of `RUN/batches`.
 
-Training plans the batches, so a change of `batching.max_tokens` needs no new encoding.
+Training forms the batches, so after a change of `batching.max_tokens` nothing is encoded again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def check_settings(artifact: Artifact, recipe: Recipe) -> None:
     """Raise UserError if a tokenizer or batches were built with other settings than the recipe."""
     if difference := recipe.difference(artifact.manifest["settings"]):
         again = "rerun `mtkit train-spm`, then `mtkit batch`"
-        raise UserError(f"{artifact.path}: built with other settings ({difference}); {again}")
+        raise UserError(f"{artifact.path} was built with other settings ({difference}); {again}")
 
 
 def open_batches(path: Path) -> Batches:
@@ -90,7 +90,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     folder, batching, train = draft.folder, config.batching, read_pairs(config.data.train)
     encoded = encode_pairs(train, tokenizer, batching, _pair_filter(config))
     parts = {"train": _write_store("train", encoded, folder, tokenizer)}
-    # Scores need every line as it is. The lines fit in memory, where training keeps them too.
+    # Scores need every line unchanged. The lines fit in memory; training keeps them there, too.
     valid = list(read_pairs(config.data.valid))
     for side, name in enumerate((VALID_SOURCE, VALID_TARGET)):
         text = "".join(f"{pair[side]}\n" for pair in valid)
@@ -118,7 +118,7 @@ def _pair_filter(config: Config) -> PairFilter | None:
 def _write_store(
     name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Write the store `name`, and return how many pairs were kept and why others were dropped."""
+    """Write the store `name`; return how many pairs were kept, and why the rest was dropped."""
     dropped: dict[str, dict[str, Any]] = {}
     kept, tokens = 0, np.zeros(2, np.int64)
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)

@@ -1,4 +1,4 @@
-"""Encode pairs to subword ids, chunk by chunk, and drop those that training should not see."""
+"""Encode pairs to subword ids, chunk by chunk, and drop pairs that training should not see."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mtkit.tokenizer.codec import Tokenizer
 
 
 class Encoded(NamedTuple):
-    """A chunk of the corpus: the k pairs that are kept, with their ids, and the other pairs."""
+    """A chunk of the corpus: k kept pairs with their ids, and the dropped pairs."""
 
     kept: list[Pair]
     lengths: Lengths
     """(k, 2): source and target lengths in subwords."""
     tokens: Tokens
-    """Concatenated ids, for each pair source then target."""
+    """Concatenated ids; for each pair first the source, then the target."""
     dropped: list[tuple[Pair, str]]
-    """The other pairs, each with the reason: blank, duplicate, a rule, or too long."""
+    """The dropped pairs, each with the reason: blank, duplicate, a rule, or too long."""
 
 
 def encode_pairs(

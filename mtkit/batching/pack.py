@@ -1,10 +1,10 @@
-"""Pack pairs: lay the sentences of a batch end to end, in one of few shapes.
+"""Pack pairs: lay the sentences of a batch end to end, and round up their numbers.
 
-Most of a model treats every token alike, so it needs no rectangle: it reads the tokens of a side
-end to end. Attention and LSTMs need rows; `Packed` says where each token lies in these.
+Most of a model treats every token alike, so it needs no padded rows: it reads the tokens of a side
+end to end. Only attention and LSTMs need rows; `Packed` maps each token to its place in a row.
 
-Kernels, memory and graphs are chosen once per shape, so all sizes are rounded up. Tokens keep more
-significant bits than rows and widths, because most of a model computes on tokens only.
+Kernels, memory and graphs are chosen once per shape, so all sizes are rounded up. The number of
+tokens is rounded less than rows and widths, because most of a model computes on tokens only.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOKEN_BITS, ROW_BITS, WIDTH_BITS = 5, 4, 3
-"""Significant bits to which the numbers of tokens and rows, and the widths, are rounded up."""
+"""Significant bits that remain when the number of tokens, or rows and widths, are rounded up."""
 MIN_WIDTH_STEP = 4
 
 Ints = NDArray[np.int64]
 
 
 def round_up(count: int, bits: int, step: int = 1) -> int:
-    """Return the smallest number from `count` on with at most `bits` significant bits.
+    """Return the smallest number ≥ `count` that has at most `bits` significant bits.
 
-    It is a multiple of `step`, a power of two.
+    The result is a multiple of `step`, a power of two.
     """
     step = max(step, 1 << max(0, (count - 1).bit_length() - bits))
     return -(-count // step) * step
 
 
 def padded_tokens(tokens: int) -> int:
-    """Return the number of tokens of one side with padding, of which there is at least one."""
+    """Return the number of tokens of one side after padding with at least one token."""
     return round_up(tokens + 1, TOKEN_BITS)
 
 
 def width_for(longest: int) -> int:
-    """Return the width of rows for sentences that have up to `longest` tokens."""
+    """Return the row width for sentences of up to `longest` tokens."""
     return round_up(longest, WIDTH_BITS, MIN_WIDTH_STEP)
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where k pairs lie in two rectangles of one shape: sources in one, targets in the other.
+    """Where k pairs lie in padded rows, one matrix of rows for sources and one for targets.
 
-    Source and target of a pair are in the same row.
+    Both matrices have the same shape, and source and target of a pair the same row number.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class Places:
     row: Ints
     """(k,): the row of each pair."""
     column: Ints
-    """(k, 2): the first column of its source and of its target."""
+    """(k, 2): the first column of each pair's source and target."""
     are_shared: bool
     """Whether a row may hold several pairs."""
 
@@ -60,7 +60,7 @@ class Places:
 def place_pairs(lengths: Ints, min_width: int) -> Places:
     """Place pairs of (k, 2) lengths in rows as wide as the longest sentence, at least `min_width`.
 
-    If `min_width` is 0, every pair has a row of its own. Otherwise rows are shared: they are filled
+    If `min_width` is 0, every pair has its own row. Otherwise pairs share rows, which are filled
     one after the other with whole pairs, in order. The last row is empty, for padding.
     """
     width = width_for(max(min_width, int(lengths.max(initial=1))))

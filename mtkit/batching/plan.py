@@ -1,12 +1,12 @@
 """Plan batches: divide the pairs of an epoch, as a function of lengths, budget, seed and epoch.
 
-The cost of a batch is its number of pairs times its longest side with EOS, and must not exceed the
-budget. Pairs are shuffled, sorted by length within large windows, and cut into batches, which are
-shuffled again. Plans are the same on every machine.
+The padded size of a batch (pairs times the longest side with EOS) must not exceed the budget. Pairs
+are shuffled, sorted by length within large windows, and cut into batches, which are shuffled again.
+Plans are the same on every machine.
 
-A large epoch is planned in blocks, one at a time. So memory and the time to the first batch do not
-grow with the corpus. A block consists of short runs of consecutive pairs from the whole corpus, a
-new random choice in each epoch. So it is like the whole, and is read from disk in large pieces.
+A large epoch is planned in blocks, one at a time, so memory and the time to the first batch do not
+grow with the corpus. A block consists of short runs of consecutive pairs from the whole corpus,
+chosen at random in each epoch. So a block resembles the corpus, yet disk reads stay large.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mtkit.batching.pack import padded_tokens
 from mtkit.errors import UserError
 
 MAX_AREA = 1.5
-"""Largest area of the rectangle of a batch, sentences times the longest, relative to its tokens."""
+"""Largest padded size of a batch (sentences times the longest), relative to its tokens."""
 WINDOW_ROWS = 1 << 20
-"""Number of rows that are sorted together."""
+"""Number of pairs that are sorted together."""
 MAX_BLOCK_ROWS = 1 << 23
-"""Largest number of rows that are planned together; a smaller corpus is one block."""
+"""Largest number of pairs in a block; a smaller corpus is one block."""
 RUN_ROWS = 256
-"""Number of consecutive rows that always belong to one block, and so are read together."""
+"""Number of consecutive pairs that always belong to one block, and so are read together."""
 
 Rows = NDArray[np.signedinteger[Any]]
-"""Row numbers of pairs in a store."""
+"""Indices of pairs in a store."""
 PairLengths = NDArray[np.integer[Any]]
 """(n, 2): lengths of source and target, without EOS."""
 Weights = NDArray[np.float64]
@@ -65,8 +65,8 @@ def plan_block(
 ) -> list[Rows]:
     """Return the batches of one block of an epoch; every pair must fit the budget.
 
-    An epoch contains a row of weight w ⌊w⌋ times, and once more with probability w - ⌊w⌋. A block
-    contains at least one row, even if all weights are tiny.
+    An epoch contains a pair of weight w ⌊w⌋ times, and once more with probability w - ⌊w⌋. A block
+    contains at least one pair, even if all weights are tiny.
     """
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
@@ -121,9 +121,9 @@ def padding(lengths: PairLengths, batches: list[Rows]) -> float:
 
 
 def _sort(rows: Rows, lengths: PairLengths) -> Rows:
-    """Return the rows by increasing length of the longer side; equal ones keep their order.
+    """Sort the pairs by the length of the longer side; pairs of equal length keep their order.
 
-    So sentences of a batch are of like length, while neither side is longer in most of them.
+    So the sentences of a batch have similar lengths, and sources are as often longer as targets.
     """
     ordered: Rows = rows[np.argsort(lengths[rows].max(axis=1), kind="stable")]
     return ordered
@@ -132,7 +132,7 @@ def _sort(rows: Rows, lengths: PairLengths) -> Rows:
 def _cut(rows: Rows, lengths: PairLengths, max_tokens: int) -> list[Rows]:
     """Cut the rows into consecutive batches, each as large as the budget allows.
 
-    Neither side has more tokens than the budget, of which one is padding.
+    Each side has at most as many tokens as the budget, including one token of padding.
     """
     tokens = lengths[rows].astype(np.int64) + 1
     ends = np.concatenate([np.zeros((1, 2), np.int64), tokens.cumsum(axis=0)])  # (n + 1, 2)

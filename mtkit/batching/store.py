@@ -1,8 +1,8 @@
 """Token stores: ids of sentence pairs in memory-mapped files, with random access to any pair.
 
-`NAME.uint16` (or `.int32`) holds source then target ids, pair after pair, without BOS and EOS.
-`NAME.lengths` holds the (n, 2) lengths as uint16, `NAME.starts` where each pair starts, as int64.
-`NAME.corpora` holds the number of each pair's corpus as uint16.
+`NAME.uint16` (or `.int32`) holds the ids, pair after pair, source before target, without BOS and
+EOS. `NAME.lengths` holds the (n, 2) lengths as uint16, `NAME.starts` the index of each pair's first
+id as int64, `NAME.corpora` the number of each pair's corpus as uint16.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def store_writer(
     The store is complete when the `with` block ends. `vocab`: size of the larger vocabulary.
 
     Raises:
-        TypeError: the type of the ids is larger than the vocabulary needs.
+        TypeError: the ids have a larger type than the vocabulary needs.
     """
     dtype, end = token_dtype(vocab), 0
     with (
@@ -85,7 +85,7 @@ class Store:
             lengths = np.memmap(folder / f"{name}.lengths", np.uint16, "r").reshape(-1, 2)
             starts = np.memmap(folder / f"{name}.starts", np.int64, "r")
             corpora = np.memmap(folder / f"{name}.corpora", np.uint16, "r")
-        except (OSError, ValueError, IndexError):  # missing, or of an impossible size
+        except (OSError, ValueError, IndexError):  # missing, or with an impossible size
             raise UserError(f"{folder} has no token store {name!r}; {again}") from None
         end = starts[-1] + lengths[-1].sum(dtype=np.int64)
         if len(tokens) != end or not len(lengths) == len(starts) == len(corpora):

@@ -1,7 +1,7 @@
 """Check a corpus: apply the rules to a sample of it, and report the findings.
 
-The corpus is read once, and a second time up to the last misaligned line. Blank and repeated pairs
-and misaligned lines are counted in all of it, so that memory holds about 100 bytes per pair.
+The corpus is read once, and a second time up to the last misaligned line. Blank pairs, repeated
+pairs and misaligned lines are counted in the whole corpus, which takes about 100 bytes per pair.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mtkit.progress import progress
 
 MAX_EXAMPLES = 3
 IDENTIFIED_PAIRS = 10_000
-"""Pairs of the sample whose language is identified."""
+"""Number of sampled pairs whose language is identified."""
 MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
-"""Distinct pairs below which a corpus fails, or gets a warning: for training, and held out."""
+"""Fewest distinct pairs to pass with a warning, and without: in training and in held-out data."""
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 """Corpora by their names in `data`: train, then valid and test."""
@@ -53,7 +53,7 @@ class CorpusReport:
     statistics: CorpusStatistics
     findings: list[Finding]
     drop: list[DropRule]
-    """Rules that are recommended for `batching.drop`."""
+    """Recommended rules for `batching.drop`."""
 
     def __getitem__(self, name: str) -> Finding:
         return next(finding for finding in self.findings if finding.name == name)
@@ -65,25 +65,25 @@ class CorpusReport:
 
     @property
     def failed(self) -> list[Finding]:
-        """Reasons not to train on the corpus as it is."""
+        """Findings because of which the corpus should not be used for training as it is."""
         return [finding for finding in self.findings if finding.status == "failed"]
 
     @property
     def frequent(self) -> list[Finding]:
-        """Findings of rules that so many pairs break that some should be looked at."""
+        """Findings of rules that many pairs break, so that someone should look at some of them."""
         names = {*DROP_RULES, "already split"}
         findings = [finding for finding in self.findings if finding.name in names]
         return [it for it in findings if it.count > Rule.recommended_share * it.checked]
 
     def estimate(self, rule: str) -> int:
-        """Return how many pairs of the whole corpus break a rule of which only some are checked."""
+        """Estimate, from the sample, how many pairs of the whole corpus break a rule."""
         return round(self[rule].count * self.distinct_pairs / max(1, self[rule].checked))
 
 
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
-    """Check the corpus `name`, which should have no source of those that follow it.
+    """Check the corpus `name`; it should not contain sources of the corpora that follow it.
 
-    Validation and test sets may be small, and no setting drops any of their pairs.
+    Validation and test sets may be small; settings drop none of their pairs.
     """
     names = list(corpora)
     later = [corpora[other] for other in names[names.index(name) + 1 :]]
@@ -101,13 +101,13 @@ def check_corpus(
     held_out: AbstractSet[str] = frozenset(),
     min_pairs: tuple[int, int] = MIN_PAIRS,
 ) -> CorpusReport:
-    """Check the corpora: rules on a sample, everything else on all pairs.
+    """Check the corpora: apply rules to a sample, and all other checks to every pair.
 
     `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
-    `min_pairs`: distinct pairs below which the corpus fails, or gets a warning.
+    `min_pairs`: fewest distinct pairs to pass with a warning, and without.
 
     Raises:
-        UserError: nothing can be read; files of unequal length are a finding instead.
+        UserError: the corpora cannot be read; files of different lengths are only a finding.
     """
     survey = _Survey(corpora)
     statistics = replace(compute_statistics(survey, languages), held_out=held_out)
@@ -135,9 +135,9 @@ def check_corpus(
 
 
 class _Survey:
-    """Yields the pairs of corpora once, and counts what needs all of them.
+    """Yields the pairs of corpora once, and meanwhile counts faults for which all pairs are needed.
 
-    Files may be of unequal length.
+    The files may have different lengths.
     """
 
     def __init__(self, corpora: Corpus | list[Corpus]) -> None:
@@ -167,7 +167,7 @@ class _Survey:
             yield from chunk
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what was counted."""
+        """Yield the findings about all pairs."""
         blank, repeated, examples = self.faults["blank"], self.faults["repeated"], self._examples
         status: Status = "failed" if 2 * blank > self.count else "warned" if blank else "passed"
         texts = "a side is empty", "always dropped"
@@ -192,7 +192,7 @@ def _rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
 
 
 def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
-    """Apply a rule to the sample; the rule `language`, which is slow, to the start of it."""
+    """Apply a rule to the sample; the slow rule `language` only to the start of the sample."""
     pairs = statistics.sample[: IDENTIFIED_PAIRS if rule.name == "language" else None]
     faulty = [pair for pair in pairs if rule.check(pair, statistics)]
     count, checked = len(faulty), len(pairs)
@@ -206,7 +206,7 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
 
 
 def _find_places(corpora: Corpus | list[Corpus], rows: set[int]) -> list[str]:
-    """Return file and line of each of the rows, which are counted from 0."""
+    """Return file and line of each pair of `rows`; rows are numbered from 0."""
     pairs = islice(read_pairs(corpora), max(rows) + 1) if rows else ()
     return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
@@ -214,8 +214,8 @@ def _find_places(corpora: Corpus | list[Corpus], rows: set[int]) -> list[str]:
 def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
     """Return the rules that few enough pairs break.
 
-    Without `language` if a declared language cannot be identified: `mtkit batch` does not know the
-    declaration, and would take the side for a relative.
+    Leave out `language` if a declared language cannot be identified: `mtkit batch` does not know
+    the declaration, and would identify a related language instead.
     """
     shares = {rule.name: rule.recommended_share for rule in RULES}
     if not all(code is None or is_supported(code) for code in languages):

@@ -1,6 +1,6 @@
 """Recognise the columns of a table, and whether its first row is a header, from a sample of rows.
 
-A header names languages or sides, has a word above numbers, or up to three words above sentences.
+A header has names of languages or sides, a word above numbers, or up to 3 words above sentences.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from unicodedata import category
 from mtkit.config.languages import language_code, language_names
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
-"""Words besides languages that name a column of text."""
+"""Words that name a column of text; names of languages do so, too."""
 MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
-"""Rows below a header of other words, and the share of them that must be sentences."""
+"""How many rows must follow a header of other words, and which share must be sentences."""
 
 SampleRows = Sequence[Sequence[str]]
-"""The cells of rows that are not blank."""
+"""Rows of cells; blank rows are left out."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
 _IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
@@ -25,12 +25,12 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
-    """Return the columns, from 0, that hold no numbers, identifiers or labels, nor are blank."""
+    """Return the columns, from 0, that hold text rather than numbers, identifiers or labels."""
     return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
 
 
 def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
-    """Return whether the first row is a header; `columns`: those that are read."""
+    """Return whether the first row is a header; `columns`: the columns of source and target."""
     first = dict(enumerate(cell.strip() for cell in rows[0])) if rows else {}
     others = [(first[at], _below(rows, at)) for at in first.keys() - find_texts(rows)]
     read = [(first.get(at, ""), _below(rows, at)) for at in columns]
@@ -51,12 +51,12 @@ def is_column_name(cell: str) -> bool:
 
 
 def _below(rows: SampleRows, at: int) -> list[str]:
-    """Return the cells of a column below the first row, without blank ones."""
+    """Return the cells of column `at` below the first row; leave out blank cells."""
     return [row[at].strip() for row in rows[1:] if at < len(row) and row[at].strip()]
 
 
 def _is_text(cells: list[str]) -> bool:
-    """Return whether cells are neither numbers, dates, different identifiers, nor a few labels."""
+    """Return whether cells are text: not numbers, dates, identifiers, or a few repeated labels."""
     distinct = len(set(cells))
     is_number = not any(map(str.isalpha, "".join(cells))) or all(map(_DATE.fullmatch, cells))
     is_identifier = all(map(_IDENTIFIER.fullmatch, cells)) and distinct == len(cells)
@@ -65,7 +65,7 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_title(cell: str, below: list[str]) -> bool:
-    """Return whether a cell is up to three words, and those below it are sentences."""
+    """Return whether a cell has up to three words, and the cells below it are sentences."""
     name = re.sub(r"\(.*?\)", "", cell).strip()
     words = len(name.split())
     sentences = sum(

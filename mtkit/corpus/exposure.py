@@ -1,4 +1,4 @@
-"""Which pairs of a test set occur in the training data: they measure memory."""
+"""Which pairs of a test set occur in the training data: scores on these measure memory only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Exposure = Sequence[tuple[bool, bool]]
 
 
 def find_exposure(tests: Sequence[Pair], training: Iterable[Pair]) -> Exposure:
-    """Find test sources and targets in the training data, up to case, width and punctuation."""
+    """Find test sources and targets in the training data; ignore case, width and punctuation."""
     keys = [(normalised(pair.source), normalised(pair.target)) for pair in tests]
     wanted, found = [*map(set, zip(*keys, strict=True))], (set[str](), set[str]())
     for pair in training:

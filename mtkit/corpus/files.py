@@ -1,7 +1,7 @@
 """Read lines of text files as a stream: UTF-8, or UTF-16 with a byte order mark, plain or gzip.
 
-Only a line feed ends a line. A line over 1 MiB is not a sentence and is read as a blank one, so
-that memory stays bounded whatever a file contains or decompresses to.
+Only a line feed ends a line. A line over 1 MiB is not a sentence; it is read as a blank line, so
+that memory stays bounded whatever a file contains, even after decompression.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mtkit.report import plural, warn
 
 GZIP_MAGIC = b"\x1f\x8b"
 ENCODINGS = {
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark begins in the same way
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark begins with the same bytes
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -39,38 +39,38 @@ COMPRESSED = {
     ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
     ".zip": rb"PK(\x03\x04|\x05\x06)",
 }
-"""Compressed formats that are refused, by the end of the name or the first bytes of a file."""
+"""Compressed formats that mtkit does not read: how their names end, and their first bytes."""
 OFFICE = re.compile(
     rb"(?s)PK\x03\x04.{26}(\[Content_Types|_rels|mimetype)|\xd0\xcf\x11\xe0|%PDF-|{\\rtf"
 )
-"""The first bytes of spreadsheets and documents, whatever the names of the files."""
+"""The first bytes of spreadsheets and documents."""
 EXPORTS = {
     ".xlsx .xls .xlsm .ods .numbers": "a spreadsheet; save it as CSV (UTF-8)",
     ".docx .doc .odt .rtf .pdf .pptx": "a document; save it as plain text (UTF-8)",
     ".tmx .xliff .xlf .sdlxliff": "a translation file; export it as tab-separated text (.tsv)",
 }
-"""What files of other programs are, by the end of their names, and how to export their text."""
+"""Files of other programs, by the end of their names: what they are, and how to export text."""
 MAX_LINE_BYTES = 1 << 20
-"""Size of a line, without its line feed, above which it is read as blank."""
+"""Largest line without its line feed; a larger line is read as blank."""
 DEMO = "demo:"
 """Prefix of the files of the demo corpus, which are part of the package."""
 READ_BYTES = 1 << 16
-CARRIAGE_RETURN = ord("\r")  # a number is found faster in bytes than bytes are
+CARRIAGE_RETURN = ord("\r")  # `int in bytes` is faster than `bytes in bytes`
 OLD_LINE_ENDS = "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 @cache  # a corpus is read several times
 def tell_once(tell: Callable[[str], None], text: str) -> None:
-    """Call `say` or `warn`, unless they have said the same before."""
+    """Call `tell` (`say` or `warn`), unless it has told the same text before."""
     tell(text)
 
 
 def existing_file(path: str) -> Path:
-    """Return a file that exists and can be read more than once.
+    """Return the path of a file that exists and can be read more than once.
 
     Raises:
-        UserError: it cannot.
+        UserError: the file does not exist, cannot be read, or is a folder, pipe or device.
     """
     is_demo = path.startswith(DEMO)
     file = Path(str(files("mtkit.demo")), path.removeprefix(DEMO)) if is_demo else Path(path)
@@ -110,8 +110,8 @@ def input_lines(path: Path | None) -> Generator[str]:
 def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
     """Yield the lines of an open file, without line ends and byte order mark.
 
-    A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each such fault is warned of
-    once, and so are carriage returns that end no line. Errors are as in `text_blocks`.
+    A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each kind of fault gives one
+    warning, and so do carriage returns that do not end a line. Errors are as in `text_blocks`.
     """
     faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
     for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
@@ -143,7 +143,7 @@ def is_utf16(path: str) -> bool:
 
 
 def count_lines(path: str) -> int:
-    """Return the number of lines that `read_lines` yields; raise the same errors."""
+    """Return the number of lines that `read_lines` yields; errors are as in `read_lines`."""
     lines, last = 0, b"\n"  # the last line needs no line feed
     with existing_file(path).open("rb") as file:
         for block in text_blocks(file, path):
@@ -153,10 +153,10 @@ def count_lines(path: str) -> int:
 
 @contextmanager
 def open_input(path: Path | None) -> Iterator[io.BufferedReader]:
-    """Open a file, or standard input; read it by `text_blocks`.
+    """Open a file, or standard input; read it with `text_blocks`.
 
     Raises:
-        UserError: it cannot be opened.
+        UserError: the file cannot be opened.
     """
     if path is None:
         if sys.stdin is None:
@@ -174,11 +174,11 @@ def open_input(path: Path | None) -> Iterator[io.BufferedReader]:
 def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
     """Yield the text of a file as UTF-8, in blocks as they arrive; `name` is for messages.
 
-    The first bytes show whether it is compressed with gzip, or in UTF-16 or UTF-32.
+    The first bytes show whether the file is compressed with gzip, or in UTF-16 or UTF-32.
 
     Raises:
         UserError: the file has another format, or the gzip data is damaged.
-        MtkitError: it cannot be read.
+        MtkitError: the file cannot be read.
     """
     lines = 0
     try:
@@ -228,13 +228,13 @@ def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:
 
 
 def _wait(file: io.BufferedReader) -> None:
-    """Wait for data outside of `read`, which would hold the lock that Python needs to exit."""
+    """Wait for data before calling `read`, which holds a lock that Python needs to exit."""
     with suppress(OSError):  # a stream in memory has no file descriptor
         select.select([file.fileno()], [], [])
 
 
 def split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield each line without its line feed; of one over MAX_LINE_BYTES, a byte more than that."""
+    """Yield each line without its line feed; cut a longer line after MAX_LINE_BYTES + 1 bytes."""
     unended = bytearray()
     for block in blocks:
         first, *others = block.split(b"\n")

@@ -13,11 +13,11 @@ from mtkit.report import plural
 
 Status = Literal["passed", "warned", "failed"]
 MAX_COPIED = 0.5
-"""Share of lines with equal sides above which both files are in one language."""
+"""If a larger share of lines has equal sides, both files are taken to be in one language."""
 MAX_MISALIGNED = 0.05
-"""Share of misaligned lines above which a corpus fails."""
+"""Largest share of misaligned lines with which a corpus can pass."""
 MIN_UNRELATED_LINES, MIN_TELLING_LENGTH = 5_000, 20
-"""Lines, and median characters, from which unrelated files fail: a dictionary has too little."""
+"""Fewest lines, and median characters, with which unrelated files fail; a dictionary has less."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Finding:
     name: str
     status: Status
     count: int
-    """Pairs or places that have the fault."""
+    """Number of pairs or places that have the fault."""
     checked: int
-    """Pairs or places that were checked; a large corpus is sampled for some rules."""
+    """Number of pairs or places that were checked; some rules check only a sample."""
     meaning: str
     advice: str
     setting: str | None = None
@@ -37,11 +37,11 @@ class Finding:
     note: str = ""
     """Details, or why the check was not possible."""
     examples: list[dict[str, str]] = field(default_factory=list)
-    """The first such pairs, as by `Pair.excerpt`."""
+    """The first faulty pairs, in the form of `Pair.excerpt`."""
 
 
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
-    """Fail a corpus with fewer distinct pairs than the first bound, and warn below the second."""
+    """Fail a corpus with fewer distinct pairs than the first bound; warn below the second bound."""
     needed, enough = min_pairs
     note = f"{pairs:,} distinct pairs; {needed:,} are needed, {enough:,} recommended"
     name, meaning = "few pairs", "the corpus is small"
@@ -52,7 +52,7 @@ def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
 
 
 def check_files(note: str) -> Finding:
-    """Fail if the files are not equally long, as `note` says; it is empty if they are."""
+    """Fail unless `note` is empty; it describes files of different lengths."""
     meaning, advice = "lines are missing", "see `misalignment` for the line where they diverge"
     status: Status = "failed" if note else "passed"
     return Finding("unequal files", status, int(bool(note)), 1, meaning, advice, note=note)
@@ -63,8 +63,8 @@ def check_alignment(
 ) -> Finding:
     """Check that line n of one file translates line n of the other.
 
-    A few misaligned lines are a warning, unless the files are still misaligned at the end.
-    `places`: file and line of each misaligned passage; `median_length`: of the longer side.
+    Warn of a few misaligned lines, but fail if the files are still misaligned at their end.
+    `places`: file and line of each misaligned passage; `median_length`: length of the longer side.
     """
     lines = sum(passage.count for passage in passages)
     moved = [passage for passage in passages if passage.shift != 0]
@@ -76,22 +76,22 @@ def check_alignment(
         note = f"not checked: fewer than {MIN_LINES} pairs"
     elif is_unrelated and (lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH):
         status, count = "warned", 0
-        note = "not certain: the sides have too little in common; compare some lines yourself"
-    meaning = "targets translate other lines than the sources beside them"
-    advice = "a line was lost or added: correct the files there"
+        note = "not certain, because the sides have too little in common; compare some lines"
+    meaning = "a target translates another line than its source"
+    advice = "a line was lost or added; correct the files there"
     return Finding("misalignment", status, count, lines, meaning, advice, note=note)
 
 
 def _describe(passage: Passage, place: str) -> str:
     where = f"about {place}, for {plural(passage.count, 'line')}"
     if passage.shift is None:
-        return f"{where}: no target near them translates these sources"
+        return f"{where}, no target nearby translates these sources"
     lines = plural(abs(passage.shift), "line")
-    return f"{where}: the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
+    return f"{where}, the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
 
 
 def check_languages(statistics: CorpusStatistics, declared: Languages) -> Finding:
-    """Check that the sides are in two languages, and in those that are declared.
+    """Check that the sides are in two languages, and in the declared ones.
 
     If both languages are declared, they may be the same, as for two spellings of one language.
     """
@@ -119,10 +119,10 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
 
 
 def _contradiction(side: SideStatistics, declared: str | None, other: str | None) -> Status:
-    """Return "failed" if a side is in the language declared for the other, "warned" if in a third.
+    """Return "failed" if a side is in the other side's language, "warned" if in a third language.
 
-    A third language may be a relative, which identification confuses with the declared one, and
-    surely is if identification does not know that.
+    Identification may confuse the declared language with a related one; if it does not support the
+    declared language, a third language is not reported.
     """
     likely = side.likely_language
     if declared is None or likely in (None, langid_code(declared)):

@@ -23,7 +23,7 @@ SAME_SCRIPT = {
     "HALFWIDTH": "KANA",
     "FULLWIDTH": "LATIN",
 }
-"""First words that are not names of scripts, or name one of several that are used together."""
+"""First words of Unicode names that name no script, or one of several scripts used together."""
 NO_SCRIPT = frozenset(["", "COMBINING", "VARIATION", "MODIFIER"])
 UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "BOPOMOFO", "YI"]).union(
     ["THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW"],
@@ -31,24 +31,24 @@ UNSPACED_SCRIPTS = frozenset(["HAN", "KANA", "BOPOMOFO", "YI"]).union(
 )
 """Scripts without spaces between words; "NEW" is New Tai Lue.
 
-Source: UAX #14 of Unicode, whose classes ID, SA, AK and AS hold letters that need no space for a
-line break; without those of dead languages.
+Source: Unicode's UAX #14: letters of the classes ID, SA, AK and AS need no space for a line break.
+Scripts of dead languages are left out.
 """
 SCRIPT_WEIGHTS = {"HANGUL": 3, **dict.fromkeys(UNSPACED_SCRIPTS, 3)}
-"""Weight of a letter in `main_script`: it says about as much as three Latin ones."""
+"""Weight of a letter in `main_script`: one such letter counts as three Latin letters."""
 MIN_IDENTIFIED_LETTERS = 24
 """Letters that a line needs for its language to be identified; an Asian letter counts as three."""
 NO_LANGUAGE = "zxx"
 """Label of py3langid for text without linguistic content."""
 MAX_VOTES = 1_000
-"""Lines of a side that vote on its language."""
+"""Number of lines of a side whose languages are counted."""
 FOREIGN_RATIO = 0.05
-"""A line is foreign if its side's language is this much less probable than the best one.
+"""A line is foreign if P(language of its side) is less than this times P(most probable language).
 
-Close relatives such as Danish and Norwegian are never so far apart in one line.
+Related languages such as Danish and Norwegian are never so far apart in one line.
 """
 LANGID_CODES = {"nb": "no", "fil": "tl"}
-"""Languages that py3langid knows by another code."""
+"""Languages for which py3langid uses another code."""
 _ASIAN = re.compile("[\u0800-\uffff]")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -86,7 +86,7 @@ def is_long_enough(text: str) -> bool:
 
 
 def count_languages(lines: Iterable[str]) -> Counter[str]:
-    """Count the languages of the first lines that are long enough, at most MAX_VOTES."""
+    """Count the languages of the first lines that are long enough, of at most MAX_VOTES lines."""
     voters = islice(filter(is_long_enough, lines), MAX_VOTES)
     counts = Counter(_identifier().rank(line)[0][0] for line in voters)
     del counts[NO_LANGUAGE]
@@ -94,7 +94,7 @@ def count_languages(lines: Iterable[str]) -> Counter[str]:
 
 
 def is_foreign(text: str, language: str) -> bool:
-    """Return whether the text is almost certainly in another language."""
+    """Return whether the text is almost certainly not in `language`."""
     if not is_long_enough(text) or _identifier().classify(text)[0] == language:
         return False
     ranking = _identifier().rank(text)
@@ -120,7 +120,7 @@ def count_scripts(text: str) -> Counter[str]:
 
 
 def main_script(lines: Iterable[str]) -> str | None:
-    """Return the script that most of the text is written in; KANA for Japanese, which mixes two."""
+    """Return the script of most of the text; KANA for Japanese, which mixes Han and kana."""
     counts = count_scripts("".join(lines))
     if counts["KANA"] > counts["HAN"] / 10:
         counts["KANA"] += counts["HAN"]

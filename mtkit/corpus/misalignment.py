@@ -1,9 +1,9 @@
-"""Find where two files are misaligned: from which line on line n no longer translates line n.
+"""Find where two files are misaligned: the line from which on line n no longer translates line n.
 
 The features of a line are its length, its punctuation marks and 64 bits for its words. A model
-learns from the corpus itself which features go together: the log odds of a pair against chance.
-Under a shift, line n of the source belongs to line n + shift of the target. The Viterbi algorithm
-finds the shifts that explain all lines best, where every change of shift has a cost.
+learns from the corpus itself which features occur together: the log odds of a pair against chance.
+With a shift, line n of the source belongs to line n + shift of the target. The Viterbi algorithm
+finds the sequence of shifts with the best score; every change of shift has a cost.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_SHIFT = 12
-"""Lines that one side may be ahead of the other."""
+"""Largest shift that is searched for, in lines."""
 SHIFTS = range(-MAX_SHIFT, MAX_SHIFT + 1)
 UNRELATED = MAX_SHIFT + 1
-"""The state of lines that match none near them."""
+"""The state of lines that match no line near them."""
 STATES = [*SHIFTS, UNRELATED]
 BLOCK_LINES = 8
-"""Lines that are scored together, before the exact line is looked for."""
+"""Lines that are scored together, before the exact line of a change is searched for."""
 LEVELS, MAX_SHARED = 8, 7
-"""Quantiles of the lengths, and most shared words, that are distinguished."""
+"""Number of length classes (quantiles), and the largest count of shared words (more are equal)."""
 CHANGE_COST = 25.0
-"""Nats that a change of shift must gain, so that chance causes one in e^25 lines."""
+"""Nats that a change of shift must gain, so that chance causes a change in one of e^25 lines."""
 UNRELATED_SCORE = -0.2
-"""Nats per line below which lines match none near them, however free the translation."""
+"""Score of unrelated lines, in nats per line; even free translations score higher."""
 MIN_LINES, MIN_OWN_LINES = 200, 32
-"""Lines from which a model can be learnt: of a corpus, and of a passage by itself."""
+"""Fewest lines from which a model can be learnt: of a whole corpus, and of one passage."""
 OWN_SHARE = 0.5
-"""A passage is aligned if this share of what a shift explains is explained without it."""
+"""A passage is aligned if shift 0 gains more than this share of what the found shift gains."""
 CHANCE = 3.0
-"""Nats, divided by the square root of the lines, that chance may explain of each line."""
+"""Nats per line that chance may gain, when divided by the square root of the number of lines."""
 PRIOR_PAIRS = 50.0
-"""Pairs that match by chance, added to the counts."""
+"""Number of chance pairs that are added to the counts, for smoothing."""
 MAX_LEARNT_LINES = 100_000
 MAX_LENGTH = 65_535
 _WORD = re.compile(r"\w{3,}|\d+")
 _MARKS = [
     re.compile(it) for it in ("[?？؟;՞፧⸮]", r"\d", "[,，、;؛،]", '["“”„«»「」『』]', r"\w\W?$")
 ]
-"""Question marks, digits, commas, quotation marks, and no punctuation at the end."""
+"""Marks of a line: question marks, digits, commas, quotation marks, no punctuation at the end."""
 MARK_KINDS = 1 << len(_MARKS)
 
 FEATURES = np.dtype([("length", np.uint16), ("marks", np.uint8), ("words", np.uint64)])
@@ -67,7 +67,7 @@ def _mark_bits(line: str) -> int:
 
 
 def _word_bits(line: str) -> int:
-    """Return 64 bits, one set for the start of each word; names and cognates share bits."""
+    """Return 64 bits; the start of each word sets one, so names and cognates set the same."""
     bits = 0
     for word in _WORD.findall(line.casefold()):
         bits |= 1 << (crc32(word[:4].encode(errors="replace")) & 63)
@@ -79,27 +79,27 @@ class Passage:
     """Consecutive lines of the source, and where their translations are."""
 
     first: int
-    """Counted from 0."""
+    """The first line, counted from 0."""
     count: int
     shift: int | None
-    """Line n belongs to line n + shift of the target; None: to no line near it."""
+    """Line n belongs to line n + shift of the target; None: to no target line near it."""
 
 
 def find_passages(source: NDArray[Any], target: NDArray[Any]) -> list[Passage]:
-    """Divide the lines into passages of one shift each: one of shift 0 if all are aligned.
+    """Divide the lines into passages of one shift each; aligned files give one passage of shift 0.
 
-    `source`, `target`: (n,) features of the lines. Fewer than MIN_LINES count as aligned.
+    `source`, `target`: (n,) features of the lines. Fewer than MIN_LINES lines count as aligned.
     """
     if len(source) < MIN_LINES:
         return [Passage(0, len(source), 0)]
     model = _PairModel(source, target)
     gains = model.gains(np.arange(model.lines))
     best = max(gains, key=lambda shift: (gains[shift], -abs(shift)))
-    # If all lines are alike, every shift explains as much: the median is taken for chance.
+    # If all lines are similar, every shift gains equally. The median gain is taken for chance.
     if gains[best] - statistics.median(gains.values()) <= CHANCE / math.sqrt(model.lines):
         return [Passage(0, model.lines, None)]
     shifts = np.full(model.lines, best)
-    for _ in range(3):  # the model improves with the lines that it is learnt from
+    for _ in range(3):  # better shifts give a better model, and the reverse
         rows = np.flatnonzero(shifts != UNRELATED)
         model.learn(*model.pairs(rows, shifts[rows]))
         shifts = _likeliest_shifts(model)
@@ -133,13 +133,13 @@ class _PairModel:
         self.lines = len(source)
 
     def pairs(self, rows: LineNumbers, shift: int | LineNumbers) -> tuple[LineNumbers, LineNumbers]:
-        """Return the rows of source lines that have a target under a shift, and the target rows."""
+        """Return the source rows that have a target line under a shift, and these target rows."""
         targets = rows + shift
         is_inside = (targets >= 0) & (targets < self.lines)
         return rows[is_inside], targets[is_inside]
 
     def learn(self, source: LineNumbers, target: LineNumbers) -> None:
-        """Learn which features go together, from rows that are pairs."""
+        """Learn which features occur together, from rows that are pairs."""
         self._length_odds = _learn_odds(self._lengths[0][source], self._lengths[1][target], LEVELS)
         self._mark_odds = _learn_odds(self._marks[0][source], self._marks[1][target], MARK_KINDS)
         random = np.roll(target, len(target) // 3 + MAX_SHIFT)
@@ -158,9 +158,9 @@ class _PairModel:
         return np.asarray(np.minimum(shared, MAX_SHARED), np.int64)
 
     def gains(self, rows: LineNumbers) -> dict[int, float]:
-        """Return what each shift explains of these lines, in nats per line.
+        """Return the score of these lines under each shift, in nats per line.
 
-        One half of the lines is scored by a model of the other half.
+        One half of the lines is scored by a model that is learnt from the other half.
         """
         gains = {}
         for shift in SHIFTS:
@@ -194,7 +194,7 @@ def _log_odds(counts: NDArray[Any], expected: Scores) -> Scores:
 
 
 def _likeliest_shifts(model: _PairModel) -> LineNumbers:
-    """Return the likeliest shift of each line, (n,): first of blocks, then the exact lines."""
+    """Return the likeliest shift of each line, (n,): find it for blocks, then refine the edges."""
     rows, blocks = np.arange(model.lines), np.arange(0, model.lines, BLOCK_LINES)
     scores = [np.add.reduceat(model.score_lines(rows, shift), blocks) for shift in STATES]
     path = np.array(STATES)[_viterbi(np.array(scores), start=MAX_SHIFT)]
@@ -210,11 +210,10 @@ def _likeliest_shifts(model: _PairModel) -> LineNumbers:
 
 
 def _viterbi(scores: Scores, start: int) -> LineNumbers:
-    """Return (blocks,) the sequence of states with the best sum of scores less CHANGE_COST.
+    """Return the sequence of states, (blocks,), with the best sum of scores minus CHANGE_COSTs.
 
-    `scores`: (states, blocks).
-
-    The first block is in the state `start`, or changes at the same cost.
+    `scores`: (states, blocks). If the first block is not in the state `start`, this costs as much
+    as a change.
     """
     states, blocks = scores.shape
     came_from = np.tile(np.arange(states), (blocks, 1))
@@ -233,10 +232,10 @@ def _viterbi(scores: Scores, start: int) -> LineNumbers:
 
 
 def _is_consistent(model: _PairModel, rows: LineNumbers, shift: int | None) -> bool:
-    """Return whether a passage is aligned by a model of its own lines.
+    """Return whether a passage is aligned according to a model that is learnt from its own lines.
 
-    A document may have habits unlike the rest of the corpus: only its targets end in full stops,
-    or its names come in lists. Periodic lists explain each other nearly as well under a shift.
+    A document may differ from the rest of the corpus: only its targets end in full stops, or it
+    lists names. Periodic lists match nearly as well under a shift.
     """
     gains = model.gains(rows)
     aligned = gains.pop(0)

@@ -1,8 +1,8 @@
 """Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset.
 
 A dataset is on the Hugging Face hub, or a local folder that the `datasets` library can load. A
-folder is streamed. A dataset of the hub is downloaded once and memory-mapped by every
-stage, so that no stage sees another version or needs the network again.
+folder is streamed. A dataset of the hub is downloaded once and memory-mapped by every stage, so all
+stages see the same version, and later ones need no network.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from mtkit.report import plural
 
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
-"""Characters that fill a chunk too, so that long lines do not fill memory."""
+"""Number of characters after which a chunk is full, so that long lines do not fill memory."""
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, and their origin."""
+    """A sentence and its translation, with file and line."""
 
     source: str
     target: str
     corpus: int
-    """The place of its corpus in the list of corpora, from 0."""
+    """Index of the corpus in the list of corpora, from 0."""
     file: str
     line: int
     tag: str | None = None
-    """A word that the model reads before the source; rules do not see it."""
+    """A word that the model reads before the source; rules ignore the tag."""
 
     @property
     def tagged(self) -> str:
@@ -47,16 +47,16 @@ class Pair(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The path of the file, and the line."""
+        """The path of the file, and the line number."""
         return f"{self.file}:{self.line}"
 
     @property
     def blank(self) -> bool:
-        """Whether a side has nothing visible."""
+        """Whether a side has no visible character."""
         return is_blank(self.source) or is_blank(self.target)
 
     def excerpt(self) -> dict[str, str]:
-        """Return the pair as an example: `where` it is, and the start of `source` and `target`."""
+        """Return the pair as an example: file and line, and the start of source and target."""
         texts = {"source": self.source, "target": self.target}
         short = {side: f"{text[:79]}…" if len(text) > 80 else text for side, text in texts.items()}
         return {"where": self.where, **short}
@@ -72,10 +72,10 @@ class UnequalSidesError(UserError):
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
-    """Yield all pairs in their normal form, corpus after corpus.
+    """Yield all pairs, normalised, corpus after corpus.
 
     Raises:
-        UserError: a corpus cannot be read, is empty, or has sides of different length.
+        UserError: a corpus cannot be read or is empty, or its sides have different lengths.
     """
     for index, corpus in enumerate(listed(corpora)):
         match corpus:
@@ -95,7 +95,7 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Yield lists of up to CHUNK_PAIRS pairs, or about CHUNK_CHARACTERS characters."""
+    """Yield lists of up to CHUNK_PAIRS pairs, and of about CHUNK_CHARACTERS characters at most."""
     chunk: list[Pair] = []
     characters = 0
     for pair in pairs:
@@ -109,7 +109,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def paths_of(corpus: Corpus) -> Iterator[Path]:
-    """Yield all local files that a corpus may be read from, those in a dataset's folder too."""
+    """Yield all local files that a corpus may be read from, also those in a dataset's folder."""
     for side in _sides(corpus):
         for path in map(Path, side):
             yield path
@@ -117,7 +117,7 @@ def paths_of(corpus: Corpus) -> Iterator[Path]:
 
 
 def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]:
-    """Return the hashes of the corpora of a setting, such as data.train, by the settings of theirs.
+    """Return hashes of the corpora of `setting`, such as data.train, by the settings in it.
 
     A hash covers the text, the columns and the tag, but neither paths nor weights.
 
@@ -143,7 +143,7 @@ def _sides(corpus: Corpus) -> list[list[str]]:
 
 
 def _content(corpus: Corpus) -> dict[str, Any]:
-    """Return what identifies the text, by setting: hashes of files, or a dataset's fingerprint."""
+    """Return by setting what identifies the text: hashes of files, or a dataset's fingerprint."""
     if isinstance(corpus, TextCorpus):
         return {"source": _hash_files(corpus.source), "target": _hash_files(corpus.target)}
     columns = [corpus.source_column, corpus.target_column]
@@ -151,7 +151,7 @@ def _content(corpus: Corpus) -> dict[str, Any]:
         return {"table": [_hash_files(corpus.table), columns]}
     path = Path(corpus.dataset)
     with _dataset_errors(corpus):
-        # `datasets` leaves cache-….arrow beside its files.
+        # `datasets` writes cache-….arrow next to its files.
         inside = [it for it in path.rglob("*") if it.is_file() and not it.name.startswith("cache-")]
         hashes = {file.relative_to(path).as_posix(): hash_file(file) for file in inside}
         text = hashes if path.is_dir() else _load(corpus)._fingerprint
@@ -178,7 +178,7 @@ def _read_texts(corpus: TextCorpus) -> Texts:
 
 
 def _read_tables(corpus: TableCorpus) -> Texts:
-    """Yield the rows but headers; a blank row is a blank pair."""
+    """Yield all rows except headers; a blank row is a blank pair."""
     for path in listed_paths(corpus.table):
         with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
             yield from rows
@@ -194,7 +194,7 @@ def _read_dataset(corpus: DatasetCorpus) -> Texts:
 
 @contextmanager
 def _dataset_errors(corpus: DatasetCorpus) -> Iterator[None]:
-    """Re-raise the errors of a dozen libraries as UserErrors."""
+    """Re-raise the errors of `datasets` and the libraries it calls as UserErrors."""
     try:
         yield
     except MtkitError:

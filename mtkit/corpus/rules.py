@@ -1,6 +1,6 @@
 """Rules that find faulty pairs: one table for `mtkit check` and for `batching.drop`.
 
-Rules are made to have few false alarms: where good translations may differ, they say nothing. To
+Rules are designed to have few false alarms: they accept whatever may occur in good translations. To
 remove a rule, delete its entry in RULES and its name in `config/settings.py`.
 """
 
@@ -20,19 +20,19 @@ from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.text import is_presplit
 
 MAX_DEVIATIONS = 4.5
-"""Standard deviations that a length ratio may be from the usual one."""
+"""Standard deviations that a length ratio may differ from the median."""
 MIN_LETTERS, MIN_LETTERS_SHARE, MIN_USUAL_SHARE = 5, 0.3, 0.1
-"""Of this many characters, the share that must be letters; of these, in the side's scripts."""
+"""Of 5 or more characters this share must be letters, and of these this share in usual scripts."""
 MIN_COPIED_LETTERS = 10
-"""Letters of a copied line; shorter ones may be names."""
+"""Fewest letters of a copied line; a shorter line may be a name."""
 MAX_LOOP = 30
-"""Longest repeated phrase that is looked for, in words or characters."""
+"""Longest repeated phrase that is searched for, in words or characters."""
 MAX_LOOPED_TEXT = 2_000
-"""Characters from the start of a line in which repetition is looked for."""
+"""Number of characters at the start of a line in which repetition is searched for."""
 MAX_COUNTED = 31
-"""Smaller numbers are hours, days and months, or likely to be in words on the other side."""
+"""Numbers up to this are not compared: they may be hours, days or months, or spelled in words."""
 YEARS = range(1000, 3000)
-"""Numbers that may be years, which another calendar counts differently."""
+"""Numbers that are not compared, because other calendars count years differently."""
 
 _GLUED = re.compile(r"[^\W\d_]{51,}")
 _DIGITS = re.compile(r"\d+")
@@ -50,17 +50,17 @@ class Rule:
 
     name: str
     meaning: str
-    """What such pairs are."""
+    """What is wrong with pairs that break the rule."""
     advice: str
-    """What to do about them."""
+    """What to do about these pairs, or what they may be."""
     check: Callable[[Pair, CorpusStatistics], bool]
     """Return whether the pair has the fault."""
     recommended_share: float = 0.05
-    """Share of the pairs up to which dropping them is recommended without looking at them first."""
+    """Up to this share of pairs, the rule is recommended for `batching.drop`."""
     max_share: float = 0.5
-    """Share of the pairs above which the corpus fails."""
+    """Above this share of pairs, the corpus fails."""
     min_share: float = 0.0
-    """Share of the pairs up to which the corpus passes."""
+    """Up to this share of pairs, the corpus passes."""
 
 
 def _either_side(
@@ -82,15 +82,15 @@ def _has_glued_words(text: str, side: SideStatistics) -> bool:
 def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
     """Return whether each side has a number that the other lacks.
 
-    A number on one side alone may be in words on the other. Digits are compared whatever their
-    order, separators and zeros; years and small or round numbers are not compared.
+    If only one side has an extra number, the other side may spell it in words. The order of digits,
+    separators and zeros are ignored; years and small or round numbers are not compared.
     """
     ours, theirs = _numbers(pair.source), _numbers(pair.target)
     return _has_other_number(ours, theirs) and _has_other_number(theirs, ours)
 
 
 def _numbers(text: str) -> list[str]:
-    """Return the groups of digits, as ASCII."""
+    """Return the groups of digits in ASCII."""
     groups = _DIGITS.findall(text)
     if text.isascii() or not groups:
         return groups
@@ -142,7 +142,7 @@ def _is_in_other_language(text: str, side: SideStatistics) -> bool:
 
 
 def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
-    """Return whether one side repeats a phrase over and over, and the other nothing even twice."""
+    """Return whether one side repeats a phrase over and over, and the other repeats nothing."""
     source, target = _units(pair.source), _units(pair.target)
     source_loops = _has_loop(source)
     if source_loops == _has_loop(target):
@@ -152,7 +152,7 @@ def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
 
 
 def _units(text: str) -> list[str]:
-    """Return the words or, of text without spaces, the characters; without punctuation."""
+    """Return the words without punctuation; of text without spaces, return the characters."""
     text = text[:MAX_LOOPED_TEXT]
     units = text.casefold().split()
     if 10 * len(units) < len(text):
@@ -185,15 +185,15 @@ def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
 
 
 def normalised(text: str) -> str:
-    """Return the words in one case: equal for texts that differ in case, spaces, punctuation."""
+    """Return a form that is equal for texts that differ only in case, spaces or punctuation."""
     words = unicodedata.normalize("NFKC", text).casefold().translate(_WORD_CHARACTERS).split()
     return " ".join(words) or text
 
 
 class _WordCharacters(dict[int, int]):
-    """A table for `str.translate` that makes a space of each character outside words.
+    """A table for `str.translate` that replaces each character outside words by a space.
 
-    Marks are kept, as they are the vowels of Hindi and Thai, but not variation selectors.
+    It keeps marks, because they are the vowels of Hindi and Thai, but not variation selectors.
     """
 
     def __missing__(self, code: int) -> int:
@@ -219,7 +219,7 @@ RULES = (
     Rule("copied", "not translated", "source and target have the same letters", _is_copied),
     Rule("overlap", "also in the validation or test set", "scores would be too good", _is_held_out),
 )
-"""All rules of `batching.drop`. A pair that breaks several is dropped by the first."""
+"""All rules of `batching.drop`. The first rule that a pair breaks is given as the reason."""
 
 REPORT_RULES = (
     Rule(
@@ -238,11 +238,11 @@ REPORT_RULES = (
         min_share=0.05,
     ),
 )
-"""Rules of `mtkit check` that drop nothing."""
+"""Rules that `mtkit check` reports, but that `batching.drop` does not have."""
 
 
 class PairFilter:
-    """Finds the pairs that break some of the rules."""
+    """Finds pairs that break the given rules."""
 
     def __init__(self, names: Iterable[str], statistics: CorpusStatistics) -> None:
         chosen = set(names)

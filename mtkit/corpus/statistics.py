@@ -1,7 +1,7 @@
 """Statistics of a corpus: its usual length ratio, scripts and languages.
 
-Rules compare each pair with the statistics of its own corpus, so that no language needs thresholds
-of its own. The statistics come from a sample that does not depend on the order of the pairs.
+Rules compare each pair with the statistics of its corpus, so no thresholds depend on the language.
+The statistics come from a sample that does not depend on the order of the pairs.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from mtkit.corpus.read import Pair, chunks
 from mtkit.progress import progress
 
 SAMPLE_SIZE = 20_000
-"""Pairs that the statistics are computed from."""
+"""Number of pairs that the statistics are computed from."""
 MIN_VOTES = 20
-"""Lines of a side whose language must be identified before the side has one."""
+"""Fewest lines with an identified language from which the language of a side is known."""
 MAJORITY = 2 / 3
-"""Share of the lines that must be in a language before other lines are foreign."""
+"""Share of lines that must be in one language before lines in other languages are foreign."""
 CERTAINTY = 0.9
-"""Share of the lines from which a language is certain: some languages pass for a relative."""
+"""Share of lines from which a language is certain; some are confused with a related language."""
 MIN_SCRIPT_SHARE = 0.1
-"""Share of a side's letters from which a script belongs to the side."""
+"""Share of letters from which a script belongs to a side."""
 MIN_SPREAD = 0.12
-"""Lower bound of the spread of log(target / source), lest every line be an outlier."""
+"""Lower bound of the spread of log(target / source), so that not every line is an outlier."""
 MAD_TO_DEVIATION = 1.4826
 """Standard deviation of a normal distribution whose median absolute deviation is 1."""
 LENGTH_SLACK = 8.0
 """Characters added to both sides, so that the ratio of short lines matters little."""
 
 Languages = tuple[str | None, str | None]
-"""Codes of the source and target language, where they are known."""
+"""Codes of the source and target language; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class SideStatistics:
     """The scripts and languages of one side."""
 
     scripts: frozenset[str]
-    """Scripts that belong to the side, named as by `count_scripts`."""
+    """Scripts that belong to the side, with the names of `count_scripts`."""
     votes: Counter[str]
-    """Lines of the sample in each language, among those long enough to be identified."""
+    """Number of sampled lines in each language, among lines long enough to be identified."""
     declared: str | None = None
-    """The code of its language, if the user gave one."""
+    """The language code that the user declared for the side, if any."""
 
     @property
     def likely_language(self) -> str | None:
@@ -64,28 +64,28 @@ class SideStatistics:
 
     @property
     def language(self) -> str | None:
-        """The language of a large majority of the lines; None if there is none.
+        """The language of a large majority of the lines; None if there is no such majority.
 
-        A side whose declared language cannot be identified has none, as py3langid would take it for
-        a relative.
+        None, too, if the declared language cannot be identified: py3langid would report a related
+        language instead.
         """
         can_be_identified = self.declared is None or is_supported(self.declared)
         return self.likely_language if can_be_identified and self.share > MAJORITY else None
 
     @property
     def is_spaced(self) -> bool:
-        """Whether the scripts put spaces between words."""
+        """Whether the scripts separate words by spaces."""
         return not self.scripts & UNSPACED_SCRIPTS
 
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """What is usual in a corpus."""
+    """The usual length ratio, scripts and languages of a corpus."""
 
     source: SideStatistics
     target: SideStatistics
     ratio: float
-    """Median of target / source, in characters."""
+    """Median of target length / source length, in characters."""
     spread: float
     """Standard deviation of the log ratio, estimated from its median absolute deviation."""
     sample: tuple[Pair, ...] = field(default=(), repr=False, compare=False)
@@ -94,14 +94,14 @@ class CorpusStatistics:
     """Normalised sources of the validation and test set, which training should not contain."""
 
     def length_deviation(self, source: int, target: int) -> float:
-        """Return how many standard deviations the length ratio is from the usual one."""
+        """Return how many standard deviations the length ratio differs from the median."""
         return _deviation(source, target, self.ratio) / self.spread
 
 
 def compute_statistics(
     pairs: Iterable[Pair], languages: Languages = (None, None)
 ) -> CorpusStatistics:
-    """Read the pairs once and return their statistics; `languages` are those declared."""
+    """Read the pairs once and return their statistics; `languages`: declared codes."""
     sample = _sample_by_hash(pairs)
     lengths = [(len(pair.source), len(pair.target)) for pair in sample] or [(1, 1)]
     ratio = median(target / source for source, target in lengths)
@@ -119,7 +119,7 @@ def hash_of(pair: Pair) -> int:
 
 
 def _sample_by_hash(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the distinct pairs with the smallest hashes, without those that have a blank side."""
+    """Return the distinct pairs with the smallest hashes, without pairs that have a blank side."""
     sample: dict[int, Pair] = {}
     bound = 1 << 64
     with progress("reading", unit="pairs") as bar:
@@ -142,9 +142,9 @@ def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:
 
 
 def _deviation(source: int, target: int, ratio: float) -> float:
-    """Return the absolute log of the length ratio divided by the usual one.
+    """Return the absolute log of the length ratio divided by the usual ratio.
 
-    Both sides are scaled to the longer language first, so that the slack counts alike.
+    First both sides are scaled to the longer language, so that the slack has the same effect.
     """
     scaled = source * max(ratio, 1.0), target * max(1 / ratio, 1.0)
     return abs(math.log((scaled[1] + LENGTH_SLACK) / (scaled[0] + LENGTH_SLACK)))

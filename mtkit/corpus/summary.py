@@ -14,7 +14,7 @@ from mtkit.errors import UserError
 from mtkit.report import fitted, plural, printable, show, styled, table, wrap
 
 MARGIN = " " * 8
-"""The space before what belongs to a finding."""
+"""Indentation of a finding, below its status."""
 STATUS_STYLES: Mapping[Status, str] = {"passed": "green", "warned": "yellow", "failed": "red"}
 NOTES = (
     "Fixed while reading: byte order marks, Windows line ends, invalid UTF-8 (becomes U+FFFD), "
@@ -24,7 +24,7 @@ NOTES = (
 
 
 def corpora_of(config: Config) -> NamedCorpora:
-    """Return all corpora of a config by their names in `data`."""
+    """Return all corpora of a config, by their names in `data`."""
     data = config.data
     corpora = {"train": data.train, "valid": data.valid}
     return corpora if data.test is None else corpora | {"test": data.test}
@@ -39,10 +39,10 @@ def check(
 ) -> None:
     """Check each corpus and print a report.
 
-    `languages`: declared codes of source and target; `settings`: those of a config.
+    `languages`: declared codes of source and target; `settings`: the batching settings of a config.
 
     Raises:
-        UserError: a corpus cannot be read; or, after the report, something failed.
+        UserError: a corpus cannot be read; or, after the report, a check failed.
     """
     reports = {name: check_part(name, corpora, languages) for name in corpora}
     record = {name: _record(report) for name, report in reports.items()}
@@ -70,7 +70,7 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
         statistics = report.statistics
         sampled, pairs = len(statistics.sample), plural(report.pairs, "pair")
         is_all = sampled == report.distinct_pairs
-        yield f"{name}: {pairs}" + ("" if is_all else f"; rules look at {sampled:,} of them")
+        yield f"{name}: {pairs}" + ("" if is_all else f"; rules were applied to {sampled:,} of them")
         yield ""
         rows = _row("source", statistics.source), _row("target", statistics.target)
         yield from table([["", "language", "script"], *rows])
@@ -91,7 +91,7 @@ def _row(name: str, side: SideStatistics) -> list[str]:
 
 
 def _findings(report: CorpusReport) -> Iterator[str]:
-    """Yield a paragraph for each finding; those without details share one."""
+    """Yield a paragraph for each finding; findings without details share one paragraph."""
     for status in STATUS_STYLES:
         findings = [finding for finding in report.findings if finding.status == status]
         clean = [finding.name for finding in findings if not (finding.count or finding.note)]

@@ -1,4 +1,4 @@
-"""Read tables: `.tsv`, `.csv` as spreadsheets write it, and `.jsonl`; and records of datasets."""
+"""Read tables (`.tsv`, `.jsonl`, and `.csv` as spreadsheets write it) and records of datasets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mtkit.errors import UserError
 from mtkit.report import say
 
 MAX_NAMED_COLUMNS = 20
-"""Columns that an error lists."""
+"""Number of columns that an error lists at most."""
 SAMPLE_ROWS = 100
-"""Rows from which delimiter, header and columns are recognised."""
+"""Number of rows from which delimiter, header and columns are recognised."""
 DELIMITERS = "\t;,|"
 
 Columns = tuple[str | int, str | int]
@@ -29,7 +29,7 @@ Texts = Iterator[tuple[str, int, str, str]]
 
 
 def is_table(path: str) -> bool:
-    """Return whether a file is a table, by its name."""
+    """Return whether the name of a file is that of a table."""
     return _suffix(path) in (".tsv", ".csv", ".jsonl")
 
 
@@ -38,7 +38,7 @@ def _suffix(path: str) -> str:
 
 
 def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
-    """Yield the texts of each row but a header; a blank row is a blank pair.
+    """Yield the texts of each row except a header; a blank row is a blank pair.
 
     Raises:
         UserError: the table has no such columns, or a row cannot be read.
@@ -51,7 +51,7 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
 
 
 def find_columns(path: str) -> tuple[int, int]:
-    """Return the columns of source and target; UserError if a header leaves a choice."""
+    """Return the columns of source and target; raise UserError if the choice is not clear."""
     if _suffix(path) == ".jsonl":
         raise UserError(f"{path}: give the keys of source and target with --columns S T")
     with closing(read_lines(path)) as lines:
@@ -71,7 +71,7 @@ def find_columns(path: str) -> tuple[int, int]:
 def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
     source, target = columns
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise UserError(f"{path}: the columns of a .jsonl are keys of its records, not {columns}")
+        raise UserError(f"{path}: give keys of the JSON objects as columns, not {columns}")
     for number, line in lines:
         where, record = f"{path}:{number}", None
         if line.strip():
@@ -122,7 +122,7 @@ def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bo
     for column in (source, target):
         if column < len(first) and column not in texts and len(texts) > 1:
             raise UserError(
-                f"{path}: column {column} holds no text (numbers, identifiers, labels or nothing); "
+                f"{path}: column {column} holds no text (numbers, identifiers, labels or blanks); "
                 f"choose others, such as --columns {texts[0]} {texts[1]}"
             )
     is_header = has_header(rows, (source, target))
@@ -132,9 +132,9 @@ def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bo
 
 
 def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line on which each row begins, and its cells; a blank row has none.
+    """Yield the line on which each row begins, and its cells; a blank row has no cells.
 
-    In a .tsv quotes are text, but not in UTF-16, which is Excel's.
+    In a .tsv quotes are part of the text, except in UTF-16, which Excel writes.
     """
     if _suffix(path) == ".tsv" and not is_utf16(path):
         return ((number, line.split("\t") if line.strip() else []) for number, line in lines)
@@ -142,7 +142,7 @@ def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows as `_rows`; a quoted cell may contain delimiters and line breaks."""
+    """Yield rows as `_rows` does; a quoted cell may contain delimiters and line breaks."""
     head = list(islice(lines, SAMPLE_ROWS))
     delimiter = max(DELIMITERS, key=partial(_fit, head))
     text = (f"{line}\n" for line in chain(head, lines))
