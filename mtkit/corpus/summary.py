@@ -70,7 +70,7 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
         statistics = report.statistics
         sampled, pairs = len(statistics.sample), plural(report.pairs, "pair")
         is_all = sampled == report.distinct_pairs
-        yield f"{name}: {pairs}" + ("" if is_all else f"; rules were applied to {sampled:,} of them")
+        yield f"{name}: {pairs}" + ("" if is_all else f"; rules are applied to {sampled:,} of them")
         yield ""
         rows = _row("source", statistics.source), _row("target", statistics.target)
         yield from table([["", "language", "script"], *rows])

@@ -71,7 +71,7 @@ def find_columns(path: str) -> tuple[int, int]:
 def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
     source, target = columns
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise UserError(f"{path}: give keys of the JSON objects as columns, not {columns}")
+        raise UserError(f"{path}: the columns of a .jsonl are keys of its objects, not {columns}")
     for number, line in lines:
         where, record = f"{path}:{number}", None
         if line.strip():

@@ -105,7 +105,7 @@ def test_a_count_in_a_sample_is_extrapolated(
     monkeypatch.setattr("mtkit.corpus.check.IDENTIFIED_PAIRS", 800)
     monkeypatch.setattr("mtkit.corpus.statistics.SAMPLE_SIZE", 1000)
     assert call("check", str(corpus.source), str(corpus.target)) == 0
-    assert "2,500 pairs; rules were applied to 1,000 of them" in capsys.readouterr().out
+    assert "2,500 pairs; rules are applied to 1,000 of them" in capsys.readouterr().out
     some = check_corpus(corpus)
     assert (some["language"].checked, some["uneven"].checked) == (800, 1000)
     assert some.estimate("language") == pytest.approx(len(LINES) / 20, rel=0.3)
