@@ -41,7 +41,7 @@ class Batches:
     train: Store
     valid: Store
     weights: Weights | None
-    """How often an epoch contains each training pair; None: every pair once."""
+    """How often an epoch contains a training pair; None: every pair once."""
     valid_source: list[str]
     """All source lines of the validation set, unfiltered."""
     valid_target: list[str]
@@ -155,7 +155,7 @@ def _write_store(
 def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
     """Return the weights of the training pairs; None if all weights are 1."""
     weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
-    return None if (weights == 1).all() else weights[train.corpora]
+    return None if (weights == 1).all() else lambda rows: weights[train.corpora[rows]]
 
 
 def _read_lines(path: Path) -> list[str]:

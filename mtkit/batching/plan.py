@@ -11,6 +11,7 @@ chosen at random in each epoch. So a block resembles the corpus, yet disk reads 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -34,8 +35,8 @@ Rows = NDArray[np.signedinteger[Any]]
 """Indices of pairs in a store."""
 PairLengths = NDArray[np.integer[Any]]
 """(n, 2): lengths of source and target, without EOS."""
-Weights = NDArray[np.float64]
-"""(n,): how often an epoch contains each pair."""
+Weights = Callable[[Rows], NDArray[np.float64]]
+"""Returns how often an epoch contains each of some rows; memory holds no weight of the others."""
 
 
 def plan_epoch(lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int) -> list[Rows]:
@@ -71,7 +72,7 @@ def plan_block(
     rows = _rows_of_block(len(lengths), seed, epoch, block)
     random = np.random.Generator(np.random.PCG64([seed, epoch, block]))
     if weights is not None:
-        weight = weights[rows]
+        weight = weights(rows)
         whole = np.floor(weight)
         copies = whole + (random.random(len(rows)) < weight - whole)
         if not copies.any():

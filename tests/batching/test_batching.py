@@ -188,7 +188,7 @@ def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     train_tokenizer(settings)
     data = open_batches(build_batches(settings).path)
     assert data.weights is not None
-    assert data.weights.tolist() == [0.5] * 30 + [3.0] * 20
+    assert data.weights(np.arange(len(data.train))).tolist() == [0.5] * 30 + [3.0] * 20
 
 
 def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:

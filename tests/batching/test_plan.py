@@ -85,7 +85,7 @@ def test_the_order_of_batches_never_changes() -> None:
     """Otherwise training could not resume."""
     lengths, weights = np.array([[3, 4], [9, 2], [4, 4], [1, 1], [7, 9], [2, 6]]), np.ones(6)
     weights[[2, 4]] = 2.5, 0.5
-    batches = plan_block(lengths, 0, weights, max_tokens=12, seed=1, epoch=2)
+    batches = plan_block(lengths, 0, weights.__getitem__, max_tokens=12, seed=1, epoch=2)
     assert [rows.tolist() for rows in batches] == [[0, 2], [5], [1], [3, 2], [2]]
 
 
@@ -126,7 +126,8 @@ def test_a_weight_is_the_number_of_copies_and_one_pair_always_remains(
     weights: list[float], seed: int
 ) -> None:
     lengths = np.full((len(weights), 2), 5)
-    batches = plan_block(lengths, 0, np.array(weights), max_tokens=64, seed=seed, epoch=0)
+    weight_of = np.array(weights).__getitem__
+    batches = plan_block(lengths, 0, weight_of, max_tokens=64, seed=seed, epoch=0)
     copies = np.bincount(np.concatenate(batches), minlength=len(weights))
     for count, weight in zip(copies, weights, strict=True):
         assert int(weight) <= count <= int(weight) + 1
@@ -134,8 +135,8 @@ def test_a_weight_is_the_number_of_copies_and_one_pair_always_remains(
 
 
 def test_fractional_weights_hold_on_average() -> None:
-    lengths, weights = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000)
-    rows = np.concatenate(plan_block(lengths, 0, weights, max_tokens=640, seed=1, epoch=0))
+    lengths, weight_of = np.full((4000, 2), 5), np.repeat([0.25, 1.5], 2000).__getitem__
+    rows = np.concatenate(plan_block(lengths, 0, weight_of, max_tokens=640, seed=1, epoch=0))
     assert np.count_nonzero(rows < 2000) == pytest.approx(500, abs=100)
     assert np.count_nonzero(rows >= 2000) == pytest.approx(3000, abs=120)
 

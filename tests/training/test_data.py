@@ -56,7 +56,7 @@ def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(fres
     one = fresh("transformer")
     data = open_batches(Path(one.run) / "batches")
     corpora = np.arange(len(data.train), dtype=np.uint16) % 2
-    weighed = replace(data, weights=np.array([1.0, 3.0])[corpora])
+    weighed = replace(data, weights=np.array([1.0, 3.0])[corpora].__getitem__)
 
     def rows(seed: int, epoch: int, data: Batches = data) -> list[Rows]:
         config = one.model_copy(update={"seed": seed})
