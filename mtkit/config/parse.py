@@ -93,8 +93,9 @@ def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     seen: dict[str, int] = {}
     for child_key, child in node.value:
         line, label = child_key.start_mark.line + 1, child_key.value
-        if child_key.tag != "tag:yaml.org,2002:str":  # a number, or <<, which merges sections
-            raise UserError(f"{name}:{line}: a key must be text; put quotes around it")
+        if child_key.tag != "tag:yaml.org,2002:str":
+            advice = "put a number in quotes, write out what << merges"
+            raise UserError(f"{name}:{line}: a key must be text; {advice}")
         inner: Key = (*key, label)
         if label in seen:
             raise UserError(

@@ -124,7 +124,7 @@ def _recommendation(report: CorpusReport, settings: BatchingSettings) -> Iterato
     is_missing = repeated.count and repeated.setting and not settings.deduplicate
     lines = ["  deduplicate: true"] if is_missing else []
     if not set(report.drop) <= set(settings.drop):
-        rules = BatchingSettings(drop=[*settings.drop, *report.drop]).drop
+        rules = dict.fromkeys([*settings.drop, *report.drop])
         lines.append(f"  drop: [{', '.join(rules)}]")
     if lines:
         yield "Recommended settings (`mtkit init` uses them):"

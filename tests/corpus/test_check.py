@@ -22,6 +22,7 @@ from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
+from mtkit.corpus.summary import check
 from mtkit.tokenizer.train import train_tokenizer
 from nasties import INVALID, VALID
 from parallel import FAULTS, LINES, Lines, write_corpus
@@ -282,6 +283,8 @@ def test_the_report_fits_a_terminal_and_failure_exits_with_2(
     assert max(len(line) for line in output.splitlines() if "/" not in line) <= 80
     assert "train.en:1004" in output
     assert "drop: [uneven" in output
+    check({"train": corpus}, ("en", "ko"), BatchingSettings(drop=["markup"]))
+    assert re.search(r"drop: \[markup, uneven(?!.*markup)", capsys.readouterr().out)
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "jp") == 2
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "ko") == 2
     assert "languages" in capsys.readouterr().err
