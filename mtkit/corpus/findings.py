@@ -37,7 +37,7 @@ class Finding:
     note: str = ""
     """Details, or why the check was not possible."""
     examples: list[dict[str, str]] = field(default_factory=list)
-    """The first faulty pairs, in the form of `Pair.excerpt`."""
+    """Some faulty pairs, in the form of `Pair.excerpt`."""
 
 
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
