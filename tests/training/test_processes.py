@@ -143,4 +143,4 @@ def test_a_run_resumes_with_as_many_processes_as_before(fresh: Fresh, capsys: Ca
     assert started(longer) == 8
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
-    assert "now 1 process instead of 20" in capsys.readouterr().err
+    assert "with 1 process instead of 20" in capsys.readouterr().err
