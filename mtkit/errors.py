@@ -19,7 +19,7 @@ class UserError(MtkitError):
 
 
 class SettingError(UserError):
-    """An unusable value of a setting, of which the caller may know where it was written."""
+    """An unusable value of a setting; a caller may add the place where it was written."""
 
     def __init__(self, key: tuple[str | int, ...], message: str) -> None:
         super().__init__(key, message)  # both, so that pickle can restore the error
@@ -39,7 +39,7 @@ def blame_setting(key: tuple[str | int, ...]) -> Iterator[None]:
 
 
 class Interrupted(MtkitError):  # noqa: N818 - not an error
-    """A stop by a signal, with everything saved: exit code 128 + its number."""
+    """A stop by a signal, with everything saved: exit code 128 + the signal's number."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(exit_code, message)  # both, so that pickle can restore the error
@@ -50,7 +50,7 @@ class Interrupted(MtkitError):  # noqa: N818 - not an error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an allocation failed: by Python, PyTorch on any device, or mapping a file."""
+    """Return whether an allocation failed: in Python, in PyTorch, or when a file was mapped."""
     messages = ("out of memory", "can't allocate memory", "Cannot allocate memory")
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(text in str(error) for text in messages)

@@ -1,4 +1,4 @@
-"""CPUs and memory that this process may use and has used."""
+"""The CPUs and memory that this process may use, and the memory it has used."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def available_cpus() -> set[int]:
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use, by affinity, quota and OMP_NUM_THREADS.
+    """Return how many cores this process may use: limited by affinity, quota and OMP_NUM_THREADS.
 
-    The hardware threads of a core count as one, because they share its arithmetic units.
+    The hardware threads of a core count as one core, because they share its arithmetic units.
     """
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     paths = {(cpu, Path(siblings.format(cpu))) for cpu in available_cpus()}
@@ -34,7 +34,7 @@ def count_cores() -> int:
 
 
 def cpu_quota(group: Path = CGROUP) -> float:
-    """Return the CPU quota of the control group of this process, in cores."""
+    """Return the CPU quota of this process's control group, in cores."""
     if not (file := group / "cpu.max").exists():
         return math.inf
     quota, period = file.read_text().split()
@@ -42,7 +42,7 @@ def cpu_quota(group: Path = CGROUP) -> float:
 
 
 def memory_limit_bytes() -> float:
-    """Return how many bytes this process may use: free memory plus its own, or a lower limit."""
+    """Return how many bytes this process may use: used plus free memory, or a lower limit."""
     limits = [math.inf]
     if MEMINFO.exists():
         fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())

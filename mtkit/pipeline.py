@@ -43,7 +43,7 @@ SAMPLES = 3
 def run(config: Config | str | Path) -> dict[str, Score]:
     """Run every stage that is not up to date, and return the scores on the test set by metric.
 
-    The metrics are "bleu", "chrf" and others of `mtkit.score`; without a test set there are none.
+    The metrics are "bleu", "chrf" and others of `mtkit.score`; without a test set return none.
 
     Raises what the stages raise.
     """
@@ -60,7 +60,7 @@ def run_and_print(config: Config) -> None:
 def finish_and_print(run: Path | None = None) -> None:
     """End the training of a run early, and write the scores of its model to stdout.
 
-    The default is that of `default_run`, whatever $MTKIT_MODEL names. Raises what ending it raises.
+    The default is `default_run`, whatever $MTKIT_MODEL names. Raises what the stages raise.
     """
     started, place = time.monotonic(), run or default_run()
     config = config_of(place)
@@ -79,7 +79,7 @@ def _run_stages(config: Config) -> Artifact:
 
 
 def _print(config: Config, model: Artifact, started: float) -> None:
-    """Write the scores to stdout, and say what they mean, what the run took, and what is next."""
+    """Write the scores to stdout; say what they mean, how long the run took, and what is next."""
     run, trained = model.path.parent, model.report["training_seconds"]
     if report := _test_report(config, model):
         data_lines(scores_table(report))
@@ -87,14 +87,14 @@ def _print(config: Config, model: Artifact, started: float) -> None:
         files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
         say(f"to see the worst: mtkit score -r {files} --worst 5")
     total, training = (timedelta(seconds=round(it)) for it in (time.monotonic() - started, trained))
-    say(f"done in {total} (training took {training} in all): {model.path}")
+    say(f"done in {total} (training, with earlier runs: {training}): {model.path}")
     say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
 
 
 def _test_report(config: Config, model: Artifact) -> Mapping[str, Any]:
-    """Return the scores of RUN/test, the translated test set; show some lines of it.
+    """Return the scores of the translated test set, RUN/test; show some of its lines.
 
-    The result is empty without a test set.
+    Without a test set, return an empty report.
     """
     corpus = config.data.test
     if corpus is None:

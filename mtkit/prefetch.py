@@ -13,8 +13,8 @@ Item = TypeVar("Item")
 class Prefetcher(Generic[Item]):
     """Items that another thread produces, up to `capacity` of them in advance.
 
-    An error of `items` is raised to the consumer after the last item. If `size_of` is given,
-    capacity and counts are sums of sizes, which the last item may exceed.
+    If producing an item raises an error, the consumer gets the error after the last item. If
+    `size_of` is given, capacity and counts are sums of sizes, which the last item may exceed.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class Prefetcher(Generic[Item]):
         self.thread.start()
 
     def take(self, count: int, patience: float = 0.0) -> list[Item]:
-        """Wait for an item, then up to `patience` seconds for `count` items, and return them.
+        """Wait for an item, then at most `patience` seconds for `count` items; return those ready.
 
-        At the end return an empty list.
+        Return an empty list after the last item.
         """
         with self._changed:
             self._wait(1, None)
@@ -91,7 +91,7 @@ class Prefetcher(Generic[Item]):
 def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
     """Yield `items`; another thread produces up to `count` in advance, and works on one more.
 
-    An error of `items` is raised in its place. The thread ends when the consumer stops.
+    An error is raised in place of the item that failed. The thread ends when the consumer stops.
     """
     prefetcher = Prefetcher(items, count + 1)
     try:

@@ -18,14 +18,14 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass
 class Progress:
-    """The count of a long task; this class shows nothing."""
+    """The progress of a long task; this base class shows nothing."""
 
     description: str
     total: int | None
     unit: str
     count: int = 0
     _started: tuple[float, int] | None = None
-    """Time of the first call of `advance`, and what was done before."""
+    """Time of the first call of `advance`, and the count before it."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Count more units, and show the count."""
@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass
 class _Lines(Progress):
-    """Lines with some seconds between them."""
+    """Progress as a line every few seconds."""
 
     last_shown: float = field(default_factory=lambda: time.monotonic())
 
@@ -72,11 +72,11 @@ class _Lines(Progress):
 
 @dataclass
 class _Bar(Progress):
-    """A bar of rich."""
+    """Progress as a bar, drawn by the library rich."""
 
     note: str = ""
     cells: int = 0
-    """Width of the text beside the bar."""
+    """Width of the text next to the bar, in cells."""
 
     def __post_init__(self) -> None:
         import rich.progress
@@ -100,13 +100,13 @@ class _Bar(Progress):
         self.bar.update(self.task, completed=self.count, text="  ".join(parts))
 
     def close(self) -> None:
-        report.set_live(None)  # first: stopping may fail if the terminal is gone
+        report.set_live(None)  # first, because stopping may fail if the terminal is gone
         self.bar.stop()
 
 
 @contextmanager
 def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Show the progress of a block; one that took some seconds leaves a line."""
+    """Show the progress of a block; if the block took some seconds, a line stays."""
     started = time.monotonic()
     is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     kind = Progress if not report.accepts_progress() else _Bar if is_live else _Lines

@@ -26,13 +26,13 @@ MAX_CELLS = 80
 _COMMAND = re.compile(r"`[^`]*`|(?<=: )mtkit .*")
 WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
-"""The start of a line, such as "  source  ", below which its later words are aligned."""
+"""The start of a line, such as "  source  "; continuation lines are indented by its width."""
 _quiet = _debug = False
 _live: rich.progress.Progress | None = None
 
 
 def set_quiet(quiet: bool) -> None:
-    """Silence `say` and progress, but neither warnings nor data."""
+    """Silence `say` and progress, but not warnings and data."""
     global _quiet
     _quiet = quiet
 
@@ -44,19 +44,19 @@ def set_debug(debug: bool) -> None:
 
 
 def set_live(display: rich.progress.Progress | None) -> None:
-    """Write messages above a live display from now on, or without one."""
+    """From now on write messages above a live display; None: there is no display."""
     global _live
     _live = display
 
 
 def accepts_progress() -> bool:
-    """Return whether progress should be shown: not if quiet, nor inside other progress."""
+    """Return whether to show progress: not if quiet, and not while another progress is shown."""
     return not _quiet and _live is None
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence everything but warnings in a block."""
+    """Silence everything except warnings in a block."""
     before = _quiet
     set_quiet(True)
     try:
@@ -66,7 +66,7 @@ def quietly() -> Iterator[None]:
 
 
 def verbosity() -> tuple[bool, bool]:
-    """Return the last values of `set_quiet` and `set_debug`."""
+    """Return the values that `set_quiet` and `set_debug` have set."""
     return _quiet, _debug
 
 
@@ -83,7 +83,7 @@ def warn(text: str) -> None:
 
 
 def error(text: str, cause: Exception | None) -> None:
-    """Write why a command ended to stderr as one line, below a traceback if debugging."""
+    """Write the error that ended a command to stderr, as one line; print a traceback if debugging."""
     if _debug and cause is not None:
         traceback.print_exception(cause)
     if text:
@@ -91,7 +91,7 @@ def error(text: str, cause: Exception | None) -> None:
 
 
 def data(text: str) -> None:
-    """Write exactly `text` to stdout at once; a live display on the same terminal makes room."""
+    """Write `text` unchanged to stdout, and flush; hide a live display on the same terminal."""
     display = _live if sys.stdout.isatty() else None
     if display is not None:
         display.stop()
@@ -108,13 +108,13 @@ def data_lines(lines: Iterable[str]) -> None:
 
 
 def show(record: Any, text: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
-    """Write a report to stdout, as JSON or as the lines that `text` makes of it."""
+    """Write a report to stdout, as JSON or as the lines that `text` returns for it."""
     layout: Any = {"indent": 2, "ensure_ascii": False, "allow_nan": False}  # JSON has no NaN
     data_lines([json.dumps(record, **layout)] if as_json else text(record))
 
 
 def styled(spans: Iterable[tuple[str, str]]) -> str:
-    """Return (text, style of rich) spans as text for `data`: plain if stdout has no colours."""
+    """Join spans of (text, rich style) for `data`; without styles if stdout has no colours."""
     from rich.console import Console
     from rich.text import Text
 
@@ -148,18 +148,18 @@ def cell_width(text: str) -> int:
 
 def fitted(text: str, cells: int = MAX_CELLS) -> str:
     """Return the text, cut to this many cells with an ellipsis if it is wider."""
-    cut = text if len(text) <= cells else text[: 4 * cells]  # long lines take no long time
+    cut = text if len(text) <= cells else text[: 4 * cells]  # to save time on long lines
     while cut and cell_width(cut) > cells - (cut != text):
         cut = cut[:-1]
     return cut if cut == text else f"{cut}…"
 
 
 def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
-    """Return the label and the text as lines, broken between words and aligned below the text.
+    """Return the label and the text as lines, broken between words; later lines are indented.
 
     Commands and long words such as paths are kept whole, so that they can be copied.
     """
-    # `textwrap` counts characters: fill wide ones up to their cells, with what no text holds.
+    # `textwrap` counts characters, so pad wide ones to two, with a character that no text has.
     filled = "".join(c + "\0" * (cell_width(c) - 1) for c in text)
     filled = _COMMAND.sub(lambda command: command[0].replace(" ", "\1"), filled)
     indent = " " * cell_width(label)
@@ -181,7 +181,7 @@ def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
 
 
 def header(labels: Sequence[str], names: Sequence[str], cells: int = 20) -> list[list[str]]:
-    """Return the first rows of a table: labels, and names that may be paths, broken after "/"."""
+    """Return the first rows of a table: labels, and names; long paths are broken after "/"."""
     columns = [textwrap.wrap(it.replace("/", "/ "), cells, **WHOLE_WORDS) or [it] for it in names]
     rows = zip_longest(*map(reversed, columns), fillvalue="")  # from the last row to the first
     *above, last = reversed([[cell.replace("/ ", "/") for cell in row] for row in rows])
@@ -201,7 +201,7 @@ def writing_stdout() -> Iterator[None]:
 
 
 def drop_unwritable() -> None:
-    """Flush stdout, and drop what cannot be written: Python would complain when it exits."""
+    """Flush stdout, and drop what cannot be written, so that Python reports no error at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -209,9 +209,9 @@ def drop_unwritable() -> None:
 
 
 def _write_line(text: str, style: str = "") -> None:
-    """Write to stderr. On a terminal, break between words and colour the words before ": "."""
+    """Write to stderr. On a terminal, break between words, and colour the part before ": "."""
     lines = [printable(line) for line in text.split("\n")]
-    with suppress(OSError):  # nobody reads stderr (`2>&1 | tee`, gone): no reason to stop
+    with suppress(OSError):  # continue even if nobody reads stderr, as when `2>&1 | tee` ended
         if _live is None and not sys.stderr.isatty():
             sys.stderr.write("".join(f"{line}\n" for line in lines))
             return

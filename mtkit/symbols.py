@@ -5,4 +5,4 @@ from __future__ import annotations
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Their ids."""
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
-"""What SentencePiece writes for a space; a subword that begins with it begins a word."""
+"""SentencePiece's symbol for a space; a subword that begins with it begins a word."""

@@ -18,5 +18,5 @@ SourceMask = Bool[Tensor, "B S"]
 TargetIds = Int[Tensor, "N T"]
 SourceHidden = Float[Tensor, "B S D"]
 Hidden = Float[Tensor, "... D"]
-"""Of target sentences (N, T, D), or of tokens end to end (M, D)."""
+"""Hidden states of target sentences (N, T, D), or of tokens end to end (M, D)."""
 Logits = Float[Tensor, "... V"]

@@ -1,1 +1,1 @@
-"""Every setting and its default, YAML, what is wrong in it; where runs lie and what made them."""
+"""Every setting and its default; reading YAML; error messages for configs."""

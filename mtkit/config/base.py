@@ -1,4 +1,4 @@
-"""The base of every section of the settings: frozen and strict; and errors in it, in words."""
+"""The base class of every section of the settings (frozen and strict), and its error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _expand(path: Any, validate: Callable[[Any], str]) -> str:
-    """Expand a path, whose name may have bytes that are not UTF-8; pydantic would refuse these."""
+    """Expand ~ in a path; the path may have bytes that are not UTF-8, which pydantic refuses."""
     validate(path.encode(errors="replace").decode() if isinstance(path, str) else path)
     return str(os.path.expanduser(path))
 
@@ -40,9 +40,9 @@ Group = TypeVar("Group", bound="Settings")
 
 
 class Scope(Enum):
-    """What a setting matters for; one without a scope matters for every result of its section.
+    """What a setting matters for; a setting without a scope matters for every result.
 
-    It stands in the type: `device: Annotated[str, Scope.EXECUTION] = "auto"`.
+    The scope is part of the type: `device: Annotated[str, Scope.EXECUTION] = "auto"`.
     """
 
     EXECUTION = "how the work is done, shown and stored: no result depends on it"
@@ -52,7 +52,7 @@ class Scope(Enum):
 
 
 class Settings(BaseModel):
-    """A section: frozen, of strict types, without unknown keys or infinities."""
+    """A section: frozen, with strict types; unknown keys and infinity are errors."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True
@@ -79,7 +79,7 @@ def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
 
 
 def validated(section: type[Group], values: Any, where: str = "") -> Group:
-    """Return a section that no config holds; UserError for the first error, with its place."""
+    """Return a section made from `values`; raise UserError for the first error, with `where`."""
     try:
         return section.model_validate(values)
     except ValidationError as error:

@@ -37,7 +37,7 @@ class TextCorpus(Settings):
 class TableCorpus(Settings):
     """.tsv, .csv or .jsonl files, plain or .gz.
 
-    A column is a number from 0, or a name that the first row has; in a .jsonl a key.
+    A column is a number from 0, or a name in the first row; in a .jsonl it is a key.
     """
 
     table: Paths = Field(description="table, or a list of tables with the same columns")

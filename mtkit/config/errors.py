@@ -1,7 +1,7 @@
 """Errors in a config, in one line: where it was written, what is wrong, what to do.
 
-pydantic locates an error by the path of the setting, mixed with the tags of unions. Here that path
-leads back to a line of the file, or to an override, and the likely right name is looked up.
+pydantic locates an error by the path of the setting, mixed with the tags of unions. This module
+finds the line of the file or the override for this path, and suggests the name probably meant.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Locations:
     overrides: dict[Key, str] = field(default_factory=dict)
 
     def where(self, key: Key) -> str:
-        """Return the override, or the file and line, that set a setting or a section around it."""
+        """Return the override, or the file and line, where a setting (or its section) was set."""
         for changed, option in reversed(self.overrides.items()):
             common = min(len(changed), len(key))
             if key and changed[:common] == key[:common]:
@@ -39,10 +39,10 @@ class Locations:
 
 
 def describe_errors(error: ValidationError, data: dict[str, Any], locations: Locations) -> str:
-    """Return the first error in one line, with the number of the others."""
+    """Return the first error in one line, with the number of further errors."""
     messages: dict[Key, str] = {}
     details = error.errors(include_url=False)
-    # A misspelt setting is often missing under its right name too: the misspelling explains both.
+    # A misspelt setting is often missing under its right name, too; the misspelling explains both.
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         key = _key(detail, data)
         messages.setdefault(key, _message(detail, key, data))
@@ -54,7 +54,7 @@ def describe_errors(error: ValidationError, data: dict[str, Any], locations: Loc
 
 
 def _key(detail: Mapping[str, Any], data: Any) -> Key:
-    """Return the setting that an error is about: pydantic's location without tags of unions."""
+    """Return the setting that has the error: pydantic's location without tags of unions."""
     key: Key = ()
     for part in detail["loc"]:
         with suppress(LookupError, TypeError):  # a tag is not in the data
@@ -70,7 +70,7 @@ def _message(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
         case "extra_forbidden":
             return f"unknown setting; {_suggestion(key, data)}"
         case "missing":
-            return "missing; set it, as it has no default"
+            return "missing; set it, because it has no default"
         case "union_tag_invalid":
             context = detail["ctx"]
             return f"expected {context['expected_tags']}, found {context['tag']!r}"
@@ -92,7 +92,7 @@ def _shown(value: Any) -> str:
 
 
 def setting_names() -> Iterator[tuple[Key, tuple[str, ...]]]:
-    """Yield the key of every setting, with the kinds of section that have it, if it has kinds."""
+    """Yield the key of every setting, with the kinds of its section that have it, if any."""
     for path, section in sections_by_path():
         yield from (((*path, name), kinds_of(section)) for name in section.model_fields)
 
@@ -100,7 +100,7 @@ def setting_names() -> Iterator[tuple[Key, tuple[str, ...]]]:
 def sections_by_path(
     section: type[Settings] = Config, path: Key = ()
 ) -> Iterator[tuple[Key, type[Settings]]]:
-    """Yield every class of settings, below the path of the section that may have it."""
+    """Yield every class of settings, with the path of the section."""
     yield path, section
     for name, info in section.model_fields.items():
         for inner in sections_in(info.annotation):
@@ -108,7 +108,7 @@ def sections_by_path(
 
 
 def kinds_of(section: type[Settings]) -> tuple[str, ...]:
-    """Return the possible values of `kind` in a section; empty if it has none."""
+    """Return the possible values of `kind` in a section; empty if it has no `kind`."""
     kind = section.model_fields.get("kind")
     return get_args(kind.annotation) if kind else ()
 
@@ -122,7 +122,7 @@ def sections_in(annotation: Any) -> Iterator[type[Settings]]:
 
 
 def _suggestion(key: Key, data: Any) -> str:
-    """Return what an unknown setting was probably meant to be."""
+    """Return a hint for an unknown setting: the name probably meant, or why it cannot be set."""
     for part in key[:-1]:
         data = data[part]
     current = data.get("kind")

@@ -1,4 +1,4 @@
-"""Language codes of ISO 639, and what people write instead."""
+"""Language codes of ISO 639, and other spellings that people use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 
 def language_code(code: str | None) -> str:
-    """Return the language of a code such as pt-BR, in lower case; empty for None."""
+    """Return the language part of a code such as pt-BR, in lower case; empty for None."""
     return (code or "").replace("_", "-").split("-")[0].lower()
 
 
@@ -28,14 +28,14 @@ def _table() -> list[list[str]]:
 
 
 def dotless_side(source: str | None, target: str | None) -> str | None:
-    """Return the side whose I is the capital of ı: Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
+    """Return the side where I is the capital of ı: Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
     codes = {"source": source, "target": target}
     sides = [it for it in codes if language_code(codes[it]) in ("tr", "az", "crh", "gag")]
     return "both" if len(sides) == 2 else next(iter(sides), None)
 
 
 def check_language(code: str) -> str:
-    """Return the code, perhaps with a script or region (pt_BR); ValueError if it is not one."""
+    """Return the code, which may have a script or region (pt_BR), or raise ValueError."""
     rows = _table()
     code_of = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
     language = language_code(code)
@@ -45,7 +45,7 @@ def check_language(code: str) -> str:
     close = difflib.get_close_matches(code.lower(), code_of, 1)
     likely = code_of.get(code.lower()) or code_of.get(language) or (close and code_of[close[0]])
     hint = f"did you mean {likely}?" if likely else "use a code of ISO 639, such as de or ko"
-    raise ValueError(f"{code!r} is not a language code: {hint}")
+    raise ValueError(f"{code!r} is not a language code; {hint}")
 
 
 LanguageCode = Annotated[str, AfterValidator(check_language)]

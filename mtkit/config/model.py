@@ -1,7 +1,7 @@
-"""Settings of the architectures: any encoder with any decoder, and short names for two pairs.
+"""Settings of the architectures: any encoder with any decoder, and two short forms.
 
-`kind: transformer` and `kind: seq2seq` are short for an encoder and a decoder that share their
-settings. Models are built from `as_pair()`, which both resolve to.
+`kind: transformer` and `kind: seq2seq` are short for an encoder and a decoder with equal settings;
+`as_pair()` returns the long form, from which models are built.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ class Embeddings(Settings):
 
     @abstractmethod
     def as_pair(self) -> EncoderDecoderSettings:
-        """Return the encoder and decoder that this is short for."""
+        """Return the long form: settings of the encoder and of the decoder."""
 
     def as_transformer(self) -> TransformerSettings:
-        """Return two Transformers alike as one; ValueError naming the setting that differs."""
+        """Return the short form of two equal Transformers; ValueError names a differing setting."""
         pair = self.as_pair()
         encoder, decoder = pair.encoder, pair.decoder
         if not isinstance(encoder, TransformerEncoderSettings):
@@ -122,7 +122,7 @@ class Embeddings(Settings):
             theirs, ours = getattr(encoder, name), getattr(decoder, name)
             if ours != theirs:
                 raise ValueError(
-                    f"model.decoder.{name} is {ours}, but that of the encoder is {theirs}"
+                    f"model.decoder.{name} is {ours}, but model.encoder.{name} is {theirs}"
                 )
         layers = decoder.layers if decoder.layers != encoder.layers else None
         return pair.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
@@ -169,7 +169,7 @@ class EncoderDecoderSettings(Embeddings):
 
 
 class TransformerSettings(TransformerLayers, Embeddings):
-    """Short for a Transformer encoder and decoder whose layers are alike (Vaswani et al. 2017)."""
+    """Short form of a Transformer encoder and decoder with equal layers (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
     encoder_layers: Depth | None = Field(None, description="of the encoder; null: `layers`")
@@ -183,7 +183,7 @@ class TransformerSettings(TransformerLayers, Embeddings):
 
 
 class Seq2SeqSettings(LstmLayers, Embeddings):
-    """Short for an LSTM encoder and decoder whose layers are alike (Sutskever et al. 2014)."""
+    """Short form of an LSTM encoder and decoder with equal layers (Sutskever et al. 2014)."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     bidirectional: Bidirectional = True

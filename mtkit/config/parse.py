@@ -17,9 +17,9 @@ from mtkit.errors import UserError
 LOCAL = Path("mtkit.yaml")
 """Config that is read by default."""
 MAX_SETTINGS = 10_000
-"""Most settings in a file: aliases of aliases could make any number of a few lines."""
+"""Most settings in a file; with aliases of aliases a short file could have any number."""
 INVALID_YAML = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What text that is not YAML raises, or a value without JSON, such as !!binary."""
+"""Errors for text that is not YAML, and for values that JSON does not have, such as !!binary."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -51,7 +51,7 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
     """Return the data of a YAML file, and the line of each of its settings.
 
     Raises:
-        UserError: the file cannot be read, or is not YAML, with its line.
+        UserError: the file cannot be read, or is not YAML; the error names the line.
     """
     name = str(path)
     try:
@@ -70,7 +70,7 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
         lines = dict(islice(_lines(name, node, ()), MAX_SETTINGS + 1))
         if len(lines) > MAX_SETTINGS:
             raise UserError(f"{name} has more than {MAX_SETTINGS:,} settings")
-        # An alias becomes a copy, so that an override changes one place only.
+        # Copy what aliases refer to, so that an override changes only one place.
         data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1

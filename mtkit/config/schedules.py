@@ -22,7 +22,7 @@ DecayFactor = Annotated[
 
 @dataclass(frozen=True)
 class ScheduleInputs:
-    """Everything besides the step that a learning rate may depend on."""
+    """Everything that a learning rate may depend on, except the step."""
 
     warmup: int
     total_steps: int
@@ -35,7 +35,7 @@ class Schedule(Settings):
     """The learning rate as a pure function of the step."""
 
     depends_on_length: ClassVar[bool] = False
-    """Whether the rate depends on `total_steps`; such a run resumes with the same length only."""
+    """Whether the rate depends on `total_steps`; if so, a run can only resume with equal length."""
     kind: str
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Cosine(Warmup):
 
 
 class Plateau(Warmup):
-    """Linear warmup to `peak`; times `factor` after `patience` validations with no new best."""
+    """Linear warmup to `peak`; times `factor` after `patience` validations without a new best."""
 
     kind: Literal["plateau"] = "plateau"
     factor: DecayFactor = 0.5

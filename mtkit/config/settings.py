@@ -1,4 +1,4 @@
-"""Every setting of mtkit and its default; some sections have files of their own.
+"""The settings of mtkit and their defaults; some sections are in other files of this folder.
 
 A setting without a `Scope` matters for every result of its section: see `artifacts/recipe.py`.
 """

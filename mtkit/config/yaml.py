@@ -1,7 +1,7 @@
 """YAML to `Config`: `--set` overrides, and errors that say where and what to do.
 
-The file becomes plain data beside a map from each setting to its line. Overrides are laid over the
-data, pydantic checks the result, and `errors` leads each error back to its line or override.
+The file becomes plain data and a map from each setting to its line. Overrides change the data, then
+pydantic checks it, and `errors` finds the line or override of each error.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 
 Override = tuple[list[str], Any, str]
-"""Parts of the key, value, and the option as it was written."""
+"""Parts of the key, the value, and the option as the user wrote it."""
 
 
 def demo_config() -> Path:
-    """Return the config of the demo, which travels with the package together with its corpus."""
+    """Return the config of the demo; it is part of the package, like the demo corpus."""
     return Path(str(resources.files("mtkit.demo") / "demo.yaml"))
 
 
 def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """Return the settings of a file (default: ./mtkit.yaml), changed by `key.path=value`s.
+    """Return the settings of a file (default: ./mtkit.yaml) with overrides `key.path=value`.
 
-    Raises UserError in one line that names the file and line, or the override, at fault.
+    Raises a UserError of one line, which names the file and line, or the override, with the error.
     """
     return read_config(path, overrides, None)[0]
 
 
 def load_saved_config(path: Path) -> Config:
-    """Return the settings that a run saved; warn of those that only another version has."""
+    """Return the settings that a run saved; warn of settings that only another version has."""
     data, lines = parse_file(path)
     config = _validate(data, Locations(str(path), lines), extra="ignore")
     if unknown := flattened(data).keys() - flattened(config.model_dump()).keys():
@@ -57,7 +57,7 @@ def as_config(config: Config | str | Path) -> Config:
 def read_config(
     path: str | Path | None, overrides: Sequence[str], run: str | None
 ) -> tuple[Config, Locations]:
-    """Return the settings as `load_config` does, and where each was written."""
+    """Return the settings as `load_config` does, and where each of them was written."""
     if path is None and not LOCAL.exists():
         raise UserError(
             f"no {LOCAL} here; write one with `mtkit init`, give another config with -c, or try "
@@ -79,7 +79,7 @@ def read_config(
 
 
 def dump_config(config: Config) -> str:
-    """Return every setting as YAML that `load_config` reads back to an equal `Config`."""
+    """Return every setting as YAML, from which `load_config` restores an equal `Config`."""
     return str(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
@@ -122,7 +122,7 @@ def _split(override: str) -> Override:
 
 
 def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:
-    """Lay one override over the data, and return the key of the setting that it changed."""
+    """Apply one override to the data, and return the key of the setting that it changed."""
     section: Any = data
     key: Key = ()
     for part in parts:
@@ -134,7 +134,7 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
                 section[part] = {}
         else:
             has = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
-            raise UserError(f"{option}: there is no such setting, because {dotted(key)} is {has}")
+            raise UserError(f"{option}: no such setting, because {dotted(key)} is {has}")
         if len(key) < len(parts):
             section = section[key[-1]]
     if key[-1] == "kind":
@@ -144,7 +144,7 @@ def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> 
 
 
 def _change_kind(section: dict[str, Any], key: Key, value: Any, option: str) -> None:
-    """Drop the settings that only another kind of the section has, and say so."""
+    """Drop the settings that the new kind of the section does not have, and say so."""
     siblings = [(path[-1], kinds) for path, kinds in setting_names() if path[:-1] == key[:-1]]
     known, allowed = (
         {name for name, kinds in siblings if among is None or among in kinds}

@@ -1,8 +1,8 @@
 """Encode lines to subword ids, and decode them, by SentencePiece (Kudo and Richardson 2018).
 
 Source and target share a SentencePiece model, or each side has its own. SentencePiece and the
-translation model use the same ids. Bytes of incomplete characters are not decoded. A source is
-spelled with the characters of the vocabulary where it can be; a target always stays as it is.
+translation model use the same ids. Bytes of incomplete characters are not decoded. In a source,
+characters outside the vocabulary are replaced by similar ones if possible; targets stay unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tokenizer:
     """The tokenizer of source and target."""
 
     def __init__(self, models: Mapping[Path, bytes]) -> None:
-        """Open one serialised model for both sides, or a source and a target model, by file.
+        """Open a serialised model for both sides, or one for source and target; keys: their files.
 
         Raises:
             UserError: a file is not a SentencePiece model with the special symbols of mtkit.
@@ -70,7 +70,7 @@ class Tokenizer:
         return _encode(self._target, lines, threads)
 
     def can_spell(self, source: str) -> bool:
-        """Return whether the source vocabulary spells the text without bytes and <unk>."""
+        """Return whether the source vocabulary can encode the text without bytes and <unk>."""
         ids = self._source.encode(source)
         return UNK not in ids and not any(self._source.is_byte(ids))
 
@@ -85,15 +85,15 @@ class Tokenizer:
         return [*map(in_one_line, texts)]
 
     def is_whole(self, ids: list[int]) -> bool:
-        """Return whether all bytes belong to whole characters, so that `decode` keeps every one."""
+        """Return whether all bytes belong to complete characters, so that `decode` drops none."""
         return len(self._text_places(ids)) == sum(i > EOS for i in ids)
 
     def _text_places(self, ids: list[int]) -> list[int]:
-        """Return the places of ids that are text: no special symbols, no half characters."""
+        """Return the indices of ids that are text: no special symbols, no incomplete characters."""
         places = [place for place, i in enumerate(ids) if i > EOS]
         if self._bytes.keys().isdisjoint(ids):
             return places
-        # A letter stands for other subwords; bytes that are no character decode to surrogates.
+        # "a" stands for every other subword; bytes that form no character decode to surrogates.
         raw, errors = bytes(self._bytes.get(ids[it], ord("a")) for it in places), "surrogateescape"
         is_whole = [
             not "\ud800" <= character <= "\udfff"
@@ -111,7 +111,7 @@ class Tokenizer:
         return [places[max(begin, end - 1)] for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
-        """Return for each id the offset of its last character in the text, or of the one before."""
+        """Return for each id the offset of its last character, else of the last one before it."""
         places = self._text_places(ids)
         mapping = self._target.decode(
             [ids[place] for place in places], return_type="offset_mapping"
@@ -132,10 +132,10 @@ class Tokenizer:
 
 
 class _Spellings(dict[int, str]):
-    """How a source spells each character, by its code: as it is, if the vocabulary has it.
+    """The spelling of each character of a source, by its code; unchanged if in the vocabulary.
 
-    Others take their compatible form (NFKC), such as fi for `ﬁ`, if the vocabulary has that;
-    invisible ones become a space or nothing.
+    Other characters get their compatible form (NFKC), such as fi for `ﬁ`, if the vocabulary has
+    that form; invisible ones become a space or nothing.
     """
 
     def __init__(self, can_spell: Callable[[str], bool]) -> None:
@@ -155,10 +155,10 @@ class _Spellings(dict[int, str]):
 
 
 def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Return the SentencePiece model of the file `path`, opened, and its subwords by id.
+    """Open the SentencePiece model of the file `path`; return it and its subwords by id.
 
     Raises:
-        UserError: it is not a SentencePiece model.
+        UserError: `model` is not a SentencePiece model.
     """
     processor = SentencePieceProcessor()
     try:

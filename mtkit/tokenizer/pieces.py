@@ -15,9 +15,9 @@ SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 
 
 def adopt_model(path: Path) -> bytes:
-    """Return a SentencePiece model that splits text as the one in the file does.
+    """Return a SentencePiece model that splits text as the model in the file does.
 
-    Its subwords follow the special symbols of mtkit in their old order.
+    First come the special symbols of mtkit, then the subwords in their old order.
 
     Raises:
         UserError: the file cannot be read, or is not a SentencePiece model.
@@ -32,11 +32,9 @@ def adopt_model(path: Path) -> bytes:
         and not (piece.type == kinds.CONTROL and piece.piece in replaced)
     ]
     if (rule := model.normalizer_spec.name) != "identity":
-        warn(
-            f"{path} rewrites text ({rule or 'by its own rules'}); translations will be spelled so"
-        )
+        warn(f"{path} rewrites text ({rule or 'by its own rules'}), and so will translations be")
     if taken := {piece.piece for piece in others} & {*SPECIAL_PIECES.values()}:
-        raise UserError(f"{path} uses {min(taken)} for text, but mtkit as a special symbol")
+        raise UserError(f"{path} uses {min(taken)} for text, but mtkit for a special symbol")
     return with_pieces(model, [*special_pieces(model), *others])
 
 
@@ -66,7 +64,7 @@ def special_pieces(model: Any) -> list[Any]:
 
 
 def with_pieces(model: Any, pieces: Iterable[Any]) -> bytes:
-    """Serialise a copy of the model with these pieces, of which the special ones come first."""
+    """Serialise a copy of the model with these pieces; special symbols must come first."""
     new = type(model)()
     new.CopyFrom(model)
     del new.pieces[:]

@@ -1,7 +1,7 @@
-"""Subword sampling: random segmentations of a text, a pure function of the text and a seed.
+"""Subword sampling: random segmentations of a text that depend only on the text and a seed.
 
 SentencePiece's own sampling differs in every process, so a run could not be repeated or resumed.
-Here each word is segmented on its own, which is exact because subwords do not cross spaces.
+Here each word is segmented separately, which is exact because subwords do not cross spaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mtkit.symbols import SPACE
 VARIANTS = 32
 """Number of segmentations that are drawn for each word, and then reused."""
 MAX_WORD_PIECES = 12
-"""Largest number of subwords of a word; longer ones (without spaces) are cut."""
+"""Largest number of subwords of a word; longer words (in text without spaces) are cut."""
 CACHED_WORDS = 1 << 18
 
 Word = tuple[int, ...]
@@ -50,7 +50,7 @@ class SubwordSampler:
         self._longest = max(map(len, self._ids), default=1)
         if self._longest == 1:
             raise UserError(
-                "training.subword_sampling: a char tokenizer segments a text in only one way; use "
+                "training.subword_sampling: a char tokenizer can split a text in only one way; use "
                 "bpe or unigram, or no sampling"
             )
         # The score of a BPE subword is the rank of its merge; unigram scores are log probabilities.
@@ -60,7 +60,7 @@ class SubwordSampler:
         self.variant = lru_cache(CACHED_WORDS)(self._variant)
 
     def __call__(self, lines: list[list[int]], seed: int) -> list[list[int]]:
-        """Draw a segmentation of each line; words with unknown characters or bytes keep theirs."""
+        """Draw a segmentation of each line; words with unknown characters or bytes stay as is."""
         random, drawn = Random(seed), []
         for line in lines:
             numbers = random.choices(range(VARIANTS), k=len(line))

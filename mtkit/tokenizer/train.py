@@ -32,11 +32,11 @@ from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Token
 from mtkit.tokenizer.pieces import adopt_model
 
 MAX_LINE_CHARACTERS = 2000
-"""Longer lines are split, because SentencePiece drops them or fails."""
+"""Largest line; longer lines are split, because SentencePiece would drop them or fail."""
 MAX_SAMPLE_CHARACTERS = 1 << 28
-"""Largest number of characters in the sample, so that memory is bounded."""
+"""Largest number of characters in the sample, to limit memory."""
 SPM_THREADS = 16
-"""Number of threads, fixed because the model file depends on it."""
+"""Number of threads; fixed, because the model file depends on it."""
 
 
 class VocabularyTooLarge(UserError):  # noqa: N818
@@ -51,7 +51,7 @@ def train_tokenizer(config: Config) -> Artifact:
     """Train the artifact `RUN/tokenizer` unless it is up to date, and return it.
 
     With `training.init_from`, copy the tokenizer of that model instead; with `tokenizer.model`, use
-    the models of those files.
+    the SentencePiece models that it names.
 
     Raises:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
@@ -97,7 +97,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
 
 
 def _write(draft: Draft, name: str, model: bytes) -> int:
-    """Write a model, and for people its vocabulary with a line per id; return the size of that."""
+    """Write a model, and its vocabulary as text (a line per id); return the vocabulary size."""
     path = draft.folder / name
     path.write_bytes(model)
     processor, pieces = open_processor(path, model)
@@ -159,7 +159,7 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
 
 
 def _translate_error(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
-    """Return an error that explains SentencePiece's message by the settings."""
+    """Return an error that explains SentencePiece's message, and names the setting to change."""
     too = f"tokenizer.vocab_size: {settings.vocab_size} is too"
     side = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
     if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
@@ -167,7 +167,7 @@ def _translate_error(message: str, settings: TokenizerSettings, name: str) -> Mt
         return VocabularyTooLarge(int(largest[1]), message)
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return UserError(
-            f"{too} small for the characters{side}; raise it to at least {smallest[1]}"
+            f"{too} small to hold every character{side}; raise it to at least {smallest[1]}"
         )
     if "char_model_trainer" in message and settings.byte_fallback:
         return UserError(f"{too} small; byte_fallback alone needs 260")

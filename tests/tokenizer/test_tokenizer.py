@@ -183,9 +183,9 @@ def test_a_vocabulary_too_large_names_the_largest_that_works(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vocab_size": 100}, "tokenizer.vocab_size: 100 is too small for the characters"),
+        ({"vocab_size": 100}, "tokenizer.vocab_size: 100 is too small to hold every character"),
         ({"vocab_size": 100, "type": "char"}, "100 is too small"),
-        ({"vocab_size": 8, "byte_fallback": False}, "8 is too small for the characters"),
+        ({"vocab_size": 8, "byte_fallback": False}, "8 is too small to hold every character"),
     ],
 )
 def test_a_vocabulary_too_small_is_refused(
