@@ -1,1 +1,1 @@
-"""Artifacts on disk: what stages write, find again, and compare with what is asked for."""
+"""Artifacts on disk: the results of stages, and checks whether they are up to date."""

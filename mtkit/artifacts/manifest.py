@@ -1,12 +1,12 @@
-"""What stages hand to each other: a folder that is complete if it has a `manifest.json`.
+"""Artifacts, which stages write and read: a folder is complete if it has a `manifest.json`.
 
-An artifact is written into a temporary sibling, which is renamed at the end. Two hashes name it:
-`request` covers what was asked for (kind, format, settings, identities of the inputs) and is the
-same on any machine; `identity` also covers the files, and is what later stages record as an input.
+An artifact is written to a temporary folder next to it, which is renamed at the end. It has two
+hashes: `request` covers kind, format, settings and identities of the inputs, and is the same on any
+machine; `identity` also covers the files, and later stages record it as their input.
 
 An artifact may come from an untrusted source: only regular files in its own folder are read, and
-JSON of bounded size. A process may be killed at any moment: the next one then finds the old
-artifact, the new one, or none, and removes what is left.
+JSON of bounded size. A process may be killed at any moment: the next process then finds the old
+artifact, the new one, or none, and removes temporary folders.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ COMMANDS: Mapping[Kind, str] = {
     "test": "mtkit run",
     "export": "mtkit export",
 }
-"""The command that makes each kind of artifact."""
+"""The command that creates each kind of artifact."""
 FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 4, "checkpoint": 4}
-"""Versions of their layouts; no other version is read."""
+"""Version of the layout of each kind; other versions cannot be read."""
 
 
 class OtherFormatError(UserError):
@@ -89,9 +89,9 @@ def create(
     inputs: Mapping[str, str],
     report: dict[str, Any] | None = None,
 ) -> Iterator[Path]:
-    """Yield an empty folder to fill, which becomes the artifact at `path` when the block ends.
+    """Yield an empty folder, which becomes the artifact at `path` when the block ends.
 
-    If the block raises, an older artifact at `path` stays. `report` may be filled in the block.
+    If the block raises, an older artifact at `path` stays. The block may add to `report`.
     """
     partial, old = temporary_path(path), path.with_name(f".{path.name}.old")
     _put_back(old, path)
@@ -100,8 +100,8 @@ def create(
         partial.mkdir(parents=True)
         with path_in_oserror(path):
             yield partial
-            for file in partial.iterdir():  # safetensors lets only the owner read what it writes
-                file.chmod(partial.stat().st_mode & 0o666)  # as the umask has it
+            for file in partial.iterdir():  # only the owner can read what safetensors writes
+                file.chmod(partial.stat().st_mode & 0o666)  # the folder's mode has the umask
                 sync(file)
             manifest = {
                 "kind": kind,
@@ -120,20 +120,20 @@ def create(
         sync(path.parent)
         _delete(old)
     except BaseException:
-        with suppress(OSError):  # the first failure says more; the next run removes what is left
+        with suppress(OSError):  # keep the first error; the next run removes the rest
             _put_back(old, path)
             _delete(partial)
         raise
 
 
 def refuse_existing(output: Path) -> None:
-    """Raise UserError if an output exists."""
+    """Raise UserError if `output` exists."""
     if output.exists():
         raise UserError(f"{output} already exists; choose a new folder")
 
 
 def remove(path: Path) -> None:
-    """Delete an artifact, if there is one; it disappears at once, then its files are deleted."""
+    """Delete an artifact, if it exists: first rename its folder, then delete the files."""
     partial = temporary_path(path)
     _delete(partial)
     if os.path.lexists(path):
@@ -142,7 +142,7 @@ def remove(path: Path) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove the partial and old artifacts that killed processes left in a folder."""
+    """Remove partial and old artifacts in a folder, which killed processes have left."""
     for old in folder.glob(".*.old"):
         _put_back(old, old.with_name(old.stem.removeprefix(".")))
     for leftover in [*folder.glob(".*.partial"), *folder.glob(".*.old")]:
@@ -150,9 +150,9 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
-    """Return the complete artifact at `path`, its file sizes checked; `verify` checks hashes, too.
+    """Check the file sizes of the artifact at `path` and return it; `verify` checks hashes, too.
 
-    Raises UserError if there is none, or a damaged one; OtherFormatError for another version's.
+    Raises UserError if it is missing or damaged; OtherFormatError if its version is another one.
     """
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
@@ -174,7 +174,7 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
 
 
 def kind_at(path: Path) -> Kind | None:
-    """Return the kind of the artifact at `path`, sound or damaged; None if there is none."""
+    """Return the kind of the artifact at `path`, even if it is damaged; None if there is none."""
     try:
         kind = read_json(path / MANIFEST)["kind"]
     except (OSError, UserError, LookupError, TypeError):
@@ -187,7 +187,7 @@ def _describe_file(file: Path) -> dict[str, Any]:
 
 
 def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
-    """Return a manifest whose parts have the right types, whatever they say."""
+    """Return a manifest after a check of the types of its parts, but not of their values."""
     try:
         manifest = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -210,7 +210,7 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
 
 
 def _sizes_of_files(folder: Path) -> dict[str, int]:
-    """Return the bytes of each file by its name; UserError for a link, a pipe or a device."""
+    """Return the size of each file by its name; UserError for a link, a pipe or a device."""
     entries = list(folder.iterdir())
     for path in entries:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):

@@ -1,7 +1,7 @@
-"""The settings that an artifact depends on, and no others.
+"""Recipes: exactly the settings that an artifact depends on.
 
-A recipe is nested as a config is. A manifest stores it resolved, with every default, so that a
-default that changes later is noticed. The identities of the inputs stand beside it.
+A recipe has the same nested sections as a config. A manifest stores it with all default values, so
+that a later change of a default is noticed. The identities of the inputs are stored separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Section = Settings | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Sections of a config, without the settings of the ignored scopes."""
+    """Sections of a config, without settings whose scope is ignored."""
 
     sections: Mapping[str, Any]
     ignored: frozenset[Scope] = frozenset({Scope.EXECUTION})
@@ -30,16 +30,16 @@ class Recipe:
         return {name: self._plain(value) for name, value in self.sections.items()}
 
     def difference(self, recorded: Mapping[str, Any]) -> str | None:
-        """Describe the first setting that differs from what a manifest recorded; None if none does.
+        """Describe the first setting that differs from a manifest; None if no setting differs.
 
-        A setting that the manifest does not name, because it is younger, had its default.
+        A setting that the manifest does not have, because it is newer, counts as its default.
         """
         changes = [*self._changes((), self.sections, recorded)]
-        changes.sort(key=lambda change: change[0][-1] != "kind")  # the kind explains the others
+        changes.sort(key=lambda change: change[0][-1] != "kind")  # the kind explains the rest
         return next((f"{dotted(it)} was {then}, now {now}" for it, then, now in changes), None)
 
     def _changes(self, key: Key, now: Any, then: Any) -> Iterator[tuple[Key, Any, Any]]:
-        """Yield each setting that differs, with its recorded and its present value."""
+        """Yield each setting that differs, with its recorded value and its value now."""
         if not (isinstance(now, Settings | Mapping) and isinstance(then, Mapping)):
             if now != then:
                 yield key, self._plain(then), self._plain(now)
@@ -68,7 +68,7 @@ def _default_of(section: Section, name: str) -> Any:
 
 
 def tokenizer_recipe(config: Config) -> Recipe:
-    """Return what a tokenizer depends on besides the corpus, or the model that it comes from."""
+    """Return the settings that a tokenizer depends on, besides its corpus or original model."""
     if config.training.init_from is not None:
         return Recipe({"training.init_from": "a model"})
     own = {"seed": config.seed, "tokenizer": config.tokenizer}
@@ -76,23 +76,23 @@ def tokenizer_recipe(config: Config) -> Recipe:
 
 
 def batches_recipe(config: Config) -> Recipe:
-    """Return what encoded corpora depend on besides the text and the tokenizer."""
+    """Return the settings that batches depend on, besides the text and the tokenizer."""
     weights = [corpus.weight for corpus in config.data.corpora("train").values()]
     sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
     return Recipe(sections, frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 
 def model_recipe(config: Config, ended: int | None = None) -> Recipe:
-    """Return what a model depends on besides its inputs; `ended`: the step of `mtkit finish`."""
+    """Return the settings that a model depends on; `ended`: the step at which `finish` ended it."""
     decoding = {"decoding": config.decoding, "ended": ended}
     return Recipe({**checkpoint_recipe(config).sections, **decoding})
 
 
 def checkpoint_recipe(config: Config) -> Recipe:
-    """Return what a resumed run must have in common with its checkpoint.
+    """Return the settings that must not change when a run resumes from its checkpoint.
 
-    A run may be resumed with another length, unless its learning rate depends on that, and may
-    end and decode differently.
+    The length may change, unless the learning rate depends on it. When the run ends early, and how
+    it decodes, may change, too.
     """
     ignored = {Scope.EXECUTION, Scope.ENDING}
     if not config.training.schedule.depends_on_length:
@@ -107,6 +107,6 @@ def checkpoint_recipe(config: Config) -> Recipe:
 
 
 def scores_recipe(config: Config) -> Recipe:
-    """Return what the scores of the test set depend on besides the model and the text."""
+    """Return the settings that test scores depend on, besides the model and the text."""
     language = config.data.target_language
     return Recipe({"decoding": config.decoding, "data": {"target_language": language}})

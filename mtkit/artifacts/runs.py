@@ -1,7 +1,7 @@
-"""Where runs lie, how their models are found, and the lock that lets one process write to a run.
+"""Find runs and their models; lock a run, so that only one process writes to it.
 
-The lock is the operating system's, and ends with the process that holds it. Beside it lies a record
-of that process, for those who are refused; without the lock the record means nothing.
+The operating system holds the lock, and releases it when the process ends. A file next to the lock
+describes the process, for error messages; it has no meaning unless the lock is held.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 WEIGHTS = "model.safetensors"
 INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
-"""Environment variable of a worker: the process that started it."""
+"""Environment variable of a worker that describes the process that started it."""
 LATEST = Path("runs/latest")
-"""A link to the run of this directory that last made progress in training."""
+"""A link to the run in this directory whose training began or resumed last."""
 
 
 def config_of(run: Path) -> Config:
@@ -52,7 +52,7 @@ def save_config(config: Config) -> None:
 
 
 def default_run() -> Path:
-    """Return the run of ./mtkit.yaml, else the latest run if that of the config does not exist."""
+    """Return the run of ./mtkit.yaml if it exists, else the latest run."""
     if LOCAL.exists():
         name = parse_file(LOCAL)[0].get("run")
         run = Path(str(name)).expanduser()
@@ -76,7 +76,7 @@ def find_model(place: str | Path) -> Artifact:
 
 
 def find_best(path: str | Path | None) -> Artifact:
-    """Return the verified model of `find_model`, or the best or newest checkpoint of a run.
+    """Return the verified model at `path`, or the best or newest checkpoint of an unfinished run.
 
     The default path is `default_place`.
     """
@@ -106,7 +106,7 @@ def find_best(path: str | Path | None) -> Artifact:
 
 
 def find_origin(config: Config) -> Artifact | None:
-    """Return the verified model that `training.init_from` names, if it does; or SettingError."""
+    """Return the verified model that `training.init_from` names, or None; or raise SettingError."""
     if (place := config.training.init_from) is None:
         return None
     path, latest = Path(place).absolute(), LATEST.absolute()
@@ -121,7 +121,7 @@ def find_origin(config: Config) -> Artifact | None:
 
 
 def checkpoint_at(folder: Path, step: int) -> Path:
-    """Return the path of the checkpoint of a step in a folder of checkpoints."""
+    """Return the path of the checkpoint of `step` in a folder of checkpoints."""
     return folder / f"step-{step:08d}"
 
 
@@ -132,7 +132,7 @@ def checkpoint_steps(folder: Path) -> list[int]:
 
 
 def link_latest(run: Path) -> None:
-    """Make the run the one that commands use by default where no config names another."""
+    """Make the run the default of commands, when there is no config."""
     try:
         LATEST.parent.mkdir(exist_ok=True)
         if LATEST.exists() and not LATEST.is_symlink():
@@ -140,7 +140,7 @@ def link_latest(run: Path) -> None:
             return
         link = temporary_path(LATEST)
         while LATEST.resolve() != run.resolve():
-            with suppress(FileExistsError, FileNotFoundError):  # another run sets it as well
+            with suppress(FileExistsError, FileNotFoundError):  # another run sets the link, too
                 link.unlink(missing_ok=True)
                 link.symlink_to(os.path.relpath(run, LATEST.parent))
                 link.replace(LATEST)
@@ -170,13 +170,13 @@ def locked(run: Path) -> Iterator[None]:
         write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
         yield
     finally:
-        with suppress(OSError):  # without the lock it means nothing
+        with suppress(OSError):  # the record has no meaning without the lock
             (run / OWNER).unlink()
         lock.release()
 
 
 def this_process() -> str:
-    """Return what a user needs to recognise this process and to stop it."""
+    """Describe this process, so that a user can recognise and stop it."""
     command = printable(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
     since = datetime.now().isoformat(" ", "seconds")
     return f"process {os.getpid()} on {platform.node()} (`{command}`, since {since})"

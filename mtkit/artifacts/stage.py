@@ -1,4 +1,4 @@
-"""A stage: an artifact of some kind, made from some inputs with some settings.
+"""A stage: it creates an artifact from inputs and settings, unless the artifact is up to date.
 
 def fill(draft):
     (draft.folder / "spm.model").write_bytes(model)
@@ -6,7 +6,7 @@ def fill(draft):
 
 artifact = stage.ensure(config, fill)    # complete at the end, or as it was before
 
-An artifact is up to date if its manifest names these settings and these hashes of the inputs.
+An artifact is up to date if its manifest has the same settings and the same hashes of the inputs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Draft:
 
     folder: Path
     report: dict[str, Any]
-    """Figures for people; part of no hash."""
+    """Figures for people (scores, counts), which no hash covers."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What an artifact is, and what it is made from."""
+    """The kind and path of an artifact, and its settings and inputs."""
 
     kind: Kind
     path: Path
@@ -55,13 +55,13 @@ class Stage:
         return artifact if self.difference(artifact) is None else None
 
     def open(self) -> Artifact:
-        """Return the artifact; UserError as `open_artifact`."""
+        """Return the artifact; errors are as in `open_artifact`."""
         return open_artifact(self.path, self.kind)
 
     def ensure(self, config: Config, fill: Callable[[Draft], None]) -> Artifact:
-        """Return the artifact; unless it is up to date, `fill` it first, and save the config.
+        """Return the artifact; if it is not up to date, `fill` it anew, and save the config.
 
-        Raises UserError if another process writes to the run, or checkpoints need the artifact.
+        Raises UserError if another process writes to the run, or checkpoints need the old artifact.
         """
         if artifact := self.current():
             say(f"{self.kind}: up to date")
@@ -74,14 +74,14 @@ class Stage:
 
     @contextmanager
     def write(self) -> Iterator[Draft]:
-        """Yield a draft that replaces the artifact when the block ends; lock the run before."""
+        """Yield a draft that replaces the artifact when the block ends; the run must be locked."""
         report: dict[str, Any] = {}
         settings = self.recipe.resolved()
         with create(self.path, self.kind, settings, self.inputs, report) as folder:
             yield Draft(folder, report)
 
     def difference(self, artifact: Artifact) -> str | None:
-        """Describe what an artifact was made from that is different now; None if nothing is."""
+        """Describe the first setting or input of an artifact that has changed; None if none has."""
         if difference := self.recipe.difference(artifact.manifest["settings"]):
             return difference
         before, now = artifact.manifest["inputs"], self.inputs
@@ -90,7 +90,7 @@ class Stage:
         return next((f"{name} changed" for name in changed), None)
 
     def explain_rebuild(self) -> None:
-        """Say why the artifact, if any, is rebuilt; UserError if checkpoints depend on it."""
+        """Say why an existing artifact is rebuilt; raise UserError if checkpoints depend on it."""
         if not (self.path / MANIFEST).is_file():
             return
         try:
@@ -105,7 +105,7 @@ class Stage:
 
 
 def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
-    """Return the error for a run that cannot resume because of a difference."""
+    """Return the error for a run that cannot resume because settings or inputs differ."""
     run = checkpoint.parents[1]
     advice = "to train anew, choose another run directory"
     if difference.startswith(("training.steps was", "training.epochs was")):
@@ -118,7 +118,7 @@ def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
 
 
 def _dependent_checkpoint(artifact: Artifact) -> Path | None:
-    """Return the last checkpoint of the run if it has this as an input."""
+    """Return the last checkpoint of the run if `artifact` is one of its inputs."""
     folder = artifact.path.parent / CHECKPOINTS
     for step in reversed(checkpoint_steps(folder)):
         checkpoint = checkpoint_at(folder, step)

@@ -1,4 +1,4 @@
-"""JSON and text on disk, written atomically, and read even from an untrusted folder."""
+"""JSON and text files: atomic writes, and reads that are safe in an untrusted folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_JSON_BYTES = 1 << 24
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; UserError for anything else, such as a pipe."""
+    """Return the content of a JSON file; UserError if it is another file, such as a pipe."""
     status = path.lstat()
     if not S_ISREG(status.st_mode) or status.st_size > MAX_JSON_BYTES:
         raise UserError(
@@ -37,14 +37,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: readers see the old content or the new, never a part."""
+    """Write a text file atomically: readers see the old or the new content, never a mixture."""
     with open_atomically(path) as file:
         file.write(text)
 
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[TextIO]:
-    """Open a text file that appears at `path`, complete and on disk, if the block ends well."""
+    """Open a text file that appears at `path`, complete and on disk, unless the block raises."""
     partial = temporary_path(path)
     try:
         with path_in_oserror(path):
@@ -54,18 +54,18 @@ def open_atomically(path: Path) -> Iterator[TextIO]:
         partial.replace(path)
         sync(path.parent)
     except BaseException:
-        with suppress(OSError):  # the first failure says more
+        with suppress(OSError):  # keep the first error
             partial.unlink(missing_ok=True)
         raise
 
 
 def temporary_path(path: Path) -> Path:
-    """Return where the partial output lies that becomes `path`; a killed process leaves it."""
+    """Return the path of the partial output of `path`; a killed process leaves that file."""
     return path.with_name(f".{path.name}.partial")
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or the names in a folder, to disk: a rename then survives a power loss."""
+    """Flush a file, or the names in a folder, to disk, so that a rename survives a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -75,7 +75,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def path_in_oserror(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError that names no file, as when a disk fills up during a write."""
+    """Add `path` to an OSError that names no file, as when a disk is full during a write."""
     try:
         yield
     except OSError as error:

@@ -46,7 +46,7 @@ def translate(
         "-m",
         "--model",
         metavar="PATH",
-        help="Run or model directory (default: a random model).",
+        help="Directory of a run or a model (default: a random model).",
     ),
     input: Path | None = Option(
         None, metavar="FILE", help="Text to translate (default: the test set of the run)."
@@ -69,7 +69,7 @@ def translate(
     from mtkit.study.bench.translate import bench_translate, open_translation_task
 
     if model and size is not None:
-        raise UserError("--size: not with -m, because -m gives the model")
+        raise UserError("--size cannot be used with -m, because -m gives the model")
     if input is not None and not model:
         raise UserError("--input needs -m, because a random model cannot translate text")
     with open_translation_task(model, input, size or "tiny") as task:

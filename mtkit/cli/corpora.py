@@ -1,4 +1,4 @@
-"""Commands for a corpus that is not yet trained on: `check` and `init`."""
+"""Commands for a new corpus: `check` and `init`."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
-            f"{source}: give TARGET too, or --columns S T if this is a dataset; a table is called "
-            ".tsv, .csv or .jsonl"
+            f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "
+            "table ends in .tsv, .csv or .jsonl"
         )
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])

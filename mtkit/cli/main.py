@@ -76,7 +76,7 @@ def mtkit(
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit with its code, and with one line on stderr if it failed."""
-    # A closed stream is None. Messages go nowhere then, but lost data is an error when written.
+    # A closed stream is None. Then messages are dropped, but writing data is an error.
     sys.stdout = sys.stdout or open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
@@ -94,14 +94,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if not stop.received:
             raise
     except Exception as error:
-        if not stop.received:  # else a library turned the exit into an error of its own
+        if not stop.received:  # otherwise a library turned the exit into another error
             line, code = _describe_failure(error)
             report.error(line, error)
     code = 128 + stop.received if stop.received else code
     report.drop_unwritable()
     if stop.received or "RANK" in os.environ:
-        # Threads that still translate, and those of gloo, which torch never frees after
-        # DistributedDataParallel, can abort an interpreter that shuts down.
+        # Threads that still translate can abort an interpreter that shuts down. So can threads of
+        # gloo, which torch never frees after DistributedDataParallel.
         os._exit(code)
     sys.exit(code)
 
@@ -120,15 +120,15 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() if is_out_of_memory(error):
-            return "out of memory: lower batching.max_tokens, or decoding.batch_tokens and beam", 1
+            return "out of memory; lower batching.max_tokens, or decoding.batch_tokens and beam", 1
     if number := re.search(r"\(os error (\d+)\)", str(error)):  # from a library written in Rust
         return f"input or output: {os.strerror(int(number[1]))}", 1
     name = type(error).__name__
-    return f"internal error: {name}: {error}: rerun with --debug for the traceback", 1
+    return f"internal error: {name}: {error}; rerun with --debug for the traceback", 1
 
 
 def _describe_usage(error: typer.TyperException) -> str:
-    """Return the message of a usage error in the style of mtkit's own."""
+    """Return the message of a usage error, in the style of mtkit's messages."""
     from pydantic import ValidationError
 
     from mtkit.config.base import error_message

@@ -21,13 +21,13 @@ def flag(*names: str, help: str) -> Any:
 
 
 VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
-"""What help calls the value of an option, by the name of its type in Typer."""
+"""How help writes the value of an option, by the name of its type in Typer."""
 
 
 class _Command(TyperCommand):
-    """A command that refuses an option given twice, unless the option is repeatable.
+    """A command that refuses an option given twice, unless the option may be repeated.
 
-    Help has plain names for values.
+    Its help has plain names for values.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,7 +36,7 @@ class _Command(TyperCommand):
                 self._refuse_repetition(ctx, self.make_parser(ctx).parse_args(args=list(args))[2])
             return super().parse_args(ctx, args)
         except TyperException as error:
-            cast(Any, error).ctx = ctx  # a few have none, but the message names the command
+            cast(Any, error).ctx = ctx  # a few errors have none; the message names the command
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -55,7 +55,7 @@ class _Command(TyperCommand):
 
 
 def _plain_help(name: str, text: str) -> tuple[str, str]:
-    """Return a line of Typer's help without what is in brackets: <int range>, [default: 5]."""
+    """Return a line of Typer's help without notes in brackets: <int range>, [default: 5]."""
     name, _, value = name.partition(" <")
     value = value.rstrip(">").removesuffix(" range") if name.startswith("-") else ""
     return f"{name} {VALUE_NAMES.get(value, value)}", text.partition("  [")[0]
@@ -124,7 +124,7 @@ LANGUAGE_HELP = (
 LANGUAGES_HELP = "Languages of source and target, such as en ko (default: identify them)."
 DEFAULT_RUN = "the run of ./mtkit.yaml, else the last run"
 DEFAULT_MODEL = f"$MTKIT_MODEL, else {DEFAULT_RUN}"
-MODEL_HELP = f"Run or model directory (default: {DEFAULT_MODEL})"
+MODEL_HELP = f"Directory of a run or a model (default: {DEFAULT_MODEL})"
 
 Overrides = Annotated[
     list[str] | None,
@@ -155,9 +155,7 @@ Device = Annotated[
 ]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],
-    Option(
-        help="Decoding engine (default: auto, CTranslate2 for all that it supports, else PyTorch)."
-    ),
+    Option(help="Decoding engine (default: auto, CTranslate2 for what it supports, else PyTorch)."),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]

@@ -30,7 +30,7 @@ from mtkit.errors import SettingError, UserError
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """The options of commands that follow a config."""
+    """The options of commands that read a config."""
 
     config: Path | None = Option(
         None, "-c", "--config", help="YAML config (default: ./mtkit.yaml)."
@@ -42,7 +42,7 @@ class ConfigOptions:
     overrides: Overrides = None
 
     def call(self, function: str) -> None:
-        """Call `module:function` with the config; errors in settings name their place in it."""
+        """Call `module:function` with the config; errors in settings name file and line."""
         if self.demo:
             refuse("cannot be used with --demo", config=self.config)
         from mtkit.config.yaml import demo_config, read_config
@@ -161,7 +161,7 @@ class TranslateOptions:
     resume: bool = flag("--resume", help="Continue an interrupted command; needs INPUT and -o.")
 
     def settings(self, *names: str) -> dict[str, Any]:
-        """Return the options of these names that are set."""
+        """Return those of the options `names` that are set."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 

@@ -115,10 +115,12 @@ def attend(
 
 
 def export(
-    folder: Path | None = Argument(None, metavar="DIR", help="Model to import, with --from."),
+    folder: Path | None = Argument(None, metavar="DIR", help="Model to convert, with --from."),
     model: Model = None,
-    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Export to this format."),
-    from_: Literal["huggingface"] | None = Option(None, "--from", help="Import from this format."),
+    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Convert to this format."),
+    from_: Literal["huggingface"] | None = Option(
+        None, "--from", help="Convert a model of this format to mtkit."
+    ),
     output: Path | None = Option(
         None, "-o", "--output", metavar="DIR", help="New folder (default for ctranslate2: a cache)."
     ),
@@ -160,7 +162,7 @@ def info(
     all: bool = flag("--all", help="Print every figure, setting and file."),
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),
-    explain: bool = flag("--explain", help="Explain each setting of --config in a comment."),
+    explain: bool = flag("--explain", help="With --config: add a comment on each setting."),
     plot: bool = flag("--plot", help="Plot the learning curves in the terminal, or with -o."),
     output: Path | None = Option(
         None, "-o", "--output", help="Write the plot to this .png or .svg file."

@@ -216,12 +216,12 @@ def test_without_a_config_nothing_happens_unless_the_demo_is_asked_for(
         (OSError(28, "No space left on device", "runs/x"), 1, "runs/x: No space left on device\n"),
         (OSError(28, "No space left on device"), 1, "input or output: No space left on device\n"),
         (RuntimeError("I/O error (os error 28)"), 1, "input or output: No space left on device\n"),
-        (MemoryError(), 1, "out of memory: lower batching.max_tokens"),
-        (RuntimeError("CUDA out of memory. Tried"), 1, "out of memory: lower batching.max_tokens"),
-        (RuntimeError("alloc: can't allocate memory"), 1, "out of memory: lower batching"),
+        (MemoryError(), 1, "out of memory; lower batching.max_tokens"),
+        (RuntimeError("CUDA out of memory. Tried"), 1, "out of memory; lower batching.max_tokens"),
+        (RuntimeError("alloc: can't allocate memory"), 1, "out of memory; lower batching"),
         (Interrupted(143, "checkpoint saved"), 143, "checkpoint saved\n"),
         (KeyboardInterrupt(), 130, ""),
-        (ValueError("a\nb"), 1, "internal error: ValueError: a b: rerun with --debug for the"),
+        (ValueError("a\nb"), 1, "internal error: ValueError: a b; rerun with --debug for the"),
     ],
 )
 def test_a_failure_is_one_line_and_its_exit_code(
