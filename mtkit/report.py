@@ -83,7 +83,7 @@ def warn(text: str) -> None:
 
 
 def error(text: str, cause: Exception | None) -> None:
-    """Write the error that ended a command to stderr, as one line; with --debug, add a traceback."""
+    """Write the error that ended a command to stderr, in one line; if debugging, a traceback, too."""
     if _debug and cause is not None:
         traceback.print_exception(cause)
     if text:
