@@ -1,1 +1,1 @@
-"""Models in other people's formats, out and in, and proof that they say the same."""
+"""Export models to other formats, and import them."""

@@ -18,9 +18,9 @@ from mtkit.scoring.metrics import score
 from mtkit.scoring.writing import Writing
 
 MAX_VALIDATION_LINES = 1000
-"""As many lines of validation text as training translates."""
+"""Largest number of lines of validation text, as in training."""
 MAX_INT8_BLEU_LOSS = 0.3
-"""BLEU, or chrF, that int8 may lose on the validation text for an export to choose it."""
+"""An export chooses int8 if it loses at most this much BLEU (or chrF) on the validation text."""
 
 
 def export_to_ctranslate2(
@@ -29,7 +29,7 @@ def export_to_ctranslate2(
     """Convert a model to the new folder `output`, or into the cache of `translate`.
 
     Without `quantization`, or with "auto", choose int8 if it loses at most MAX_INT8_BLEU_LOSS on
-    the validation text of the model's run. Without such a text float32 is the choice.
+    the validation text of the model's run; if there is no such text, choose float32.
 
     Raises:
         UserError: CTranslate2 cannot run the model.
@@ -48,7 +48,7 @@ def export_to_ctranslate2(
 def _choose_compute_type(opened: OpenedModel) -> str:
     batches = batches_of(opened)
     if batches is None:
-        say("exporting float32, because there is no validation text to measure int8 on")
+        say("exporting float32, because there is no validation text to test int8 on")
         return "float32"
     sources, references = (
         side[:MAX_VALIDATION_LINES] for side in (batches.valid_source, batches.valid_target)
@@ -72,7 +72,7 @@ def _choose_compute_type(opened: OpenedModel) -> str:
 
 
 def batches_of(opened: OpenedModel) -> Batches | None:
-    """Open the batches that the model was trained on, if its run still surrounds it."""
+    """Open the batches that the model was trained on, if the model is still in its run."""
     with suppress(UserError, OSError):
         batches = open_batches(opened.run / "batches")
         if opened.artifact.manifest["inputs"].get("batches") == batches.artifact.identity:

@@ -1,13 +1,12 @@
-"""Models of Hugging Face's transformers (MarianMTModel with MarianTokenizer), both ways.
+"""Export to and import from Hugging Face's transformers (MarianMTModel with MarianTokenizer).
 
-transformers is not needed. Weights keep their values, so outputs are the same, but for two
-conventions of its beam search: |y| counts the end of sentence, and scores are divided by its power
-of `length_penalty`.
+transformers is not needed. Weights keep their values, so probabilities are the same. Beam search in
+transformers differs: it counts EOS in the length |y| whose power `length_penalty` divides scores.
 
-An import, as of an OPUS-MT model, puts the symbols into our order (see `symbols`), and the rows of
-embeddings and output with them. A symbol that only we have gets an output bias of -1,000.
-MarianTokenizer looks up a run of characters that `source.spm` lacks in `vocab.json`, as if it were
-a piece; here it becomes <unk>.
+An import, for example of an OPUS-MT model, changes the order of symbols to ours (see `symbols`),
+and with it the order of rows in embeddings and output. A symbol that only mtkit has gets an output
+bias of -1,000. Characters that `source.spm` lacks become <unk>, but MarianTokenizer looks them up
+in `vocab.json`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ UNSUPPORTED_SEARCH = {
     **dict.fromkeys(("sentences", "truecase"), "transformers takes lines as they are"),
     "repetition_penalty": marian.PENALTY_DIFFERS,
 }
-"""Settings of our search that an export leaves out, and why."""
+"""Our decoding settings that an export leaves out, and why."""
 ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 
 
@@ -157,7 +156,7 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
 def from_huggingface(folder: Path | None, output: Path | None) -> None:
     """Import the model in `folder` as the new model folder `output`.
 
-    Beam, length penalty, lengths and the n-grams that may not repeat are imported too.
+    Beam, length penalty, length limits and `no_repeat_ngram` are imported, too.
 
     Raises:
         UserError: something in the folder is missing, damaged, or not supported.
@@ -219,7 +218,7 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     present = {name: value for name, value in config.items() if value is not None}
     if present.get("repetition_penalty", 1.0) != 1.0:
         warn(f"{path}: repetition_penalty is ignored, because {marian.PENALTY_DIFFERS}")
-    # Lengths count the start symbol, but for those of new tokens, which take precedence.
+    # Lengths count the start symbol. Lengths of new tokens do not, and take precedence.
     lengths = {name: present.get(name) for name in ("max_length", "min_length")}
     settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}

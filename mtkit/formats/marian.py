@@ -1,7 +1,7 @@
-"""The layout of a MarianMT folder of Hugging Face, beside ours: what both directions share.
+"""The layout of a MarianMT folder of Hugging Face, for export and import.
 
-OPUS-MT models have it (Tiedemann and Thottingal 2020): a post-norm Transformer with sinusoids in
-split halves, as in Marian (Junczys-Dowmunt et al. 2018).
+OPUS-MT models have this layout (Tiedemann and Thottingal 2020): a post-norm Transformer with all
+sines before all cosines, as in Marian (Junczys-Dowmunt et al. 2018).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ FIXED_SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "add_final_layer_norm": (False, False),
     "static_position_embeddings": (True, True),
 }
-"""Settings of theirs with only one possible value for us: their default, and that value."""
+"""Their settings for which mtkit supports only one value: their default, and this value."""
 SEARCH_SETTINGS = {
     "num_beams": "beam",
     "length_penalty": "length_penalty",
     "min_new_tokens": "min_length",
     "no_repeat_ngram_size": "no_repeat_ngram",
 }
-"""Settings of the search, by their name and ours."""
+"""Decoding settings: their name and ours."""
 PENALTY_DIFFERS = "in a beam search transformers lowers log P by it, mtkit lowers logits"
 """Why `repetition_penalty`, which both have, is not converted."""
 SHARED_SETTINGS = {"attention_heads": "heads", "ffn_dim": "ffn"}
-"""Settings that encoder and decoder share, by their name after encoder_ or decoder_ and ours."""
+"""Settings of encoder and decoder: their name (after encoder_ or decoder_) and ours."""
 DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
 
 OUTPUT_BIAS = "final_logits_bias"
@@ -70,7 +70,7 @@ _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 
 def their_name(name: str, settings: TransformerSettings) -> str:
-    """Return Marian's name of our weight."""
+    """Return the name that MarianMT has for our weight `name`."""
     names = {
         "source_embedding.weight": "model.encoder.embed_tokens.weight",
         "target_embedding.weight": "model.decoder.embed_tokens.weight",
@@ -86,7 +86,7 @@ def their_name(name: str, settings: TransformerSettings) -> str:
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """Return the file itself: in the hub's cache every name is a link."""
+    """Return the path of a file, with links resolved, because the hub's cache has only links."""
     path = (folder / name).resolve()
     if path.is_file():
         return path
@@ -109,6 +109,6 @@ def read_json_object(folder: Path, name: str) -> dict[str, Any]:
 
 
 def language_code_in(piece: str) -> str | None:
-    """Return the target language code that the piece is, such as >>fra<<, without its space."""
+    """Return the piece without its space if it is a target language code such as >>fra<<."""
     match = _CODE.fullmatch(piece)
     return match[1] if match else None

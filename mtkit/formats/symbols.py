@@ -1,9 +1,9 @@
-"""The vocabulary of a MarianMT folder under our ids, and SentencePiece models to match.
+"""The vocabulary of a MarianMT folder with our ids, and SentencePiece models with the same ids.
 
-In such a folder SentencePiece only splits the text. `vocab.json` gives the pieces their ids,
-usually one list for both sides, and a piece that it lacks is <unk>. Our ids are SentencePiece's
-own. So the pieces are put into an order that starts with our special symbols, the SentencePiece
-model of each side is rewritten to hold all of them in that order, and the weights' rows follow.
+In such a folder SentencePiece only splits the text. `vocab.json` maps pieces to ids, usually for
+both sides, and a piece that it lacks is <unk>. In mtkit the ids are those of SentencePiece. So the
+pieces are sorted into an order that starts with our special symbols, the SentencePiece model of
+each side is rewritten to hold all pieces in this order, and the rows of the weights are reordered.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Symbols:
 
     pieces: list[str]
     rows: list[int]
-    """The former id of each, which is its row in the weights."""
+    """The former id of each symbol, which is its row in the weights."""
     suppressed: list[int]
-    """Our ids without a former id of their own; the model must never produce them."""
+    """Our ids without a former id; the model must never produce these symbols."""
 
     @property
     def size(self) -> int:
@@ -38,7 +38,7 @@ class Symbols:
 
 
 def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, Symbols, Tokenizer]:
-    """Read the symbols of source and target, and build the tokenizer that has them.
+    """Read the symbols of source and target, and build a tokenizer with these symbols.
 
     Raises:
         UserError: a file is missing, damaged, or not supported.
@@ -53,7 +53,7 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     if codes := [code for piece in source.pieces if (code := language_code_in(piece))]:
         warn(
             f"{folder} translates into several languages; start each line with a code, such as "
-            f"{codes[0]}; of a line that is too long and split only the first part has it"
+            f"{codes[0]}; when a long line is split, only its first part has the code"
         )
     names = [JOINT_MODEL] if spms[0] == spms[1] else [SOURCE_MODEL, TARGET_MODEL]
     return source, target, Tokenizer(dict(zip(map(Path, names), spms, strict=False)))
@@ -103,10 +103,10 @@ def _read_ids(folder: Path, name: str, size: int | None) -> dict[str, int]:
 
 
 def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[Any]) -> Symbols:
-    """Order the vocabulary `ids` of the file `path`, with all other pieces that `models` produce.
+    """Order the vocabulary `ids` of the file `path`, and all other pieces that `models` produce.
 
-    `start` is the symbol that decoding starts from, our BOS. In Marian it is <pad>, which we
-    replace by a symbol of our own.
+    `start` is the id of the symbol that decoding starts from, our BOS. In Marian this is <pad>,
+    which we replace by another symbol.
     """
     special = {PAD: ids["<pad>"], UNK: ids["<unk>"], BOS: start, EOS: ids["</s>"]}
     if start not in ids.values() or start in (special[UNK], special[EOS]):
@@ -119,7 +119,7 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
         if i not in special.values()
     }
     if taken := others.keys() & set(SPECIAL_PIECES.values()):
-        raise UserError(f"{path}: decoding does not start from {min(taken)}, as mtkit needs")
+        raise UserError(f"{path}: decoding must start from {min(taken)}, but does not")
     known = others.keys() | set(SPECIAL_PIECES.values())
     pieces = (piece for model in models for piece in model.pieces)
     produced = [p.piece for p in pieces if p.type in (p.NORMAL, p.USER_DEFINED, p.BYTE)]
@@ -133,9 +133,9 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
 
 
 def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) -> bytes:
-    """Return the model of `path` with just `pieces`, in their order; it splits text as before.
+    """Return the model of `path` with exactly `pieces`, in their order; it splits text as before.
 
-    Pieces that it lacked it can write but never reads, but for codes of target languages.
+    A piece that the old model lacked can occur in output, but not in input, except language codes.
     """
     kinds = model.SentencePiece
     rewritten = {piece: kinds(piece=piece, type=kinds.UNUSED) for piece in pieces}

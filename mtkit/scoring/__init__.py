@@ -1,1 +1,1 @@
-"""How good translations are: every metric with its signature and its interval."""
+"""The quality of translations: metrics with signatures and confidence intervals."""

@@ -22,7 +22,7 @@ def read_texts(
     """Read parallel lines: references, systems by the name of their file (or stdin), sources.
 
     Raises:
-        UserError: a file is missing, empty, not UTF-8, named twice or of another length.
+        UserError: a file is missing, empty, not UTF-8, given twice, or has another length.
     """
     right = {str(path): load_lines(path) for path in references}
     files: Sequence[Path | None] = hypotheses or [None]
@@ -51,7 +51,7 @@ def read_texts(
 
 
 def load_lines(path: Path | None) -> list[str]:
-    """Read lines in their normal form from a file or stdin; only line feeds end them.
+    """Read lines from a file or stdin and normalise them; only a line feed ends a line.
 
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.

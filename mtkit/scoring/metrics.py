@@ -1,12 +1,12 @@
-"""The metrics: a table of sacreBLEU's, each score with the signature that makes it comparable.
+"""The metrics: a table of sacreBLEU's metrics; the signature of a score makes it comparable.
 
 "BLEU (lower-cased, Moses-tokenised)" is what many papers report: lower-case both sides, apply Moses
 punctuation normalisation and tokenisation (sacremoses, no escaping), then sacreBLEU with
 tokenize=none and no smoothing. Its scale differs from sacreBLEU's own BLEU.
 
-A test set is a sample of sentences. A confidence interval says how far a score would move with
-other sentences. A significance test says how often chance alone gives so large a difference: here
-approximate randomisation (Riezler and Maxwell 2005).
+A test set is a sample of sentences. A confidence interval says how much a score would change with
+other sentences. A significance test says how often chance alone gives so large a difference; mtkit
+uses approximate randomisation (Riezler and Maxwell 2005).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mtkit.report import plural
 from mtkit.scoring.writing import Writing
 
 MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
-"""Longest line for the metrics whose time grows with its square, by words and by characters."""
+"""Longest line for slow metrics (time grows with the square), in words and in characters."""
 MAIN_METRICS = ("bleu", "chrf")
 """The metrics of validations, and of parts of a test set."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
 AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
 """Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
-"""Test set sizes for intervals and tests: fewer lines say nothing, more take gigabytes."""
+"""Test set sizes for intervals and tests: fewer lines mean nothing, more take gigabytes."""
 
 ReferenceTexts = Sequence[Sequence[str]]
 """One or more reference translations, each a list of lines."""
@@ -52,18 +52,18 @@ class Score:
     interval: tuple[float, float] | None = None
     """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004)."""
     p_value: float | None = None
-    """Of the difference from the first system, if tested."""
+    """p-value of the difference from the first system, if tested."""
     difference: float | None = None
-    """From the score of the first system."""
+    """Difference from the score of the first system."""
     agreement: float | None = None
-    """Estimated share of such differences that people agree with, 0 to 1."""
+    """Estimated share of system pairs with this difference that people rank in the same order."""
 
     def __str__(self) -> str:
         value, *bounds = (f"{number:.2f}" for number in (self.value, *(self.interval or ())))
         return f"{value} [{', '.join(bounds)}]" if bounds else value
 
     def record(self) -> dict[str, Any]:
-        """Return the score as JSON, unrounded: to round twice may change the last digit."""
+        """Return the score as JSON, not rounded: rounding it twice may change the last digit."""
         record: dict[str, Any] = {"name": self.name, "score": self.value}
         if self.interval is not None:
             record["interval"] = list(self.interval)
@@ -75,7 +75,7 @@ class Score:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Score:
-        """Return the score, without its test, that `record` has made JSON of."""
+        """Restore a score, except for its significance test, from the JSON of `record`."""
         score = cls(record["name"], float(record["score"]), record["signature"])
         if "interval" not in record:
             return score
@@ -85,13 +85,13 @@ class Score:
 
 @dataclass(frozen=True)
 class SacrebleuMetric:
-    """A metric of sacreBLEU; `build` makes the scorer for a writing."""
+    """A metric of sacreBLEU; `build` creates the scorer for a `Writing`."""
 
     name: str
     build: Callable[[Writing], BLEU | CHRF | TER | None]
-    """None if the metric does not suit the writing."""
+    """Returns None if the metric is not suitable for the writing."""
     is_slow: bool = False
-    """Whether its time grows with the square of the length of a line."""
+    """Whether the time grows with the square of the line length."""
     maximum: float = 100.0
 
     def compute(
@@ -120,14 +120,14 @@ class SacrebleuMetric:
             ((name, signature),) = signatures.items()
             return str(signature), cast(list[Result], columns[name])
 
-        # For intervals alone, too: sacreBLEU's own way fails for some numbers.
+        # Also for intervals alone, because sacreBLEU's own function fails for some numbers.
         signature, results = resample("bs")
         p_values = [it.p_value for it in resample("ar")[1]] if test else [None] * len(results)
         for name, result, p in zip(systems, results, p_values, strict=True):
             mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
             bounds = max(0.0, mean - half), min(mean + half, self.maximum)
             if p is not None and result.score == results[0].score:
-                p = 1.0  # sacreBLEU says that it is near 0
+                p = 1.0  # sacreBLEU would report a p-value near 0
             scores[name] = Score(title, result.score, signature, bounds, p)
         return scores
 
@@ -180,14 +180,14 @@ def score(
     intervals: bool = False,
     keys: Iterable[str] = METRICS,
 ) -> dict[str, Score]:
-    """Score translations by each of the metrics `keys` that applies.
+    """Score translations by each of the metrics `keys` that suits the text.
 
-    These are "bleu", "chrf", "ter" and "bleu_lc_moses". `references` holds a line for each
-    hypothesis, or several such lists. `language` (of the text) chooses the tokenizer of BLEU;
-    "bleu_lc_moses" needs it.
+    The metrics are "bleu", "chrf", "ter" and "bleu_lc_moses". `references`: one line for each
+    hypothesis, or a list of several such lists. `language`: language of the text; it chooses BLEU's
+    tokenizer, and "bleu_lc_moses" needs it.
 
     Raises:
-        UserError: the numbers of lines differ, or there are none.
+        UserError: the numbers of lines differ, or there are no lines.
     """
     is_one = all(isinstance(line, str) for line in references)
     several = cast(ReferenceTexts, [references] if is_one else references)
@@ -212,13 +212,12 @@ def compute_scores(
     test: bool = False,
     keys: Iterable[str] = METRICS,
 ) -> dict[str, dict[str, Score]]:
-    """Return system → metric → score, for each of the metrics `keys` that applies.
+    """Return system → metric → score, for each of the metrics `keys` that suits the text.
 
-    All texts are compared in the form of `normalise`. `test` tests the difference of every system
-    from the first.
+    All texts are normalised first. `test`: test the difference between every system and the first.
 
     Raises:
-        UserError: a test needs another system, or fewer or more lines.
+        UserError: a test needs a second system, or another number of lines.
     """
     if test and len(systems) < 2:
         raise UserError("--paired: give at least two systems to compare, the baseline first")
@@ -249,13 +248,13 @@ def score_rows(
     *,
     intervals: bool = False,
 ) -> dict[str, Score]:
-    """Score some lines, numbered from 0, by MAIN_METRICS as a corpus of their own."""
+    """Score the lines `rows`, numbered from 0, as a separate corpus by MAIN_METRICS."""
     ours, *right = ([lines[row] for row in rows] for lines in (hypotheses, *references))
     return compute_scores({"": ours}, right, writing, intervals=intervals, keys=MAIN_METRICS)[""]
 
 
 def _compared(score: Score, key: str, first: Score | None) -> Score:
-    """Return the score with its difference from that of the first system."""
+    """Return the score with its difference from the first system's score."""
     if first is None:
         return score
     difference = score.value - first.value
@@ -265,13 +264,13 @@ def _compared(score: Score, key: str, first: Score | None) -> Score:
 
 
 def agreement_with_people(key: str, difference: float) -> float:
-    """Estimate how often people prefer the system that a metric of AGREEMENT prefers, 0.5 to 1."""
+    """Estimate how often people prefer the system that the metric `key` prefers, 0.5 to 1."""
     ceiling, slope = AGREEMENT[key]
     return max(0.5, ceiling / (1 + math.exp(-slope * abs(difference))))
 
 
 def resampling_obstacle(lines: int) -> str | None:
-    """Return why a test set of so many lines has no intervals and tests; None if it has."""
+    """Return why there are no intervals and tests for so many lines; None if there are."""
     if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
         return None
     return f"intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,} lines, not {lines:,}"

@@ -1,4 +1,4 @@
-"""`mtkit score`: systems side by side against references, as a table or as JSON."""
+"""`mtkit score`: score one or more systems against references; print a table or JSON."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ COMPARISONS = (
     ("p-value", "p_value", "{:.4f}"),
     ("people agree", "agreement", "{:.0%}"),
 )
-"""Rows below a score that compare with the first system: label, field, format."""
+"""Rows below a score that compare it with the first system: label, field, format."""
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
-"""Most source words (or twice as many characters) in each bucket; a last one holds the rest."""
+"""Most source words (or twice as many characters) per bucket; a last bucket holds longer lines."""
 
 
 @dataclass(frozen=True)
 class ScoredSentence:
-    """A sentence with its sentence-level chrF2."""
+    """A sentence and its sentence-level chrF2."""
 
     line: int
     chrf: float
@@ -46,7 +46,7 @@ class ScoredSentence:
 def worst_sentences(
     hypotheses: Sequence[str], references: ReferenceTexts, sources: Sequence[str], count: int
 ) -> list[ScoredSentence]:
-    """Return the sentences of lowest chrF2, lowest first; `sources` may be empty."""
+    """Return the `count` sentences with the lowest chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
     rows = zip(hypotheses, sources or repeat(None, len(hypotheses)), *references, strict=True)
     scored = (
@@ -58,7 +58,7 @@ def worst_sentences(
 
 @dataclass(frozen=True)
 class Bucket:
-    """The lines, from 0, whose source has `shortest` to `longest` (None: any number of) units."""
+    """Lines whose source has `shortest` to `longest` (None: any number of) words or characters."""
 
     unit: Literal["words", "characters"]
     shortest: int
@@ -75,7 +75,7 @@ class Bucket:
     def scored(
         self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
     ) -> Bucket:
-        """Return the bucket with the scores of its lines alone."""
+        """Return the bucket with the scores of its lines."""
         intervals = metrics.resampling_obstacle(len(self.rows)) is None
         scores = score_rows(self.rows, hypotheses, references, writing, intervals=intervals)
         return replace(self, scores=scores)
@@ -87,9 +87,9 @@ class Bucket:
 
 
 def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
-    """Group lines by the words of the source; empty buckets are left out.
+    """Group lines by the number of source words; leave out empty buckets.
 
-    Characters count if the script of the sources puts no spaces between words.
+    Count characters instead if the script of the sources has no spaces between words.
     """
     has_words = Writing.of(None, sources).has_words
     lengths = [len(line.split()) if has_words else len("".join(line.split())) for line in sources]
@@ -109,7 +109,7 @@ class SystemScores:
     name: str
     lines: int
     length_ratio: float
-    """Tokens of the hypotheses over those of the references."""
+    """Number of tokens of the hypotheses divided by that of the references."""
     scores: Mapping[str, Score]
     worst: Sequence[ScoredSentence] = ()
     by_length: Sequence[Bucket] = ()
@@ -141,10 +141,10 @@ def score_files(
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
-    `language`, that of the text, chooses BLEU's tokenizer, and adds metrics; files of a run have
-    its target language. `paired` tests every system against the first. `worst` sentences of lowest
-    chrF are kept of each system. `by_length` scores lines by the length of their source,
-    and needs it.
+    `language` of the text chooses BLEU's tokenizer, and adds metrics (default for files of a run:
+    its target language). `paired`: test every system against the first. `worst`: how many sentences
+    with the lowest chrF to keep per system. `by_length`: score lines by the length of their source;
+    needs `source`.
 
     Raises:
         UserError: a file cannot be scored.
@@ -164,7 +164,7 @@ def score_files(
 
 
 def _language_of_run(reference: Path) -> str | None:
-    """Return the target language that a run declares, if the file is in its test folder."""
+    """Return the target language of a run if the file is in the test folder of this run."""
     if kind_at(reference.parent) != "test":
         return None
     return config_of(reference.resolve().parents[1]).data.target_language
@@ -191,7 +191,7 @@ def score_systems(
 
 
 def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
-    """Say how words are counted where that is not as usual, and warn where BLEU means little."""
+    """Say which unusual tokenizer BLEU uses, if any; warn if BLEU means little."""
     tokenizer = writing.tokenizer
     if tokenizer != "13a" and writing.language not in LANGUAGE_SCRIPTS:
         script = writing.script.capitalize()
@@ -199,14 +199,14 @@ def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
     if tokenizer == "char":
         package = {"HANGUL": "ko", "KANA": "ja"}.get(writing.script)
         how = f"; for words, pip install 'sacrebleu[{package}]'" if package else ""
-        warn(f"BLEU counts characters, so do not compare it with that of words{how}")
+        warn(f"BLEU counts characters, so do not compare it with BLEU on words{how}")
     if (share := writing.long_lines(references)) < MIN_LONG_LINES:
         effect = "so chrF says more than BLEU" if share else "so BLEU would be 0 and is left out"
         warn(f"{1 - share:.0%} of the references have fewer than four words, {effect}")
 
 
 def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield a row per metric with a column per system, then the signatures."""
+    """Yield one row per metric with one column per system, then the signatures."""
     shown = systems[0].scores
     rows = header([""], [system.name for system in systems])
     for key, score in shown.items():

@@ -1,7 +1,7 @@
 """What the scores of a test set mean: scores of its parts, and a verdict in words.
 
-All functions work on the report in the manifest of RUN/test: records of scores by metric, "parts"
-with such records by name, and "exposure". Tests of earlier versions have scores alone.
+The functions read the report in the manifest of RUN/test: scores by metric, "parts" with their
+scores, and "exposure". Earlier versions wrote only the scores.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ PART_NAMES = {
     "unseen": "lines that training has not seen",
     "memory": "  by a translation memory",
 }
-"""The parts of a test set; training has seen a line if its source or its target occurs in it.
+"""The parts of a test set. A line is seen if its source or target occurs in the training data.
 
-The memory translates the unseen lines, or all lines if few are unseen or none is seen.
+The translation memory translates the unseen lines, or all lines if few are unseen or none is seen.
 """
 MIN_SIMILARITY = 0.5
-"""Similarity to the nearest training source below which a line is unlike the training data."""
+"""Lines are unlike the training data if their nearest training source is less similar than this."""
 QUALITY_LEVELS = {
     10: "hardly usable",
     20: "the gist at best",
@@ -34,7 +34,7 @@ QUALITY_LEVELS = {
     50: "good",
     101: "very good",
 }
-"""What translations with less BLEU are like, after Google's "Interpretation of BLEU scores"."""
+"""Quality of translations below each BLEU, after Google's "Interpretation of BLEU scores"."""
 
 
 def score_parts(
@@ -47,8 +47,8 @@ def score_parts(
 ) -> dict[str, dict[str, Any]]:
     """Return BLEU and chrF of each part that has enough lines.
 
-    `memory` holds what a translation memory gives for each line; `similarity` is that of its source
-    to the nearest training source.
+    `memory`: each line as a translation memory translates it; `similarity`: how similar its source
+    is to the nearest training source.
     """
     every = range(len(references))
     unseen = [row for row in every if not is_seen[row] and any(is_seen)]
@@ -91,7 +91,7 @@ def scores_table(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verdict(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how much of the test set training has seen, and what the scores mean."""
+    """Say how much of the test set occurs in the training data, and what the scores mean."""
     if exposure := report.get("exposure"):
         yield f"test: {exposure}"
     parts = report.get("parts", {})
@@ -111,5 +111,5 @@ def verdict(report: Mapping[str, Any]) -> Iterator[str]:
         baseline = parts["memory"][key]["score"]
         text = f"copying the target of the most similar training source gives {baseline:.2f}"
         if baseline >= value:
-            text += ", so the model is no better: train longer, or on more pairs"
+            text += ", so the model is no better; train longer, or on more pairs"
         yield f"baseline: {text}"

