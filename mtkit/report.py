@@ -83,7 +83,7 @@ def warn(text: str) -> None:
 
 
 def error(text: str, cause: Exception | None) -> None:
-    """Write the error that ended a command to stderr in one line, below a traceback if debugging."""
+    """Write to stderr in one line why a command ended; if debugging, write a traceback first."""
     if _debug and cause is not None:
         traceback.print_exception(cause)
     if text:

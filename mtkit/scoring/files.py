@@ -45,7 +45,7 @@ def read_texts(
         if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:
             warn(
                 f"{name} has a line of over {MAX_SENTENCE_CHARACTERS:,} characters, so only BLEU "
-                "and chrF are computed; put one sentence on a line for the others"
+                "and chrF are computed; put one sentence on a line for the other metrics"
             )
     return list(right.values()), systems, next(iter(sources.values()), [])
 

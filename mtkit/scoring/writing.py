@@ -44,7 +44,7 @@ class Writing:
 
     @classmethod
     def of(cls, language: str | None, references: Sequence[str]) -> Writing:
-        """Return the writing of these texts; a declared language has precedence over their script."""
+        """Return the writing of these texts; a declared language comes before their script."""
         code = language_code(language)
         return cls(code, LANGUAGE_SCRIPTS.get(code) or main_script(references) or "")
 
