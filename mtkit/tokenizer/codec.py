@@ -63,11 +63,12 @@ class Tokenizer:
 
     def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        return _encode(self._source, [line.translate(self._spellings) for line in lines], threads)
+        spelled = [line.translate(self._spellings) for line in lines]
+        return list(self._source.encode(spelled, num_threads=threads))
 
     def encode_target(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
-        return _encode(self._target, lines, threads)
+        return list(self._target.encode(lines, num_threads=threads))
 
     def can_spell(self, source: str) -> bool:
         """Return whether the source vocabulary can encode the text without bytes and <unk>."""
@@ -178,8 +179,3 @@ def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
             "train a tokenizer with mtkit"
         )
     return processor, pieces
-
-
-def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:
-    ids: list[list[int]] = processor.encode(lines, num_threads=threads)
-    return ids

@@ -95,7 +95,7 @@ def test_batch_drops_what_check_counts(
 
 
 @pytest.mark.slow
-def test_a_count_in_a_sample_is_extrapolated(
+def test_a_count_in_a_sample_is_extrapolated_but_leaks_are_counted_in_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     german = "Das ist ein sehr langer deutscher Satz, und er hat die Nummer {}."
@@ -109,6 +109,9 @@ def test_a_count_in_a_sample_is_extrapolated(
     assert "2,500 pairs; rules are applied to 1,000 of them" in capsys.readouterr().out
     some = check_corpus(corpus)
     assert (some["language"].checked, some["uneven"].checked) == (800, 1000)
+    held_out = held_out_sources([write_corpus(tmp_path, LINES[:2], "valid")])
+    leaks = check_corpus(corpus, held_out=held_out)["overlap"]
+    assert (leaks.count, leaks.checked) == (2, 2500)
     assert some.estimate("language") == pytest.approx(len(LINES) / 20, rel=0.3)
 
 
