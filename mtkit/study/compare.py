@@ -36,12 +36,12 @@ class ComparedRun:
 
 
 def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
-    """Write how the runs differ; scores are tested against those of the first run.
+    """Write how the runs differ; test scores against the scores of the first run.
 
-    `plot` draws the learning curves into a picture.
+    `plot`: file for a picture of the learning curves.
 
     Raises:
-        UserError: a path is not a run, or there are fewer than two.
+        UserError: a path is not a run, or there are fewer than two runs.
     """
     if plot is not None:
         check_picture(plot)
@@ -75,7 +75,7 @@ def _open(path: Path) -> ComparedRun:
 
 
 def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield a row for each setting that differs (not `run`), and what only some runs have."""
+    """Yield a row for each setting that differs (except `run`), then settings of only some runs."""
     settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
     title, rows = header(["settings"], [run.name for run in runs]), []
     partial: defaultdict[str, list[str]] = defaultdict(list)
@@ -94,13 +94,11 @@ def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
 
 
 def _scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield the scores of the runs that share the test set of the first of them."""
+    """Yield the scores of the runs that have the same test set as the first run with a test set."""
     tested = [run for run in runs if run.hypotheses]
     for run in tested[1:]:
         if run.references != tested[0].references:
-            warn(
-                f"{run.name} is not compared, because its test set is not that of {tested[0].name}"
-            )
+            warn(f"{run.name} is not compared, because {tested[0].name} has another test set")
             tested.remove(run)
     if not tested:
         return

@@ -1,7 +1,7 @@
 """Learning curves of runs, as rows of characters (sparklines) and as pictures.
 
 Equal curves give equal picture files. numpy and matplotlib are imported only where they are used,
-and matplotlib without pyplot: there is no current figure.
+and matplotlib without pyplot, which would keep figures in a global state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
-"""Points (x, y), x ascending."""
+"""Points (x, y) in ascending order of x."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ LOGGED = {
     "learning rate": ("train", "learning_rate"),
     "tokens per second": ("train", "tokens_per_second"),
 }
-"""Kind and field of the records of metrics.jsonl that a curve shows."""
+"""For each curve, the kind and field of records in metrics.jsonl."""
 X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
-"""A field of the records, and its factor."""
+"""For each x axis, the field of the records and a factor."""
 PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
@@ -71,9 +71,9 @@ def learning_curves(
     kinds: Iterable[str] = ("train", "valid"),
     axes: Iterable[str] = ("step",),
 ) -> Iterator[Panel]:
-    """Yield a panel for each figure and axis, with the curves of the runs that logged it.
+    """Yield a panel for each quantity and x axis, with the curves of runs that logged it.
 
-    `runs` holds the records of metrics.jsonl by the name of the run; `kinds` are those to show.
+    `runs`: the records of metrics.jsonl by the name of the run; `kinds`: kinds of records to show.
     """
     for (title, (kind, field)), axis in product(LOGGED.items(), axes):
         x, factor = X_AXES[axis]
@@ -84,7 +84,7 @@ def learning_curves(
 
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
-    """Yield a title with the scale, and name, sparkline and last value of each curve."""
+    """Yield a title with the scale, then name, sparkline and last value of each curve."""
     curves = panel.curves
     x, y = zip(*chain.from_iterable(curves.values()), strict=True)
     until, low, high = max(x), min(y), max(y)
@@ -103,7 +103,7 @@ def draw_sparklines(panel: Panel) -> Iterator[str]:
 def draw_sparkline(
     points: Points, until: Number, low: Number, high: Number, width: int = PLOT_WIDTH
 ) -> str:
-    """Return a curve in one row of blocks for x from 0 to `until`."""
+    """Return a curve as one row of block characters, for x from 0 to `until`."""
     import numpy as np
 
     x, y = np.array(points, np.float64).T
@@ -120,17 +120,17 @@ def format_number(value: Number) -> str:
 
 
 def _fraction(value: Number, low: Number, high: Number) -> float:
-    """Return how far `value` is from low to high, between 0 and 1."""
+    """Return where `value` lies between low (0) and high (1)."""
     if not low < high or math.isnan(value):
         return 0.0
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def check_picture(path: Path) -> None:
-    """Check before the work that a picture can be saved.
+    """Check, before any work, that a picture can be saved.
 
     Raises:
-        UserError: the suffix is another one, or the file cannot be written.
+        UserError: the suffix is not supported, or the file cannot be written.
     """
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise UserError(
@@ -142,7 +142,7 @@ def check_picture(path: Path) -> None:
 
 
 def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:
-    """Draw the panels, each with a curve for every one of `names` that it has; save the picture."""
+    """Draw the panels and save the picture; each panel has curves for some of `names`."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -165,7 +165,7 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
     for drawing in axes[len(panels) :]:
         drawing.remove()
     if len(names) > 1:
-        entry = 0.8 + 0.1 * max(map(len, names))  # inches of a name in the legend, about
+        entry = 0.8 + 0.1 * max(map(len, names))  # approximate width of a legend entry, in inches
         fitting = max(1, min(4, len(names), int(drawn.get_figwidth() / entry)))
         legend = axes[0].get_legend_handles_labels()
         drawn.legend(*legend, loc="outside upper center", ncols=fitting)
@@ -173,13 +173,13 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write a .png or .svg file and say so; an interruption leaves the file as it was."""
+    """Write a .png or .svg file atomically, and say so."""
     from matplotlib import rc_context
 
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
     no_date = {"Date": None} if kind == "svg" else None
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
-        filterwarnings("ignore", r"Glyph \d+")  # of the name of a run, which shows as boxes
+        filterwarnings("ignore", r"Glyph \d+")  # missing glyphs of run names are drawn as boxes
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
     path.write_bytes(picture.getvalue())
     say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""`mtkit info`: what a run, model or artifact is: its state, settings, scores, and what is next."""
+"""`mtkit info`: describe a run, model or artifact: state, settings, scores, and what to do next."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SUMMARY = {
     "files": ["{files}, by mtkit {version}"],
     "next": ["{next} (all figures: --all)"],
 }
-"""For each fact its sentences; the first of which everything is known is shown."""
+"""Possible sentences for each fact; the first one whose values are all known is shown."""
 
 
 def info(
@@ -77,11 +77,11 @@ def info(
 ) -> None:
     """Describe a run, model, other artifact or config file on stdout, in short or in `full`.
 
-    `config` prints its settings instead, with comments if `explain`. `plot` draws its learning
+    `config`: print the settings instead, with comments if `explain`. `plot`: draw the learning
     curves instead, in the terminal or as the picture `output`.
 
     Raises:
-        UserError: there is no such thing, or `verify` finds damage.
+        UserError: `path` is nothing of this kind, or `verify` finds damage.
     """
     if plot:
         if output is not None:
@@ -96,7 +96,7 @@ def _plot(run: Path, output: Path | None) -> None:
     log = MetricsLog(run)
     panels = list(learning_curves({"": log.read()}))
     if not panels:
-        raise UserError(f"{log.path} is empty, as nothing is logged yet; train with `mtkit train`")
+        raise UserError(f"{log.path}: nothing is logged yet; train with `mtkit train`")
     if output is not None:
         draw_curves(panels, [""], output)
     else:
@@ -104,12 +104,12 @@ def _plot(run: Path, output: Path | None) -> None:
 
 
 def _open_run(path: Path | None) -> tuple[Path, Config]:
-    """Return directory and settings; by default those of `default_place` or ./mtkit.yaml."""
+    """Return directory and settings of a run; default: `default_place` or ./mtkit.yaml."""
     folder = path or default_place()
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)
     if path.is_dir() if path else os.environ.get("MTKIT_MODEL"):
-        raise UserError(f"{folder} is not a run directory; give one, or a config file")
+        raise UserError(f"{folder} is not a run directory; give a run directory or a config file")
     config = load_config(path)
     return Path(config.run), config
 
@@ -128,7 +128,7 @@ def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
 
 
 def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
-    # With `verify`, a part of a run that has lost its manifest is damage, too.
+    # With `verify`, a part of a run without a manifest counts as damaged, too.
     folder = path or default_place()
     if folder.is_file():
         folder, _ = _open_run(folder)
@@ -164,10 +164,10 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
 def collect_facts(
     place: Path, parts: Sequence[Artifact], records: Records, *, verified: bool
 ) -> dict[str, Any]:
-    """Return all that is known of a run or artifact, by dotted names.
+    """Return all facts about a run or artifact, by dotted names.
 
-    `parts` are the artifacts of a run, or one artifact. Manifests may hold anything, and so may the
-    facts. `records` are the lines of metrics.jsonl.
+    `parts`: the artifacts of a run, or one artifact. `records`: the lines of metrics.jsonl. Facts
+    may have any type, because they are not checked in manifests.
     """
     facts: dict[str, Any] = {it.manifest["kind"]: _facts_of(it) for it in parts}
     weights = facts.pop("model", facts.get("checkpoint", {}))
@@ -193,7 +193,7 @@ def collect_facts(
 
 
 def summarise(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield at most eight facts, each on one line if it is short."""
+    """Yield at most eight facts; a short fact takes one line."""
     for title, sentences in SUMMARY.items():
         for sentence in sentences:
             if all(name in facts for name in FIELD.findall(sentence)):
@@ -239,7 +239,7 @@ def _describe_progress(run: Path, records: Records, model: Artifact | None) -> d
 
 
 def _read_index(run: Path) -> dict[str, int]:
-    """Return the steps in the index of checkpoints; none if it cannot be read."""
+    """Return the steps in the index of checkpoints; empty if the index cannot be read."""
     try:
         index = read_json(run / CHECKPOINTS / INDEX)
     except (OSError, UserError):

@@ -1,1 +1,1 @@
-"""Shows attention: as a heat map, a picture or a page, and how well it explains the output."""
+"""Show attention as a heat map or a web page, and measure how well it explains the output."""

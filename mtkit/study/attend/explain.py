@@ -1,8 +1,8 @@
 """`mtkit attend --explain`: whether attention shows which source words the output depends on.
 
-The question is that of Jain and Wallace 2019; removing the most attended words follows Serrano and
-Smith 2019. Wiegreffe and Pinter 2019 discuss what this cannot decide. Words are removed from the
-sentence (Li et al. 2016), which treats all architectures alike; the translation is forced.
+Jain and Wallace 2019 ask this question; removing the most attended words follows Serrano and Smith
+2019. Wiegreffe and Pinter 2019 discuss what this method cannot decide. Words are removed from the
+sentence (Li et al. 2016), which works for all architectures; the translation is fixed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mtkit.study.attend.reading import Reader, Reading, named_sentences, word_nu
 from mtkit.symbols import EOS, PAD
 
 RANKINGS = ("leave one out", "attention", "random")
-"""The rankings by which words are removed; the later ones are correlated with the first."""
+"""Rankings that decide which words are removed; each is compared with the first (Kendall's τ)."""
 REMOVED = (1, 2, 3)
 SKIPPED = f"under {max(REMOVED) + 1} words, too long, or several sentences"
 
@@ -45,7 +45,7 @@ def explain(
 ) -> None:
     """Measure on `text`, or on every line of stdin, and write a table (or JSON).
 
-    The translations to explain are the lines of `references`, else the model's own.
+    The translations to explain are the lines of `references`; by default the model translates.
 
     Raises:
         UserError: there is no such model, it has no attention, or there is nothing to explain.
@@ -84,7 +84,7 @@ def measure_faithfulness(
     """Return means over the output words.
 
     - How far log P falls, in nats, for M rankings and K numbers of removed words.
-    - Kendall's τ of the later rankings with the first, over the source words; NaN if all are tied.
+    - Kendall's τ between the first ranking of source words and each other; NaN if all are tied.
     """
     single = [{word} for word in range(len(reading.source))]
     whole, *without = log_probs(model, reading, [set(), *single])
@@ -105,7 +105,7 @@ def measure_faithfulness(
 def log_probs(
     model: EncoderDecoder, reading: Reading, removed: Sequence[AbstractSet[int]]
 ) -> Float[Tensor, "R J"]:
-    """Return log P of every target word, the sum over its subwords, without each set of words."""
+    """Return log P of every target word (sum over subwords), after removing each set of words."""
     numbered = list(zip(reading.source_ids, word_numbers(reading.source), strict=True))
     words = torch.tensor(word_numbers(reading.target), device=model.device)
     rows = []
@@ -124,7 +124,7 @@ def log_probs(
 
 
 def word_attention(model: EncoderDecoder, reading: Reading) -> Float[Tensor, "J I"]:
-    """Return the attention that alignments are read from, without that on the end."""
+    """Return the attention that is used for alignments, without the attention to EOS."""
     source = torch.tensor([[*reading.source_ids, EOS]], device=model.device)
     target = torch.tensor([reading.target_ids], device=model.device)
     weights = attention_to_source(model, source, target)[0, :, :-1].cpu().numpy()
@@ -134,7 +134,7 @@ def word_attention(model: EncoderDecoder, reading: Reading) -> Float[Tensor, "J 
 
 
 def kendall(a: Float[Tensor, "*of I"], b: Float[Tensor, "*of I"]) -> Float[Tensor, "*of"]:
-    """Return Kendall's τ-b of each pair of rows; NaN where all of a row are tied."""
+    """Return Kendall's τ-b of each pair of rows; NaN if all values of a row are tied."""
     x, y = ((rows.unsqueeze(-1) - rows.unsqueeze(-2)).sign().flatten(-2) for rows in (a, b))
     return (x * y).sum(dim=-1) / (x.square().sum(dim=-1) * y.square().sum(dim=-1)).sqrt()
 
@@ -152,7 +152,7 @@ def _record(rows: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
 
 
 def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
-    """Return mean and half the 95 % confidence interval of what is not NaN; None if unknown."""
+    """Return mean and half the 95 % confidence interval, ignoring NaN; None if unknown."""
     counted = values[~values.isnan()].double()
     half = 1.96 * counted.std().item() / len(counted) ** 0.5 if len(counted) > 1 else None
     return {"mean": counted.mean().item() if len(counted) else None, "plus_minus": half}

@@ -1,8 +1,8 @@
-"""Sentences as a model reads and translates them: subwords, and the words that they make up.
+"""Sentences as a model reads and translates them: subwords, and the words that they form.
 
-A subword that begins with SentencePiece's space symbol begins a word. Scripts without spaces have
-no such symbols: there every subword is a word. (Alignments are between words that white space
-separates: `mtkit.decoding.sentences.Words`.)
+A subword that begins with SentencePiece's space symbol begins a word. In scripts without spaces,
+every subword is a word. (Alignments use other words, separated by white space:
+`mtkit.decoding.sentences.Words`.)
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from mtkit.tokenizer.codec import Tokenizer
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 Label = tuple[str, int]
-"""A word or subword as it can be shown anywhere, and its number of subwords."""
+"""A word or subword in printable form, and its number of subwords."""
 
 
 def label_subwords(pieces: Sequence[str]) -> list[Label]:
-    """Return every subword as a label of its own."""
+    """Return a label for every subword."""
     return [(printable(piece), 1) for piece in pieces]
 
 
 def label_words(pieces: Sequence[str]) -> list[Label]:
-    """Return the words that the subwords make up."""
+    """Return a label for every word that the subwords form."""
     words: list[list[str]] = []
     for piece in pieces:
         if not words or piece.startswith(SPACE) or _ends_unspaced_word(words[-1], piece):
@@ -52,7 +52,7 @@ def label_words(pieces: Sequence[str]) -> list[Label]:
 
 
 def word_numbers(labels: Sequence[Label]) -> list[int]:
-    """Return the number of the word of each subword."""
+    """Return for each subword the number of its word."""
     return [number for number, (_, count) in enumerate(labels) for _ in range(count)]
 
 
@@ -95,11 +95,12 @@ class Reader:
         return cls(model, opened.tokenizer, opened.config.decoding, label)
 
     def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
-        """Return the sentence with the model's own translation, or with `target` instead.
+        """Return the sentence with the model's translation, or with `target` instead.
+
+        `name`: what errors call the text.
 
         Raises:
-            UserError: the text, which the error calls `name`, or the target is blank or too long,
-                or the text is several sentences.
+            UserError: text or target is blank or too long, or the text has several sentences.
         """
         tokenizer, request = self.tokenizer, Request(self.settings)
         segments = segment(Line(text), tokenizer, request)
@@ -120,7 +121,7 @@ class Reader:
             if not 0 < len(target_ids) <= self.settings.max_length:
                 longest = self.settings.max_length
                 raise UserError(
-                    f"target: it has {plural(len(target_ids), 'subword')}; give 1 to {longest}"
+                    f"target: {plural(len(target_ids), 'subword')}; give 1 to {longest}"
                 )
         source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
         translation = tokenizer.decode([target_ids])[0]
@@ -129,7 +130,7 @@ class Reader:
 
 
 def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield `text`, or the lines of stdin, which may not be empty, after what errors call them."""
+    """Yield (name for errors, line): `text`, or each line of stdin, which must not be empty."""
     if text is not None:
         yield "text", replace_invalid(text)
         return

@@ -1,4 +1,4 @@
-"""`mtkit attend`: attention between words, as a map in the terminal or as an HTML page."""
+"""`mtkit attend`: attention between words, as a heat map in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from mtkit.symbols import BOS, EOS
 AttentionKind = Literal["cross", "encoder", "decoder"]
 """Cross-attention, self-attention of the encoder, or masked self-attention of the decoder."""
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
-"""Smallest width of a column, and largest width of a word, in cells of the terminal."""
+"""Smallest width of a column, and largest width of a word, in terminal cells."""
 FAINT = 0.005
-"""Weight below which a cell shows a dot instead of 0 per cent."""
+"""For a smaller weight a cell shows a dot instead of 0 per cent."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -50,9 +50,9 @@ def attend(
 ) -> None:
     """Show the attention weights of the translation of `text`, or of each line of stdin.
 
-    `target` replaces the model's own translation; blank lines are left out. The map in the terminal
-    is the mean of all heads of the cross-attention. The page `output` shows one sentence, with
-    every layer and head of every kind of attention.
+    `target` replaces the model's translation; blank lines are left out. The heat map in the
+    terminal shows cross-attention, averaged over layers and heads. The page `output` shows one
+    sentence, with every layer and head of every kind of attention.
 
     Raises:
         UserError: `output` does not end in .html; see also `Reader.read`.
@@ -88,7 +88,7 @@ def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The attention of J queries (words) to I keys by layer and head; rows sum to 1."""
+    """The attention of J queries (words) to I keys, by layer and head; rows sum to 1."""
 
     queries: list[str]
     keys: list[str]
@@ -119,7 +119,7 @@ def attention_weights(
 ) -> dict[AttentionKind, Float[Tensor, "L H Q K"]]:
     """Return the weights of every kind of attention that the model has, in float32 on the CPU.
 
-    Both `source` and `target` end in EOS: there is a query for each symbol that is predicted.
+    Both `source` and `target` end in EOS. The decoder has one query for each predicted symbol.
     """
     memory, decoded = teacher_force(model, source, target, encoder=True)
     weights: dict[AttentionKind, Tensor | None] = {
@@ -131,7 +131,7 @@ def attention_weights(
 
 
 def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[tuple[str, str]]:
-    """Yield the translation and the mean map, as wide as `width` cells: text, and its style."""
+    """Yield (text, style) for the translation and the mean heat map, at most `width` cells wide."""
     labels = [fitted(word, MAX_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
     yield f"{printable(translation)}\n\n", "bold"
@@ -151,7 +151,7 @@ def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[t
 
 
 def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
-    """Yield the columns of each block: number, word and width in cells."""
+    """Yield blocks of columns; a column is its number, word, and width in cells."""
     block: list[tuple[int, str, int]] = []
     for number, word in enumerate(words):
         word = fitted(word, max(1, min(MAX_LABEL_CELLS, width - 1)))
@@ -164,7 +164,7 @@ def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, i
 
 
 def _style(weight: float) -> str:
-    """Return ink on a shade of grey, which stretches small weights: more light, more attention."""
+    """Return the colours of a cell: lighter grey for more attention; small weights differ more."""
     light = round(255 * weight**0.6)
     ink = "black" if light > 128 else "white" if weight >= FAINT else "grey62"
     return f"{ink} on rgb({light},{light},{light})"

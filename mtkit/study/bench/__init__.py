@@ -1,1 +1,1 @@
-"""Measures how fast this machine trains and translates."""
+"""Measure how fast this machine trains and translates."""

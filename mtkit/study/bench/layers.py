@@ -1,7 +1,7 @@
-"""`mtkit bench layers`: what a layer costs by sequence length, next to the theory.
+"""`mtkit bench layers`: the cost of a layer by sequence length, compared with theory.
 
-Layers of equal width run forward and backward over one sequence (Vaswani et al. 2017, table 1). An
-exponent p says that the cost grows as n^p; it is fitted to the longer half of the lengths.
+Layers of equal width run forward and backward over one sequence (Vaswani et al. 2017, table 1). The
+cost grows as n^p; the exponent p is fitted to the longer half of the lengths.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ LAYER_TYPES: Mapping[str, tuple[str, str, Callable[[], nn.Module]]] = {
         lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
     ),
 }
-"""Time and memory by the length n in theory, and what builds the layer, by its name."""
+"""By layer name: time and memory in theory, by length n, and a function that builds the layer."""
 QUANTITIES = (("time", "seconds", 1e3, "ms"), ("memory", "bytes", 2**-20, "MiB"))
-"""What is measured, its key in a record, and the unit it is shown in."""
+"""Each measured quantity: name, key in a record, factor and unit for people."""
 
 
 def bench_layers(
@@ -78,7 +78,7 @@ def _measure(
     for length in lengths:
         x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
         step = partial(_differentiate, layer, x)
-        step()  # allocates the gradients
+        step()  # this first step allocates the gradients
         costs["bytes"].append(count_peak_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
         costs["seconds"].append(timer.blocked_autorange(min_run_time=seconds_each).median)
@@ -99,8 +99,8 @@ def _differentiate(layer: nn.Module, x: Tensor) -> None:
 
 
 def count_peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
-    """Return the largest amount of memory that it allocates on the device at once; reproducible."""
-    # Without it torch writes to stderr of its own accord, in the first profile of a process.
+    """Return the most memory that `compute` has allocated on the device at a time; reproducible."""
+    # Without this, torch writes to stderr in the first profile of a process.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device.type == "cuda")
     with profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
@@ -113,7 +113,7 @@ def count_peak_bytes(compute: Callable[[], object], device: torch.device) -> int
 
 
 def fit_exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
-    """Return the p, to four digits, of the c·n^p that fits the longer half of the lengths best."""
+    """Return p, to four digits, such that c·n^p fits the longer half of the lengths best."""
     half = len(lengths) // 2
     slope, _ = np.polyfit(np.log(lengths[half:]), np.log(costs[half:]), 1)
     return round(float(slope), 4)

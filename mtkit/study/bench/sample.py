@@ -1,7 +1,7 @@
-"""What benchmarks run on: the machine, and a model, batches and sentences that are drawn.
+"""What benchmarks run on: the machine, and a random model, random batches and random sentences.
 
-Samples take as much work as Multi30k and a trained model: random weights, and sentences of the same
-lengths, whose subwords are one word each.
+They take as much work as a trained model on Multi30k: sentences have the same lengths, and every
+subword is one word.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEVIATION_LOG = (0.318, 0.357)
 CORRELATION = 0.857
 MAX_DRAWN_LENGTH = 64
 TRANSLATION_LENGTH = 25
-"""Number of subwords of every translation, and at most of a sentence to translate."""
+"""Number of subwords of every translation, and the most of a sentence to translate."""
 
 
 def size_config(size: str, overrides: Sequence[str] = ()) -> Config:
@@ -70,14 +70,14 @@ def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
 
 
 def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
-    """Return ids whose frequency falls with the id by Zipf's law: their logarithms are uniform."""
+    """Return ids whose frequencies follow Zipf's law: the logarithms of the ids are uniform."""
     ordinary = vocab - EOS - 1
     group: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
     return (EOS + group).astype(token_dtype(vocab))
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:
-    """Return a tokenizer whose ordinary subwords are words: w and a number."""
+    """Return a tokenizer in which every subword is a word: w and a number."""
     settings = TokenizerSettings(vocab_size=vocab, byte_fallback=False)
     words = (f"w{symbol}" for symbol in range(EOS + 1, vocab))
     model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT_MODEL)
@@ -85,7 +85,7 @@ def draw_tokenizer(vocab: int) -> Tokenizer:
 
 
 def draw_sentences(size: str) -> list[str]:
-    """Return sentences as long as Multi30k's, in words that the model of `draw_model` knows."""
+    """Return sentences with the lengths of Multi30k, in words that `draw_model`'s model knows."""
     config = size_config(size)
     random = np.random.Generator(np.random.PCG64(config.seed))
     lengths = draw_lengths(SENTENCES, random)[:, 0].clip(max=TRANSLATION_LENGTH)
@@ -101,7 +101,7 @@ def draw_model(folder: Path, size: str) -> None:
     torch.manual_seed(config.seed)
     model = EncoderDecoder(config.model, vocab, vocab)
     with torch.no_grad():
-        model.output_weight[EOS] = 0.0  # its logit is the mean of all: never among the best
+        model.output_weight[EOS] = 0.0  # the logit of EOS is average, so EOS is never the best
     tokenizer = draw_tokenizer(vocab)
     vocabs = {"source_vocab": vocab, "target_vocab": vocab}
     of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
@@ -113,7 +113,7 @@ def draw_model(folder: Path, size: str) -> None:
 def describe_machine(device: torch.device) -> dict[str, Any]:
     """Return processor, threads and versions."""
     name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows the family alone
+    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows only the family of the CPU
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
     elif cpuinfo.exists() and (model := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):

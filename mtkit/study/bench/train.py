@@ -34,9 +34,9 @@ from mtkit.training.step import train_step
 
 LEARNING_RATE = 1e-4
 WARM_UP_STEPS = 3
-"""Number of steps before anything counts: kernels are chosen, memory and batches are prefetched."""
+"""Steps before the measurement, in which kernels are chosen and memory is allocated."""
 WINDOWS = 10
-"""Number of spans of time that a measurement is divided into; the median span counts."""
+"""Number of time windows that a measurement is divided into; the median window is reported."""
 REPORT = """\
 {workload}: {model}, {parameters:,} parameters
 {precision}, {processes} x {processor}, {threads}, torch {torch}
@@ -50,7 +50,7 @@ peak memory       {peak}"""
 
 @dataclass(frozen=True)
 class TimedStep:
-    """Target tokens of a step, seconds since the step before, and those spent waiting for data."""
+    """Target tokens of a step, its seconds, and how many of them it waited for data."""
 
     tokens: int
     seconds: float
@@ -77,7 +77,7 @@ def timed_steps(
 
 
 def window_rates(steps: Sequence[TimedStep]) -> list[float]:
-    """Return the target tokens per second of up to WINDOWS spans of whole steps and equal time."""
+    """Return the target tokens per second of up to WINDOWS equal windows of whole steps."""
     length = sum(step.seconds for step in steps) / WINDOWS
     rates, tokens, seconds = [], 0, 0.0
     for step in steps:
@@ -95,7 +95,7 @@ def open_training_sample(
     """Open the batches of a config's run, or draw batches for a model size; yield a name, too.
 
     Raises:
-        UserError: the config or an override is faulty, or the run has no batches.
+        UserError: the config or an override is not valid, or the run has no batches.
     """
     if config_file is not None:
         config = load_config(config_file, overrides)
@@ -105,7 +105,9 @@ def open_training_sample(
         return
     config = size_config(size, overrides)
     if config.training.subword_sampling is not None:
-        raise UserError("training.subword_sampling needs text; give a config with -c")
+        raise UserError(
+            "training.subword_sampling needs the training text; give its config with -c"
+        )
     vocab = config.tokenizer.vocab_size
     with TemporaryDirectory(prefix="mtkit-bench-") as folder:
         data = draw_batches(Path(folder), vocab, config.seed)
@@ -116,7 +118,7 @@ def open_training_sample(
 def bench_train(
     config_file: Path | None, size: str, overrides: Sequence[str], seconds: float, as_json: bool
 ) -> None:
-    """Train for about `seconds` seconds and write a report; nothing is kept.
+    """Train for about `seconds` seconds and write a report; keep no files.
 
     Starts as many processes as `mtkit train` would.
     """

@@ -1,7 +1,7 @@
 """`mtkit bench translate`: how fast a model or a model size translates here, with each engine.
 
-The process that translates imports this module: torch is imported only where it is needed, so that
-memory is that of the engine.
+The process that translates imports this module. So torch is imported only where it is needed;
+otherwise it would count in the memory of CTranslate2.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ ENGINES = (
     ("ctranslate2", "float32"),
     ("ctranslate2", "int8"),
 )
-"""What is measured: the names of engines, and of data types of their computation."""
+"""What is measured: engines and compute types."""
 WARM_UP_LINES = 64
-"""Number of lines before anything counts: kernels are chosen, memory is allocated."""
+"""Lines before the measurement, in which kernels are chosen and memory is allocated."""
 MIN_SINGLE_LINES = 20
 COLUMNS = ("", "beam", "sentences/s", "tokens/s", "a line: p50 ms", "p95", "p99", "MiB")
 
 
 @dataclass(frozen=True)
 class TranslationTask:
-    """What is translated, and the model that translates it."""
+    """A text, and the model that translates it."""
 
     name: str
     model: str
@@ -59,7 +59,7 @@ def open_translation_task(
 ) -> Iterator[TranslationTask]:
     """Open a model and a text, by default the test set of the model's run.
 
-    Without a model, draw one of that size and its text.
+    Without a model, draw a random model of `size`, and sentences for it.
 
     Raises:
         UserError: there is no such model, or no text to translate.
@@ -85,9 +85,9 @@ def open_translation_task(
 def bench_translate(
     task: TranslationTask, *, engine: str, beam: int, device: str, seconds: float, as_json: bool
 ) -> None:
-    """Translate with a beam and greedily with every engine, or the one named, and write a report.
+    """Translate by beam search and greedy search, with one or every engine, and write a report.
 
-    Each is measured for `seconds` seconds, or one run over the text, in a process of its own.
+    Each measurement takes `seconds` seconds, but at least one run over the text, in a new process.
 
     Raises:
         UserError: the engine is unavailable.
@@ -104,11 +104,11 @@ def bench_translate(
                 load_translator, task.model, device, engine=library, compute_type=compute_type
             )
             try:
-                name = load(beam=beam).engine.name  # converted now, so that it is not measured
+                name = load(beam=beam).engine.name  # convert the model before the measurement
             except UserError as error:
                 if engine != "auto" or library == "torch":
                     raise
-                say(f"an engine is left out: {error}")
+                say(f"left out an engine: {error}")
                 continue
             for width in dict.fromkeys((beam, 1)):
                 search = partial(load, beam=width, scores=False)  # as `mtkit translate`
@@ -136,7 +136,7 @@ def _text(record: dict[str, Any]) -> Iterator[str]:
 def measure_in_process(
     load: Callable[[], Translator], lines: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """Measure in a new process, whose memory is that of this translator."""
+    """Measure in a new process, so that its memory is that of one translator."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(_measure, load, lines, seconds).result()
 
@@ -144,7 +144,7 @@ def measure_in_process(
 def _measure(
     load: Callable[[], Translator], lines: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """Measure runs over the lines for about `seconds` seconds, then single lines for half of that.
+    """Translate all lines again and again for about `seconds` seconds, then single lines for half.
 
     There is at least one run. Rates are medians of the runs; tokens are target subwords.
     """

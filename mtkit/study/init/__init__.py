@@ -1,1 +1,1 @@
-"""From a corpus and the time somebody has to a config: held-out pairs, choices, a forecast."""
+"""Write a config for a corpus and a training time: held-out pairs, choices, a forecast."""

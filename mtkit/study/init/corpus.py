@@ -1,9 +1,9 @@
-"""What `mtkit init` makes of a corpus: pairs that are held out, and what a sample shows.
+"""How `mtkit init` divides a corpus, and what a sample shows.
 
-The hash of the source alone decides which pairs are held out for validation and test, so that equal
-sources are never on both sides. Sources that differ only in case, width, spaces or punctuation
-count as equal. As a corpus grows, the share held out shrinks: no pair that was trained on is held
-out later. A pair is left out of both sets if its target occurs in the training data.
+Only the hash of the source decides whether a pair is held out for validation or test, so equal
+sources are never both in training and held out. Sources that differ only in case, width, spaces or
+punctuation count as equal. As a corpus grows, the held-out share shrinks, so no training pair is
+held out later. A held-out pair is dropped if its target occurs in the training data.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from mtkit.decoding.sentences import learn_abbreviations, split_sentences
 from mtkit.study.init.presets import CorpusFacts
 
 MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
-"""Validation is repeated during training, so it gets fewer pairs than the test."""
+"""Most pairs per set; validation gets fewer than the test, because it is repeated in training."""
 
 
 def held_out_share(pairs: int, part: str) -> float:
-    """Return the share of a corpus of so many distinct pairs that is held out for a part.
+    """Return the share that is held out for a part, in a corpus of `pairs` distinct pairs.
 
-    The share is 2 %, or as much as gives 250 pairs but no more than 5 %, or as much as gives 12
-    pairs but no more than 12 %. It never grows with the number of pairs.
+    The largest of: 2 %; the share of 250 pairs, at most 5 %; the share of 12 pairs, at most 12 %.
+    It never exceeds MAX_HELD_OUT pairs, and never grows with the number of pairs.
     """
     small = max(min(250 / pairs, 0.05), min(12 / pairs, 0.12))
     return min(MAX_HELD_OUT[part] / pairs, max(0.02, small))
 
 
 def key_of(text: str) -> int:
-    """Return 64 bits for the words of a text, whatever its case, width, spaces and punctuation."""
+    """Return a 64-bit hash of the words of a text, ignoring case, width, spaces and punctuation."""
     words = normalised(text).encode(errors="replace")
     return int.from_bytes(blake2b(words, digest_size=16).digest()[:8])
 
@@ -55,12 +55,12 @@ class Split:
     """A rule that assigns each pair of a corpus to training, validation or test."""
 
     pairs: int
-    """Number of distinct pairs, about."""
+    """Approximate number of distinct pairs."""
     parts: frozenset[str] = frozenset({"valid", "test"})
     held_out: AbstractSet[str] = frozenset()
-    """Normalised sources of other validation and test sets: no pair of theirs is used."""
+    """Normalised sources of existing validation and test sets; pairs with them are left out."""
     pair_filter: PairFilter | None = None
-    """Pairs that break one of its rules are not held out."""
+    """Rules; a pair that breaks one is not held out."""
 
     def part_of(self, key: int) -> str:
         """Return the part that sources with this key belong to."""
@@ -72,10 +72,10 @@ class Split:
         return "train"
 
     def split(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
-        """Yield pairs with their part, those for training in order and then the others.
+        """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
 
-        Each source is held out once, with the first of its targets that can serve. Blank pairs are
-        left out. Memory: 8 bytes per training pair.
+        Each source is held out once, with its first suitable target. Blank pairs are left out.
+        Memory: 8 bytes per training pair.
         """
         candidates: dict[int, dict[int, Pair]] = {}
         trained = array("Q")
@@ -107,9 +107,9 @@ class Split:
 def describe_corpus(
     report: CorpusReport, split: Split, languages: Languages, existing: Mapping[str, int]
 ) -> tuple[CorpusFacts, list[Pair]]:
-    """Return the facts of a corpus, and a sample of the pairs to train on without faulty ones.
+    """Return the facts of a corpus, and a sample of the training pairs without faulty ones.
 
-    Counts are estimated from the sample; `existing`: those of sets that were not held out.
+    Counts are estimated from the sample; `existing`: pairs in validation and test sets of the user.
     """
     drawn = report.statistics.sample
     scale = report.distinct_pairs / max(1, len(drawn))
@@ -150,10 +150,10 @@ def describe_corpus(
 def _splitting_language(
     pairs: Sequence[Pair], languages: Languages, abbreviations: Container[str]
 ) -> str | None:
-    """Return the language by whose rules sources are split, or None if they should stay whole.
+    """Return the language whose rules split sources into sentences, or None to split none.
 
-    A model learns lines of several sentences by itself from 5 % of them. The split is wrong if most
-    of the targets are single sentences.
+    If 5 % of the lines have several sentences, the model learns such lines itself. The split is
+    wrong if most of their targets are single sentences.
     """
     source, target = languages
     several = [it for it in pairs if len(split_sentences(it.source, source, abbreviations)) > 1]
@@ -162,7 +162,7 @@ def _splitting_language(
 
 
 def count_frequent(lines: Iterable[str]) -> int:
-    """Return how many of the most frequent characters cover as much text as a tokenizer does."""
+    """Return how many of the most frequent characters cover the share that a tokenizer needs."""
     characters = Counter("".join(lines).casefold())
     counts = np.cumsum([count for _, count in characters.most_common()])
     needed = TokenizerSettings().character_coverage * characters.total()

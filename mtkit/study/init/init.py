@@ -1,6 +1,6 @@
 """`mtkit init`: write a config and the files of its corpus, and say what to expect.
 
-The training corpus is read twice: by the check, and to split and write it.
+The training corpus is read twice: to check it, and to split and write it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXPECTATIONS = {
     300_000: "enough for one kind of text; other text will be translated badly",
     1 << 62: "enough for a usable translator, given hours on many cores or a GPU",
 }
-"""What to say of a corpus with fewer pairs than this."""
+"""What to expect from a corpus with fewer pairs than the key."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class InitOptions:
     languages: Languages = (None, None)
     run: str | None = None
     existing: Mapping[str, TextCorpus] = field(default_factory=dict)
-    """Validation and test sets, by part, instead of some that are held out."""
+    """Validation and test sets of the user, by part; these are not held out."""
     force: bool = False
 
     @property
     def folder(self) -> Path:
-        """The folder of the parts of the corpus."""
+        """The folder for the training, validation and test files."""
         return self.output.with_name(f"{self.output.stem}-data")
 
 
@@ -112,17 +112,17 @@ def init(options: InitOptions) -> None:
 def find_plan(
     facts: CorpusFacts, sample: Sequence[Pair], minutes: float
 ) -> tuple[CorpusFacts, Plan]:
-    """Choose a plan by a trial; if its speed speaks for another model or batch, by a trial of that.
+    """Choose a plan by a trial; if the speed leads to another model or batch, by a second trial.
 
-    The facts get the largest vocabulary that the text can fill, and no truecasing that spoils text.
+    Return the facts with the largest vocabulary for the text, and without truecasing if it fails.
     """
     trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     if pick_device("auto").type == "cuda":
-        # On a GPU, a small model is no faster than a large one, and says nothing about it.
+        # On a GPU, a small model is no faster than a large one, so its speed would mislead.
         trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
     plan = choose_plan(facts, trial, minutes)
     for is_last in False, True:
-        say(f"init: measuring {plan.preset} with {plan.vocabulary:,} subwords")
+        say(f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords")
         tried, trial = plan, run_trial(facts, plan, sample)
         if trial.vocabulary < plan.vocabulary:
             facts = replace(facts, max_vocabulary=trial.vocabulary)
@@ -135,7 +135,7 @@ def find_plan(
 
 
 def _check_paths(options: InitOptions) -> None:
-    """Check that all corpora can be read, and that nothing of value would be overwritten."""
+    """Check that all corpora can be read, and that no file of the user would be overwritten."""
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
     corpora = [options.corpus, *options.existing.values()]
@@ -148,15 +148,15 @@ def _check_paths(options: InitOptions) -> None:
         elif path.resolve() in inputs.union(*(one.parents for one in inputs)):
             problem = "is an input"
         elif folder.exists() and kind_at(folder) != "corpus":
-            problem = f"cannot be written, as {folder} is not from `mtkit init`"
+            problem = f"cannot be written, because {folder} is not from `mtkit init`"
         elif os.path.lexists(path) and not options.force:
-            problem = "exists already (--force replaces it)"
+            problem = "already exists (--force replaces it)"
         if problem:
             raise UserError(f"{path} {problem}; choose another output with -o")
 
 
 def _check_report(report: CorpusReport, corpus: Corpus) -> None:
-    """Warn of frequent faults; UserError if no model should be trained on the corpus as it is."""
+    """Warn of frequent faults; raise UserError if the corpus should not be used as it is."""
     if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
         raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows examples)")
     of_corpus = ("misalignment", "languages")
@@ -179,7 +179,7 @@ def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
 
 
 def _write_pairs(split: Split, corpus: Corpus, folder: Path, sides: Sequence[str]) -> Counter[str]:
-    """Write the source and target file of each part; return the pairs of each part."""
+    """Write the source and target file of each part; return the number of pairs of each part."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files = {}
@@ -211,7 +211,7 @@ def _data_values(
 
 
 def _describe_exposure(options: InitOptions, sides: Sequence[str]) -> Iterator[str]:
-    """Say how much of a given test set occurs in the training files."""
+    """Say how much of the user's test set occurs in the training files."""
     if test := options.existing.get("test"):
         source, target = (str(options.folder / f"train.{side}") for side in sides)
         training = read_pairs(TextCorpus(source=source, target=target))
@@ -227,7 +227,7 @@ def _summary(
     facts: CorpusFacts,
     plan: Plan,
 ) -> Iterator[str]:
-    """Say what was written, how long a run takes, and what to expect of it."""
+    """Say what was written, how long a run will take, and what to expect from it."""
     total = plan.seconds / 60
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
@@ -239,7 +239,7 @@ def _summary(
     if left_out:
         yield (
             f"left out: {plural(left_out, 'pair')} (blank, with a text that another part has, "
-            "or in the share that is held out, but repeated or faulty)"
+            "or chosen to be held out, but repeated or faulty)"
         )
     if broken := facts.settings["broken_rules"]:
         yield f"training will drop pairs that break a rule: {broken}"

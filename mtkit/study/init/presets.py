@@ -1,6 +1,6 @@
-"""What `mtkit init` chooses: a table of models, a plan for a corpus and some minutes, and a config.
+"""What `mtkit init` chooses: a table of models, a plan for a corpus and a time, and a config.
 
-Choices for small corpora were measured on Multi30k and Tatoeba (configs/RESULTS.md). Those for
+Choices for small corpora were measured on Multi30k and Tatoeba (configs/RESULTS.md). Choices for
 millions of pairs are from Vaswani et al. 2017.
 """
 
@@ -18,22 +18,22 @@ from mtkit.config.errors import flow
 
 @dataclass(frozen=True)
 class Preset:
-    """A Transformer, and how much it needs to be worth its cost."""
+    """A Transformer, and how much data and time it needs to be useful."""
 
     min_pairs: int
     min_tokens: float
-    """Target tokens that training has time for, over all epochs."""
+    """Fewest target tokens, over all epochs, that training must have time for."""
     layers: int
     d_model: int
     ffn: int
     heads: int
     published_dropout: float | None = None
-    """Of the models of Vaswani et al. 2017, which are trained as there."""
+    """Dropout of the models of Vaswani et al. 2017, which are trained as in the paper."""
 
     def cost(self, vocabulary: int) -> float:
         """Return the relative time per target token, fitted to widths of 128, 192 and 512.
 
-        Million operations in products, six per parameter, and work that memory limits.
+        Millions of operations in products (six per parameter), plus work limited by memory speed.
         """
         per_layer = 12 * self.d_model**2 + 4 * self.d_model * self.ffn
         products = 6e-6 * (self.layers * per_layer + self.d_model * vocabulary)
@@ -52,66 +52,66 @@ PRESETS = (
 )
 NOMINAL_VOCABULARY = 8_000
 VOCABULARY_BY_PAIRS = {2_000_000: 32_000, 500_000: 16_000, 15_000: 8_000, 5_000: 4_000, 0: 2_000}
-"""From so many pairs on: the subwords of a vocabulary that both sides share."""
+"""For each least number of pairs: the subwords of a vocabulary that both sides share."""
 DROPOUT_BY_EPOCHS = {
     60: (0.2, 0.1, 0.1),
     24: (0.2, 0.0, 0.0),
     5: (0.1, 0.0, 0.0),
     0: (0.0, 0.0, 0.0),
 }
-"""From so many epochs on: dropout, attention dropout and activation dropout."""
+"""For each least number of epochs: dropout, attention dropout and activation dropout."""
 VALIDATIONS = 10
 MAX_SUBWORDS = 1024
-"""Longest side of a pair in subwords: longer ones would take too much memory."""
+"""Most subwords of a side; longer pairs would take too much memory."""
 OTHER_SECONDS = 12.0
-"""Time of a run that does not depend on the corpus, such as loading libraries."""
+"""Part of the time of a run that does not depend on the corpus, such as loading libraries."""
 LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 1.2, 2.0
 """Time per pair relative to training: validation loss, greedy translation, beam search."""
 
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """What a plan depends on, and what a config says about a corpus."""
+    """Facts about a corpus, for the plan and the config."""
 
     pairs: int
-    """Pairs to train on, without repeated and faulty ones."""
+    """Number of training pairs without repeated and faulty ones."""
     valid: int
     test: int
     is_joint: bool
     characters: int
     settings: Mapping[str, Any]
-    """What else the config says of the corpus, by hole of the template."""
+    """Other values for the config, by placeholder of the template."""
     max_vocabulary: int | None = None
-    """The largest vocabulary that can be trained on the text, if it is known."""
+    """The largest vocabulary that can be trained on the text, if known."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How fast a preset trains here, and how long the pairs are in its subwords."""
+    """How fast a preset trains here, and how many subwords the pairs have."""
 
     preset: Preset
     vocabulary: int
     tokens_per_second: float
     """Speed of training in target tokens."""
     pair_seconds: float = 1e-4
-    """Time to train the tokenizer on a pair, to filter and encode it."""
+    """Time per pair to train the tokenizer, to filter and to encode."""
     warm_up_seconds: float = 0.0
-    """Time until training has its full speed."""
+    """Time until training reaches its full speed."""
     target_tokens: float = 16.0
     padded_tokens: float = 20.0
-    """Mean tokens of a target, and of a pair's share of a batch."""
+    """Mean number of target tokens of a pair, and of tokens of a batch per pair."""
     long_tokens: int = 64
-    """99 % of the pairs are no longer than this."""
+    """99 % of the pairs have at most this many tokens."""
     is_gpu: bool = False
     restores_case: bool = True
 
     @property
     def training_seconds(self) -> float:
-        """Time to train on a pair."""
+        """Time to train on one pair."""
         return self.target_tokens / self.tokens_per_second
 
     def scaled_to(self, preset: Preset, vocabulary: int) -> Trial:
-        """Return the same with the speed of another model, by its cost."""
+        """Return the trial with the speed of another model, estimated from its cost."""
         cost = self.preset.cost(self.vocabulary) / preset.cost(vocabulary)
         speed = self.tokens_per_second * cost
         return replace(self, preset=preset, vocabulary=vocabulary, tokens_per_second=speed)
@@ -137,7 +137,7 @@ class Plan:
 def choose_plan(
     facts: CorpusFacts, trial: Trial, minutes: float, preset: Preset | None = None
 ) -> Plan:
-    """Return the best run for so many minutes, of this preset or else of the largest useful one."""
+    """Return the best plan for `minutes`: of `preset`, by default of the largest useful preset."""
     budget = 60 * minutes
     tokens = {
         it: budget * trial.scaled_to(it, NOMINAL_VOCABULARY).tokens_per_second for it in PRESETS
@@ -148,7 +148,7 @@ def choose_plan(
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen))
     other_seconds, sentences = _plan_other_parts(facts, trial, budget)
     left = max(0.0, budget - other_seconds)
-    # More training is not known to help: 100 epochs of Multi30k, 17 of Vaswani et al. 2017.
+    # More epochs were never tested: 100 on Multi30k, 17 in Vaswani et al. 2017.
     max_epochs = min(100.0, max(17.0, 100 * (29_000 / facts.pairs) ** 0.35))
     epochs = min(left / trial.training_seconds / facts.pairs, round(max_epochs))
     epoch_tokens = facts.pairs * trial.padded_tokens
@@ -175,9 +175,9 @@ def choose_plan(
 
 
 def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[float, int]:
-    """Return the seconds of all but training, and how many sentences validations translate.
+    """Return the seconds of everything except training, and the sentences per validation.
 
-    They translate as many as take 4 % of the time.
+    All validations together take 4 % of the time, so their number of sentences depends on it.
     """
     others = OTHER_SECONDS + trial.warm_up_seconds + facts.pairs * trial.pair_seconds
     others += facts.test * BEAM_COST * trial.training_seconds
@@ -189,7 +189,7 @@ def _plan_other_parts(facts: CorpusFacts, trial: Trial, budget: float) -> tuple[
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
-    """Return the subwords of each vocabulary, for so many pairs that training sees."""
+    """Return the number of subwords of each vocabulary, for `pairs` pairs in training."""
     size = next(subwords for least, subwords in VOCABULARY_BY_PAIRS.items() if pairs >= least)
     if not facts.is_joint:
         size = size * 5 // 8
@@ -199,10 +199,10 @@ def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
 
 
 def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int, int]:
-    """Return the tokens of a batch and the batches of a step; arguments are padded tokens.
+    """Return the tokens per batch and the batches per step; arguments are padded tokens.
 
-    A small model gets batches so small that training has 1,000 steps, and an epoch 40. A published
-    one has 25,000 tokens per step, in batches that fit in memory.
+    For a small model, batches are small enough that training has 1,000 steps, and an epoch 40. A
+    model of Vaswani et al. has 25,000 tokens per step, in batches that fit in memory.
     """
     if trial.preset.published_dropout is not None:
         return (25_000, 1) if trial.is_gpu else (4096, 6)
@@ -211,10 +211,10 @@ def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int,
 
 
 def render_config(facts: CorpusFacts, plan: Plan, **others: Any) -> str:
-    """Return the text of a config; `others`: run, train, valid, test, counts and the like.
+    """Return the text of a config; `others`: run, train, valid, test, counts and so on.
 
-    A line of the template is left out if one of its values is None or missing, and a comment if no
-    setting follows it.
+    A line of the template is left out if one of its values is None or missing. A comment is left
+    out if no setting follows it.
     """
     values = _values(facts, plan) | others
     template = Path(__file__).with_name("template.yaml").read_text(encoding="utf-8")

@@ -33,14 +33,14 @@ from mtkit.training.setup import RunInputs
 TRIAL_SECONDS = 4.0
 HELD_OUT_PAIRS = 100
 PROCESS_SHARE = 0.9
-"""Speed of one of several training processes, relative to one that runs alone."""
+"""Speed of each of several training processes, relative to a single process."""
 
 
 def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
-    """Train for some seconds on the sample as the plan says, with a tokenizer and batches of it.
+    """Train for some seconds on the sample, as planned, with a tokenizer and batches of the sample.
 
-    The vocabulary is smaller than planned if the sample does not fill it. Truecasing is tried on
-    pairs that are held out.
+    The vocabulary is smaller than planned if the sample has too little text. Truecasing is tested
+    on held-out pairs.
 
     Raises:
         UserError: no tokenizer can be trained on the sample.
@@ -53,7 +53,7 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         try:
             tokenizer = Tokenizer.load(train_tokenizer(config).path)
         except VocabularyTooLarge as error:
-            # The text to train on differs a little from the sample, and may fill fewer subwords.
+            # The training text differs a little from the sample; its largest size may be smaller.
             smaller = replace(plan, vocabulary=error.largest * 98 // 100)
             return run_trial(facts, smaller, sample)
         data = open_batches(build_batches(config).path)
@@ -83,9 +83,9 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
 
 
 def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
-    """Return the target tokens per second of training, and the seconds lost until it is as fast."""
+    """Return the target tokens per second of training, and the seconds lost before full speed."""
     start, group = time.perf_counter(), ProcessGroup()
-    group.size = processes  # it does its share, and no other process runs
+    group.size = processes  # take the share of one process, although no other process runs
     steps = list(timed_steps(inputs, inputs.initial_state(group), TRIAL_SECONDS, group))
     speed = median(window_rates(steps))
     lost = time.perf_counter() - start - sum(step.tokens for step in steps) / speed
@@ -93,7 +93,7 @@ def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
 
 
 def restores_case(lines: Sequence[str], tokenizer: Tokenizer, dotless_i: bool) -> bool:
-    """Return whether truecasing restores lines that are in capitals or in small letters."""
+    """Return whether truecasing restores lines that are turned into capitals or small letters."""
     changed = [case(line, dotless_i=dotless_i) for case in (uppercase, lowercase) for line in lines]
     cased = [truecase(line, tokenizer, dotless_i=dotless_i) for line in changed]
     before, after = (sum(map(operator.eq, texts, [*lines, *lines])) for texts in (changed, cased))
@@ -103,7 +103,7 @@ def restores_case(lines: Sequence[str], tokenizer: Tokenizer, dotless_i: bool) -
 def _sample_config(
     folder: Path, facts: CorpusFacts, plan: Plan, trained: Sequence[Pair], held_out: Sequence[Pair]
 ) -> Config:
-    """Return the config of the plan with the sample as its corpus, long pairs included."""
+    """Return the planned config with the sample as its corpus; it keeps long pairs."""
     roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
     data = {}
     for part, pairs in ("train", trained), ("valid", held_out):
