@@ -112,7 +112,7 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
             warnings.append(f"{name} is not certain: {_likely(side)}")
     note = "; ".join(failures + warnings)
     if note and None in declared:
-        note += "; if these are the right files, declare both, such as --languages en ko"
+        note += "; if this is right, declare both, such as --languages en ko"
     status: Status = "failed" if failures else "warned" if warnings else "passed"
     meaning, advice = "languages are not as expected", "are these the right files?"
     return Finding("languages", status, int(bool(note)), 1, meaning, advice, note=note)
