@@ -21,7 +21,7 @@ Weight = Annotated[
 SourceTag = Annotated[
     str | None,
     AfterValidator(_check_word),
-    Field(description="word before each source that the model reads, such as <bt>; training only"),
+    Field(description="word such as <bt> that the model reads before each source, in training"),
 ]
 
 

@@ -20,21 +20,21 @@ class DecodingSettings(Settings):
     length_penalty: float = Field(1.0, ge=0, le=10, description="alpha in log P / |y|^alpha")
     min_length: Count = Field(0, description="shortest translation, in subwords")
     no_repeat_ngram: Count = Field(
-        0, description="never repeat an n-gram of so many subwords; 0: off"
+        0, description="never repeat an n-gram of this many subwords; 0: off"
     )
     repetition_penalty: float = Field(
         1.0, ge=0.01, le=100, description="penalise subwords already generated; 1: off"
     )
-    max_length: Length = Field(256, description="subwords; longer input is split")
+    max_length: Length = Field(256, description="most subwords; longer input is split")
     sentences: LanguageCode | None = Field(
         None,
-        description="language of the input, such as en: translate each sentence of a line by "
-        "itself, for a model trained on single sentences, which would drop the others",
+        description="language of the input, such as en: translate each sentence of a line "
+        "separately, because a model trained on single sentences often translates only the first",
     )
     abbreviations: str = Field(
         "",
-        description="words of the input whose full stop ends no sentence, separated by spaces; a "
-        "line is not split after them",
+        description="words of the input whose full stop does not end a sentence, separated by "
+        "spaces; a line is not split after these words",
     )
     truecase: bool = Field(
         False,
@@ -43,11 +43,11 @@ class DecodingSettings(Settings):
     )
     dotless_i: Literal["source", "target", "both"] | None = Field(
         None,
-        description="side in Turkish or Azerbaijani, for truecasing: I is the capital of ı, and İ "
-        "that of i",
+        description="side in Turkish or Azerbaijani, for truecasing: there I is the capital of ı, "
+        "and İ is the capital of i",
     )
     batch_tokens: PositiveInt = Field(
-        1024, le=10_000_000, description="padded source tokens decoded together"
+        1024, le=10_000_000, description="source tokens per batch, with padding"
     )
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class SamplingSettings(Settings):
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="below 1 sharper, above 1 flatter")
     top_k: PositiveInt | None = Field(None, description="sample from the k most probable subwords")
     top_p: float | None = Field(
-        None, gt=0, le=1, description="sample from the most probable subwords that sum to p"
+        None, gt=0, le=1, description="sample from the fewest subwords whose probabilities sum to p"
     )
     seed: NonNegativeInt = 1
 

@@ -23,7 +23,7 @@ Bidirectional = Annotated[bool, Field(description="read the source in both direc
 InputFeeding = Annotated[bool, Field(description="feed the attentional vector to the next step")]
 RecurrentAttention = Annotated[
     Literal["dot", "general", "additive", "none"],
-    Field(description="how decoder states score encoder states; none: the last state is all"),
+    Field(description="how decoder states score encoder states; none: use only the last state"),
 ]
 Neighbourhood = Annotated[
     Length | None,
@@ -39,10 +39,10 @@ class TransformerLayers(Settings):
     heads: Width = Field(8, description="attention heads of a layer; they divide d_model")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after or before sublayers")
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
-        "relu", description="of the feed-forward sublayers; gated: SwiGLU"
+        "relu", description="activation of the feed-forward sublayers; gated: SwiGLU"
     )
-    dropout: Probability = Field(0.1, description="on the output of every sublayer")
-    attention_dropout: Probability = Field(0.0, description="on the attention weights")
+    dropout: Probability = Field(0.1, description="dropout on the output of each sublayer")
+    attention_dropout: Probability = Field(0.0, description="dropout on attention weights")
     activation_dropout: Probability = Field(0.0, description="inside the feed-forward sublayers")
     embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
 
@@ -97,7 +97,7 @@ class Embeddings(Settings):
 
     d_model: Width = Field(512, description="width of embeddings and layers")
     tie: Tie = Field(
-        "all", description="share the output weights with the target embedding, or with both (all)"
+        "all", description="embeddings that share the output weights: target, or both sides (all)"
     )
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
 
@@ -172,8 +172,8 @@ class TransformerSettings(TransformerLayers, Embeddings):
     """Short form of a Transformer encoder and decoder with equal layers (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: Depth | None = Field(None, description="of the encoder; null: `layers`")
-    decoder_layers: Depth | None = Field(None, description="of the decoder; null: `layers`")
+    encoder_layers: Depth | None = Field(None, description="layers of the encoder; null: `layers`")
+    decoder_layers: Depth | None = Field(None, description="layers of the decoder; null: `layers`")
     neighbourhood: Neighbourhood = None
 
     def as_pair(self) -> EncoderDecoderSettings:

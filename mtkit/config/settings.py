@@ -56,16 +56,16 @@ class TokenizerSettings(Settings):
     model: FromHome | Annotated[list[FromHome], Field(min_length=2, max_length=2)] | None = Field(
         None,
         description="existing SentencePiece model to use instead of training one, or a list of a "
-        "source and a target model if not joint; then no setting but `joint` matters",
+        "source and a target model if not joint; with it, only `joint` matters",
     )
     normalization: Literal["identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf"] = Field(
         "identity", description="SentencePiece's rewriting of both sides; identity: none"
     )
     byte_fallback: bool = Field(True, description="unseen characters become bytes, never <unk>")
     character_coverage: float = Field(
-        0.9995, ge=0.98, le=1, description="share of the characters of the text to include"
+        0.9995, ge=0.98, le=1, description="share of the text whose characters get a subword"
     )
-    sample_lines: PositiveInt = Field(2_000_000, description="lines per side to train on, at most")
+    sample_lines: PositiveInt = Field(2_000_000, description="most lines per side to train on")
 
     @model_validator(mode="after")
     def _check(self) -> TokenizerSettings:
@@ -97,18 +97,18 @@ class BatchingSettings(Settings):
     max_length: int = Field(256, ge=2, le=65_534, description="subwords; longer pairs are dropped")
     deduplicate: bool = Field(False, description="keep only the first of equal pairs")
     drop: list[DropRule] = Field(
-        [], description="rules of `mtkit check` whose training pairs are dropped"
+        [], description="rules of `mtkit check`; training pairs that break one are dropped"
     )
     max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
-        4096, le=10**9, description="tokens of a batch, the longer side, with padding"
+        4096, le=10**9, description="most tokens of a batch on its longer side, with padding"
     )
 
 
 RunLength = Annotated[PositiveInt | None, Field(description="set either steps or epochs")]
-Interval = Annotated[PositiveInt, Field(description="in steps")]
+Interval = Annotated[PositiveInt, Field(description="steps from one to the next")]
 Beta1 = Annotated[Probability, Field(description="decay of the mean of gradients")]
 Beta2 = Annotated[Probability, Field(description="decay of the mean of squared gradients")]
-Epsilon = Annotated[PositiveFloat, Field(description="added to the root of that mean")]
+Epsilon = Annotated[PositiveFloat, Field(description="added to the root of the mean square")]
 Momentum = Annotated[Probability, Field(description="share of the last step that is kept")]
 WeightDecay = Annotated[float, Field(ge=0, description="pull of the weights towards zero; 0: off")]
 
@@ -169,9 +169,9 @@ class TrainingSettings(Settings):
         None, description="end after this many validations without a new best"
     )
     average: Annotated[PositiveInt, Scope.ENDING] = Field(
-        5, le=1_000, description="best checkpoints averaged, if validation improves"
+        5, le=1_000, description="number of best checkpoints to average, if validation improves"
     )
-    warmup: PositiveInt = Field(4000, description="steps until the learning rate is at its peak")
+    warmup: PositiveInt = Field(4000, description="steps until the learning rate has its peak")
     schedule: AnySchedule = Field(Noam(), description="learning rate by step")
     optimizer: Optimizer = Field(Adam(), description="how gradients change the weights")
     label_smoothing: Probability = Field(0.1, description="probability spread over all subwords")
@@ -182,11 +182,11 @@ class TrainingSettings(Settings):
     )
     subword_sampling: SubwordSampling | None = Field(None, description="vary the segmentation")
     validate_every: Interval = 500
-    validation_sentences: NonNegativeInt = Field(1000, description="decoded for BLEU and chrF")
+    validation_sentences: NonNegativeInt = Field(1000, description="lines for BLEU and chrF")
     best_by: Criterion = Field(
         "bleu",
-        description="on the validation set; bleu: chrF if most lines have fewer than four words; "
-        "step: the last is best",
+        description="score that ranks validations; bleu: chrF if most lines have fewer than four "
+        "words; step: the last one is best",
     )
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Scope.EXECUTION] = Field(
         "auto", description="where to train; auto: on a GPU if available"
@@ -194,7 +194,7 @@ class TrainingSettings(Settings):
     ranks: Annotated[PositiveInt | Literal["auto"], Scope.EXECUTION] = Field(
         "auto",
         description="processes that share each step; auto: one per GPU or core, if each has enough "
-        "work; another number changes dropout, unless it divides accumulate, and rounding",
+        "work; another number changes rounding, and dropout unless it divides `accumulate`",
     )
     log_every: Annotated[Interval, Scope.EXECUTION] = 50
     save_every: Annotated[Interval, Scope.EXECUTION] = 500
@@ -202,7 +202,7 @@ class TrainingSettings(Settings):
     tensorboard: Annotated[bool, Scope.EXECUTION] = Field(False, description="log for TensorBoard")
     # The model's identity is among the inputs of a run.
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
-        None, description="model or run whose weights to start from: fine-tuning"
+        None, description="model or run whose weights training starts from (fine-tuning)"
     )
 
     @model_validator(mode="after")

@@ -105,9 +105,7 @@ def open_training_sample(
         return
     config = size_config(size, overrides)
     if config.training.subword_sampling is not None:
-        raise UserError(
-            "training.subword_sampling needs the training text; give its config with -c"
-        )
+        raise UserError("training.subword_sampling needs training text; give its config with -c")
     vocab = config.tokenizer.vocab_size
     with TemporaryDirectory(prefix="mtkit-bench-") as folder:
         data = draw_batches(Path(folder), vocab, config.seed)
