@@ -140,7 +140,7 @@ def open_inputs(config: Config) -> RunInputs:
             if Tokenizer.load(origin.path).models != tokenizer.models:
                 raise UserError(
                     f"{origin.path} has another tokenizer than this run; rerun `mtkit train-spm` "
-                    f"with {INIT_FROM}, which copies the tokenizer of that model"
+                    "with this setting, which copies the tokenizer of that model"
                 )
     return RunInputs(config, data, tokenizer, origin)
 

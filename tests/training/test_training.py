@@ -608,7 +608,7 @@ def test_fine_tuning_with_another_tokenizer_is_refused(fresh: Fresh, prepared: P
     train_tokenizer(other)
     build_batches(other)
     changed = other.training.model_copy(update={"init_from": "base"})
-    with pytest.raises(UserError, match="another tokenizer"):
+    with pytest.raises(UserError, match="rerun `mtkit train-spm` with this setting"):
         train(other.model_copy(update={"training": changed}))
 
 
