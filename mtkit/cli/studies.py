@@ -191,7 +191,7 @@ def compare(
         ..., metavar="RUN", help="Run directories; the first is the baseline."
     ),
     plot: Path | None = Option(
-        None, metavar="FILE", help="Draw the results as a picture, .png or .svg."
+        None, metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."
     ),
 ) -> None:
     """Compare the settings, learning curves and scores of runs.

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import yaml
 
-from mtkit.artifacts.manifest import Artifact, Kind, kind_at, open_artifact
+from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INDEX,
@@ -28,7 +28,7 @@ from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
-from mtkit.report import data_lines, plural, printable, table, wrap
+from mtkit.report import data_lines, plural, printable, table, warn, wrap
 from mtkit.study.curves import check_picture, draw_curves, draw_sparklines, learning_curves
 from mtkit.training.metrics import MetricsLog
 
@@ -133,15 +133,13 @@ def _describe(path: Path | None, full: bool, verify: bool) -> Iterator[str]:
     if folder.is_file():
         folder, _ = _open_run(folder)
     artifact = _open_artifact(folder, verify=verify)
-    parts = (
-        [artifact]
-        if artifact
-        else [
-            open_artifact(folder / kind, kind, verify=verify)
-            for kind in get_args(Kind)
-            if ((folder / kind).is_dir() if verify else kind_at(folder / kind))
-        ]
-    )
+    parts = [artifact] if artifact else []
+    for kind in () if artifact else get_args(Kind):
+        if (folder / kind).is_dir() if verify else kind_at(folder / kind):
+            try:
+                parts.append(open_artifact(folder / kind, kind, verify=verify))
+            except OtherFormatError as error:
+                warn(str(error))
     for step in checkpoint_steps(folder / CHECKPOINTS) if verify else ():
         open_artifact(checkpoint_at(folder / CHECKPOINTS, step), "checkpoint", verify=True)
     log = MetricsLog(folder)

@@ -47,7 +47,7 @@ def train(config: Config | str | Path) -> Artifact:
     Raises:
         UserError: an earlier stage is missing, or a checkpoint was made with other settings.
         Interrupted: a stop signal arrived; a checkpoint has been saved.
-        MtkitError: out of memory, diverged, or a process was lost; a checkpoint has been saved.
+        MtkitError: out of memory, diverged, or a process was lost; checkpoints remain, if any.
     """
     config = as_config(config)
     inputs, training = open_inputs(config), config.training

@@ -183,6 +183,18 @@ def test_a_missing_or_damaged_manifest_is_found_by_verify(kind: str, run: Path) 
         (part / "manifest.json").write_text("garbled", "utf-8")
 
 
+def test_a_run_is_described_without_its_parts_of_another_version(
+    run: Path, capsys: Capture
+) -> None:
+    manifest = run / "batches/manifest.json"
+    text = manifest.read_text("utf-8")
+    manifest.write_text(re.sub(r'"format": \d+', '"format": 1', text), "utf-8")
+    info(run)
+    said = capsys.readouterr()
+    assert "step 8" in said.out and " pairs" not in said.out
+    assert f"warning: {run / 'batches'} has format 1" in said.err
+
+
 def test_a_run_without_a_log_has_no_curves(run: Path) -> None:
     (run / "metrics.jsonl").unlink()
     with pytest.raises(UserError, match=r"metrics\.jsonl"):
