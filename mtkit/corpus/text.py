@@ -1,7 +1,7 @@
-"""What holds for every text: its normal form, when it is blank, and when it is already split.
+"""Normalise texts, and find out whether a text is blank, or already split into tokens.
 
-Corpora, input, prefixes, references and hypotheses all take this form, so that a text is checked,
-learned, translated and scored alike. Nothing else rewrites what a model learns to write.
+Corpora, input, prefixes, references and hypotheses are all normalised in the same way. mtkit does
+not change target text in any other way.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def normalise(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Return the text with a space for each line break of Unicode."""
+    """Return the text with each line break of Unicode replaced by a space."""
     return _LINE_BREAK.sub(" ", text)
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing in the text is visible."""
+    """Return whether the text has no visible character."""
     return _INVISIBLE.fullmatch(text) is not None
 
 

@@ -13,7 +13,7 @@ from mtkit.errors import blame_setting
 
 
 def check_all_readable(data: DataSettings, *names: Literal["train", "valid", "test"]) -> None:
-    """Call `check_readable` on all corpora of these names."""
+    """Call `check_readable` on all corpora of the sets `names`."""
     for name in names:
         for key, corpus in data.corpora(name).items():
             check_readable(corpus, key)
@@ -22,10 +22,10 @@ def check_all_readable(data: DataSettings, *names: Literal["train", "valid", "te
 def check_readable(corpus: Corpus, key: Key) -> None:
     """Open every file of a corpus, read its first pair, and count its lines.
 
-    `key`: where the corpus stands in the config.
+    `key`: the setting that names the corpus.
 
     Raises:
-        SettingError: something is missing, unreadable, empty, or not parallel.
+        SettingError: a file is missing, unreadable or empty, or the sides are not parallel.
     """
     for side in ("source", "target", "table"):
         with blame_setting((*key, side)):
