@@ -77,7 +77,7 @@ class Stepper(ABC):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add a symbol (`is_last`: at `max_length`); return the live ones and the finished ones."""
+        """Add a symbol (`is_last`: the last one possible); return live and finished hypotheses."""
 
     @abstractmethod
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
