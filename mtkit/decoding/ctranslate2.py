@@ -30,7 +30,7 @@ from mtkit.tokenizer.codec import Tokenizer
 
 
 def _import_extension() -> Any:
-    """Import only CTranslate2's extension; its package imports asyncio, a sixth of start-up time."""
+    """Import only CTranslate2's extension; its package imports asyncio, which slows down starts."""
     spec = find_spec("ctranslate2")
     if spec is None or "ctranslate2" in sys.modules:
         return import_module("ctranslate2")
