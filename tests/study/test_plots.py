@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.lines import Line2D
 
+from mtkit.artifacts.manifest import FORMAT_VERSIONS
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
 from mtkit.report import cell_width
@@ -184,15 +185,13 @@ def test_a_missing_or_damaged_manifest_is_found_by_verify(kind: str, run: Path) 
 
 
 def test_a_run_is_described_without_its_parts_of_another_version(
-    run: Path, capsys: Capture
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    manifest = run / "batches/manifest.json"
-    text = manifest.read_text("utf-8")
-    manifest.write_text(re.sub(r'"format": \d+', '"format": 1', text), "utf-8")
+    monkeypatch.setitem(FORMAT_VERSIONS, "batches", 1000)
     info(run)
     said = capsys.readouterr()
     assert "step 8" in said.out and " pairs" not in said.out
-    assert f"warning: {run / 'batches'} has format 1" in said.err
+    assert f"warning: {run / 'batches'} has format" in said.err
 
 
 def test_a_run_without_a_log_has_no_curves(run: Path) -> None:
