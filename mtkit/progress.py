@@ -37,7 +37,7 @@ class Progress:
         """Show the count and a note."""
 
     def close(self) -> None:
-        """Remove what is shown."""
+        """Remove the display."""
 
     @property
     def counted(self) -> str:

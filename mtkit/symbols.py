@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Their ids."""
+"""Ids of the special symbols."""
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 """SentencePiece's symbol for a space; a subword that begins with it begins a word."""

@@ -40,7 +40,7 @@ Weights = Callable[[Rows], NDArray[np.float64]]
 
 
 def plan_epoch(lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int) -> list[Rows]:
-    """Return the batches of all blocks of an epoch without weights, in order.
+    """Return all batches of an epoch in order; every pair occurs once.
 
     Raises:
         UserError: a single pair exceeds the budget.

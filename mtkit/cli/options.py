@@ -94,7 +94,7 @@ def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
 
 
 def refuse(why: str, **options: object) -> None:
-    """Raise a UserError that names the first of these options that is set.
+    """Raise a UserError that names the first of `options` that is set.
 
     The keywords are the names of the options; None and False mean that an option is not set.
     """

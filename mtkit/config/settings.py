@@ -36,7 +36,7 @@ class DataSettings(Settings):
         return self
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, Corpus]:
-        """Return the corpora of one set, by the key of each."""
+        """Return the corpora of one set, by their keys in the config."""
         key: Key = ("data", name)
         match getattr(self, name):
             case None:

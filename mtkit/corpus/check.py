@@ -99,7 +99,7 @@ def check_corpus(
     held_out: AbstractSet[str] = frozenset(),
     min_pairs: tuple[int, int] = MIN_PAIRS,
 ) -> CorpusReport:
-    """Check the corpora: apply rules to a sample, and all other checks to every pair.
+    """Check the corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
 
     `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
     `min_pairs`: fewest distinct pairs to pass with a warning, and without.

@@ -203,6 +203,6 @@ def text_at(record: Any, column: str, where: str) -> str:
 
 
 def _columns(record: Any) -> Iterator[str]:
-    """Yield the names of the columns, with dots for those of nested records."""
+    """Yield the names of the columns; a column of a nested record has a dot in its name."""
     for key, value in record.items() if isinstance(record, Mapping) else ():
         yield from (f"{key}.{inner}" for inner in value) if isinstance(value, Mapping) else [key]

@@ -17,7 +17,7 @@ from mtkit.decoding.engine import NBestLists, Request, Sentence
 def divide(
     sentences: Sequence[Sentence], places: Iterable[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Divide the sentences at `places` into batches of at most `max_tokens`, padding included.
+    """Divide the sentences with indices `places` into batches of at most `max_tokens`, padded.
 
     The longest sentences come first, so that all workers end at about the same time.
     """

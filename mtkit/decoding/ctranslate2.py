@@ -46,7 +46,7 @@ _library = _import_extension()
 INT8_BATCH_TOKENS = 800
 """Largest batch in int8 on a CPU (source tokens times beam), because larger ones are slower."""
 MIN_PENALTY = 1e-6
-"""The length penalty in place of 0."""
+"""The length penalty that is used instead of 0."""
 PLACEHOLDER_SCORE = -1e6
 """Hypotheses with a lower score only fill up the beam, when a prefix allows fewer than K."""
 POSITIONS = (1024, 8192)

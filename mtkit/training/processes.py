@@ -187,7 +187,7 @@ def _starting_workers(count: int) -> Iterator[None]:
 
 
 def _variables(rank: int, count: int, port: int) -> dict[str, str]:
-    """Return the environment variables that torchrun would set, and the owner of the run."""
+    """Return the environment variables that torchrun would set, and STARTED_BY."""
     variables = {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

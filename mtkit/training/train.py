@@ -144,7 +144,7 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
 
 
 def _check_divergence(run: TrainingRun, state: TrainState) -> None:
-    """Read the figures, and raise DivergedError if too many steps in a row were skipped."""
+    """Copy the figures from the device; raise DivergedError if too many steps were skipped."""
     state.read_figures()
     progress = state.progress
     if progress.most_skipped_in_a_row < MAX_SKIPPED:
