@@ -45,9 +45,10 @@ class Recipe:
                 yield key, self._plain(then), self._plain(now)
             return
         counted = self._counted(now)
+        fields = {} if isinstance(now, Mapping) else type(now).model_fields
         for name, value in counted.items():
-            before = then[name] if name in then else _default_of(now, name)
-            yield from self._changes((*key, name), value, before)
+            default = fields[name].get_default() if name in fields else None
+            yield from self._changes((*key, name), value, then.get(name, default))
         yield from (((*key, name), then[name], None) for name in then if name not in counted)
 
     def _counted(self, section: Section) -> dict[str, Any]:
@@ -61,10 +62,6 @@ class Recipe:
         if not isinstance(value, Settings | Mapping):
             return value
         return {name: self._plain(inner) for name, inner in self._counted(value).items()}
-
-
-def _default_of(section: Section, name: str) -> Any:
-    return None if isinstance(section, Mapping) else type(section).model_fields[name].get_default()
 
 
 def tokenizer_recipe(config: Config) -> Recipe:

@@ -94,8 +94,7 @@ def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     for child_key, child in node.value:
         line, label = child_key.start_mark.line + 1, child_key.value
         if child_key.tag != "tag:yaml.org,2002:str":
-            advice = "put a number in quotes, write out what << merges"
-            raise UserError(f"{name}:{line}: a key must be text; {advice}")
+            raise UserError(f"{name}:{line}: a key must be text; quote a number, and write out <<")
         inner: Key = (*key, label)
         if label in seen:
             raise UserError(
