@@ -156,11 +156,11 @@ class _Chunk(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        places = {grad.untyped_storage().data_ptr() for grad in grads}
-        memory, width = grads[0].untyped_storage(), len(grads) * grads[0].shape[-1]
-        whole = grads[0].new_empty(0).set_(memory)
-        if len(places) == 1 and whole.numel() == width * grads[0][..., 0].numel():
-            return whole.view(*grads[0].shape[:-1], width), None
+        whole = grads[0].new_empty(0).set_(grads[0].untyped_storage())
+        if whole.numel() == sum(grad.numel() for grad in grads):
+            whole = whole.view(*grads[0].shape[:-1], len(grads) * grads[0].shape[-1])
+            if all(map(Tensor.is_set_to, whole.chunk(len(grads), dim=-1), grads)):
+                return whole, None
         return torch.cat(grads, dim=-1), None
 
 
