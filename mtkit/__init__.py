@@ -3,7 +3,7 @@
     import mtkit
 
     scores = mtkit.run("mtkit.yaml")            # every stage that is not up to date
-    translator = mtkit.load("runs/latest")
+    translator = mtkit.load("runs/mtkit")
     translator.translate(["A dog runs."])
     for it in translator.results(["A dog runs."], n_best=3, alignments=True):
         print(it.score, it.text, it.alignment, it.alternatives)

@@ -156,7 +156,7 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """
     manifest, command = _read_manifest(path, kind), COMMANDS[kind]
     if manifest["kind"] != kind:
-        raise UserError(f"{path} should hold a {kind}, but holds a {manifest['kind']}")
+        raise UserError(f"{path} should hold a {kind}, but its manifest says {manifest['kind']!r}")
     if manifest["format"] != FORMAT_VERSIONS[kind]:
         raise OtherFormatError(
             f"{path} has format {manifest['format']}, but this version of mtkit "

@@ -53,7 +53,8 @@ def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
 
 def check_files(note: str) -> Finding:
     """Fail unless `note` is empty; it describes files of different lengths."""
-    meaning, advice = "lines are missing", "see `misalignment` for the line where they diverge"
+    meaning = "lines are missing"
+    advice = "make them equally long; `misalignment` names the line if they diverge before the end"
     status: Status = "failed" if note else "passed"
     return Finding("unequal files", status, int(bool(note)), 1, meaning, advice, note=note)
 

@@ -43,6 +43,9 @@ def export_to_ctranslate2(
         quantization = _choose_compute_type(opened)
     exported = convert_to(output, opened, quantization) if output else cached(opened, quantization)
     say(f"exported: {exported.path}")
+    if output is None:
+        command = f"mtkit translate -m {opened.artifact.path} --compute-type {quantization}"
+        say(f"to translate with it: {command}")
 
 
 def _choose_compute_type(opened: OpenedModel) -> str:
@@ -66,8 +69,6 @@ def _choose_compute_type(opened: OpenedModel) -> str:
         f"exporting {chosen}: {scores[chosen].name} on {len(sources):,} lines of validation text "
         f"is {int8:.2f} in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
     )
-    if chosen == "int8":
-        say("to translate with it: mtkit translate --compute-type int8")
     return chosen
 
 

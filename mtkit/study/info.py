@@ -180,12 +180,12 @@ def collect_facts(
     sizes = [size for part in parts for size in _sizes(part).values()]
     kind = " with the right sha256" if verified else ""
     translate = f"mtkit translate -m {place} < in.txt"
-    resume = f"mtkit run to resume, or mtkit finish {place}" if records else "mtkit run"
+    again = f"mtkit run -c {place / 'config.yaml'} to resume, or mtkit finish {place}"
     facts |= {
         "place": str(place),
         "files": f"{plural(len(sizes), 'file')}{kind}, {sum(sizes) / 1e6:,.1f} MB",
         "version": ", ".join(sorted({part.manifest["mtkit"] for part in parts})),
-        "next": translate if weights else resume,
+        "next": translate if weights else again if records else "mtkit run",
     }
     return {name: value for name, value in flattened(facts).items() if value is not None}
 

@@ -68,7 +68,7 @@ def test_int8_is_chosen_if_the_validation_score_hardly_drops(
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: {metric} on 20 lines" in err
-        assert (chosen == "int8") == ("mtkit translate --compute-type int8" in err)
+        assert (chosen == "int8") == ("--compute-type int8" in err)
     assert load(trained, "cpu").engine.name == "ctranslate2 float32"
 
 
