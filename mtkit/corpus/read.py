@@ -8,6 +8,7 @@ stages see the same version, and later ones need no network.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import zip_longest
@@ -68,7 +69,8 @@ class UnequalSidesError(UserError):
     def __init__(self, paths: tuple[str, str]) -> None:
         lines = [count_lines(path) for path in paths]
         self.lengths = f"{paths[0]} has {plural(lines[0], 'line')}, but {paths[1]} has {lines[1]:,}"
-        super().__init__(f"{self.lengths}; find where they diverge with `mtkit check`")
+        check = shlex.join(["mtkit", "check", *paths])
+        super().__init__(f"{self.lengths}; find where they diverge with `{check}`")
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
