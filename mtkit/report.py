@@ -44,7 +44,7 @@ def set_debug(debug: bool) -> None:
 
 
 def set_live(display: rich.progress.Progress | None) -> None:
-    """From now on write messages above a live display; None: there is no display."""
+    """Write messages above a live display from now on; None: there is no display."""
     global _live
     _live = display
 
