@@ -33,7 +33,7 @@ from mtkit.study.curves import check_picture, draw_curves, draw_sparklines, lear
 from mtkit.training.metrics import MetricsLog
 
 CONFIGURED = ("config.", "model.")
-"""What `info --config` prints."""
+"""Facts that `info --all` leaves out, because `info --config` prints them."""
 Records = Sequence[Mapping[str, Any]]
 FIELD = re.compile(r"{([\w.]+)}")
 PAIRS_KEPT = "{batches.train.kept} of {batches.train.pairs} pairs"
@@ -168,7 +168,7 @@ def collect_facts(
     may have any type, because they are not checked in manifests.
     """
     facts: dict[str, Any] = {it.manifest["kind"]: _facts_of(it) for it in parts}
-    weights = facts.pop("model", facts.get("checkpoint", {}))
+    weights = facts.pop("model", None) or facts.pop("checkpoint", {})
     validations = [record for record in records if record.get("kind") == "valid"]
     facts["weights"] = {"validation": validations[-1] if validations else None, **weights}
     with suppress(UserError):  # no run
@@ -180,18 +180,19 @@ def collect_facts(
     sizes = [size for part in parts for size in _sizes(part).values()]
     kind = " with the right sha256" if verified else ""
     translate = f"mtkit translate -m {place} < in.txt"
-    again = f"mtkit run -c {place / 'config.yaml'} to resume, or mtkit finish {place}"
+    run = f"mtkit run -c {place / SETTINGS}" if "config" in facts else "mtkit run"
+    resume = f"{run} to resume, or mtkit finish {place}"
     facts |= {
         "place": str(place),
         "files": f"{plural(len(sizes), 'file')}{kind}, {sum(sizes) / 1e6:,.1f} MB",
         "version": ", ".join(sorted({part.manifest["mtkit"] for part in parts})),
-        "next": translate if weights else again if records else "mtkit run",
+        "next": translate if weights else resume if records else run,
     }
     return {name: value for name, value in flattened(facts).items() if value is not None}
 
 
 def summarise(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield at most eight facts; a short fact takes one line."""
+    """Yield the lines of at most eight facts; a short fact takes one line."""
     for title, sentences in SUMMARY.items():
         for sentence in sentences:
             if all(name in facts for name in FIELD.findall(sentence)):

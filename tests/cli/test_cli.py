@@ -458,6 +458,21 @@ def test_info_finds_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
     assert outputs[0] == outputs[1]
 
 
+@pytest.mark.parametrize("stage", ["batches", "metrics.jsonl"])
+def test_info_advises_to_continue_the_run_that_it_describes(
+    stage: str, at_home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run = tmp_path / "other"
+    run.mkdir()
+    for part in {"config.yaml", "tokenizer", "batches", stage}:
+        copy = shutil.copytree if (at_home / "run" / part).is_dir() else shutil.copy
+        copy(at_home / "run" / part, run / part)
+    assert call("info", str(run)) == 0
+    advice = capsys.readouterr().out.rpartition("next ")[2]
+    assert f"mtkit run -c {run / 'config.yaml'}" in " ".join(advice.split())
+    assert ("mtkit finish" in advice) == (stage == "metrics.jsonl")
+
+
 def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: Capture) -> None:
     (at_home / "in.txt").write_text("ant bee\ncat\n", encoding="utf-8")
     assert call("translate", "in.txt", "--n-best", "2", "--beam", "3") == 0
