@@ -54,7 +54,7 @@ def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
 def check_files(note: str) -> Finding:
     """Fail unless `note` is empty; it describes files of different lengths."""
     meaning = "lines are missing"
-    advice = "make them equally long; `misalignment` names the line if they diverge before the end"
+    advice = "make the files equally long; if lines are shifted, `misalignment` names the first"
     status: Status = "failed" if note else "passed"
     return Finding("unequal files", status, int(bool(note)), 1, meaning, advice, note=note)
 

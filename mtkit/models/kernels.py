@@ -40,8 +40,8 @@ def add_and_norm(
 ) -> Float[Tensor, "... D"]:
     """Return LayerNorm(x + dropout(sublayer)), in the type of `sublayer`.
 
-    An element is dropped if its random byte, from -128 to 127, is below threshold - 128. If
-    `random` is None, nothing is dropped.
+    Dropout sets threshold/256 of the elements to 0: those whose random byte, from -128 to 127, is
+    below threshold - 128. If `random` is None, nothing is dropped.
     """
     weights = norm.weight, norm.bias, norm.eps
     arguments = x.contiguous(), sublayer.contiguous(), random, threshold, *weights
@@ -81,7 +81,7 @@ def attend_rows(
     value: Float[Tensor, "K H 1 D"],
     mask: RowMask,
 ) -> Float[Tensor, "M H 1 D"]:
-    """Return softmax(Q K^T / sqrt(D)) V for each head, within each sentence of each row.
+    """Return softmax(Q K^T / sqrt(D)) V for each head, over the keys that `mask` shows.
 
     The result is 0 for padding. D and the row width are limited: see
     `MultiHeadAttention.can_attend_rows`.
@@ -111,7 +111,7 @@ class _AttendRows(torch.autograd.Function):
 
 
 def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return zeros with the same memory layout: views of one tensor become views of one tensor."""
+    """Return zeros with the strides of `tensors`; views of one tensor stay views of one tensor."""
     zeros = dict[int, Tensor]()
     for tensor in tensors:
         memory = tensor.untyped_storage()

@@ -1,7 +1,7 @@
 """Layouts: how the sentences of a batch lie in a tensor, as padded rows or end to end.
 
 Linear layers, norms, dropout and the loss work on both layouts. In training the tokens lie end to
-end, with hardly any padding. Attention and LSTMs need rows: R × W places for tokens.
+end, with hardly any padding. LSTMs and PyTorch's attention need rows: R × W places for tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MASKED_BIAS = -1e9
 """Added to masked scores; finite, so that a fully masked row does not become NaN."""
 
 Bias = Float[Tensor, "..."]
-"""What is added to attention scores: 0, or MASKED_BIAS where a key is hidden."""
+"""What is added to attention scores: 0 for a visible key, at most MASKED_BIAS for a hidden one."""
 
 
 def mask_to_bias(mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -38,22 +38,22 @@ def build_causal_bias(length: int, past: int, device: torch.device) -> Float[Ten
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows: one sentence per row, padded at its end. `Packed` is the other layout."""
+    """Rows: one sentence per row, padded at its end. `Packed` lays sentences end to end."""
 
     mask: Bool[Tensor, "R W"]
     """Whether a place holds a token."""
 
-    @classmethod
-    def full(cls, x: Float[Tensor, "R W D"]) -> Layout:
+    @staticmethod
+    def full(x: Float[Tensor, "R W D"]) -> Layout:
         """Return the layout of rows without padding."""
-        return cls(torch.ones((), dtype=torch.bool, device=x.device).expand(x.shape[:2]))
+        return Layout(torch.ones((), dtype=torch.bool, device=x.device).expand(x.shape[:2]))
 
     def pad(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "R W D"]:
-        """Convert `x` from this layout to padded rows."""
+        """Convert `x` from this layout to the one that attention reads: padded rows."""
         return x
 
     def unpad(self, x: Float[Tensor, "R W D"]) -> Float[Tensor, "... D"]:
-        """Convert padded rows to this layout."""
+        """Convert what attention returns to this layout."""
         return x
 
     def positions(self, table: nn.Module) -> Float[Tensor, "... D"]:
@@ -61,14 +61,14 @@ class Layout:
         return cast(Tensor, table(0, self.mask.shape[1]))
 
     def mask_for(self, keys: Layout) -> Mask:
-        """Return the mask that hides padding of `keys`: (R, 1, 1, W), for all heads and queries.
+        """Return the mask that hides padding of `keys`, and other sentences that share a row.
 
-        If rows hold several sentences, it is (R, 1, W, W), and hides other sentences, too.
+        As a bias it is (R, 1, 1, W), for all heads and queries; (R, 1, W, W) if rows are shared.
         """
         return mask_to_bias(keys.mask)[:, None, None, :]
 
     def causal_mask(self) -> Mask | None:
-        """Return the mask that hides later words; None for rows of one word."""
+        """Return the mask of self-attention that hides later words; None if it hides nothing."""
         return build_causal_bias(self.mask.shape[1], 0, self.mask.device)
 
 
@@ -106,14 +106,14 @@ class Packed(Layout):
         return mask_to_bias(self.sentence.unsqueeze(2) == keys.sentence.unsqueeze(1)).unsqueeze(1)
 
     def causal_mask(self) -> Mask | None:
-        causal = build_causal_bias(self.mask.shape[1], 0, self.mask.device)
+        causal = super().causal_mask()
         if self.sentence is None or causal is None:
             return causal
-        return causal + cast(Tensor, self.mask_for(self))
+        return cast(Tensor, causal) + cast(Tensor, self.mask_for(self))
 
 
 class InPlace(Packed):
-    """Tokens end to end, for a kernel that itself finds the tokens of each row."""
+    """Tokens end to end, for a kernel that itself finds the tokens of each row: no conversion."""
 
     @classmethod
     def of(cls, layout: Packed) -> InPlace:
